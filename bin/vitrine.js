@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+// Runs the sources where the development dependencies are there (a checkout), and what was compiled everywhere else.
+import { existsSync } from 'node:fs';
+
+const source = new URL('../src/main.ts', import.meta.url);
+
+async function registerTsx() {
+  try {
+    const { register } = await import('tsx/esm/api');
+    register();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const runsSource = existsSync(source) && process.env.NODE_ENV !== 'production' && (await registerTsx());
+await import(runsSource ? source.href : new URL('../dist/main.js', import.meta.url).href);

@@ -1,0 +1,172 @@
+import { startError } from './errors.ts';
+
+export type AccessLevel = 'default' | 'user' | 'admin';
+export type LogLevel = 'info' | 'warn' | 'error';
+
+export interface Settings {
+  /** `postgres://…`, or undefined for the embedded PostgreSQL. */
+  readonly databaseUrl: string | undefined;
+  /** Path of the registry file, or undefined for the shipped one. */
+  readonly resources: string | undefined;
+  readonly host: string;
+  readonly port: number;
+  readonly access: AccessLevel;
+  readonly userModel: string;
+  readonly schema: 'apply' | 'check';
+  /** Bytes. */
+  readonly maxBody: number;
+  readonly logLevel: LogLevel;
+  readonly corsOrigins: readonly string[];
+  /** How many proxies in front are believed for the client's address. */
+  readonly trustProxy: number;
+}
+
+interface Setting {
+  readonly key: keyof Settings;
+  readonly meaning: string;
+  readonly fallback: string;
+  /** Gives the value, or throws an Error whose message says what was expected. */
+  readonly parse: (text: string) => unknown;
+}
+
+function oneOf(...allowed: string[]): (text: string) => string {
+  return (text) => {
+    if (!allowed.includes(text)) throw new Error(`must be one of ${allowed.join(', ')}`);
+    return text;
+  };
+}
+
+function wholeNumber(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (!/^\d+$/.test(text) || number < least || number > most) {
+      throw new Error(`must be a whole number from ${least} to ${most}`);
+    }
+    return number;
+  };
+}
+
+function parseDatabaseUrl(text: string): string {
+  // The value holds a password: the message must not repeat it.
+  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+    throw new Error('must be an address such as postgres://user:password@host:5432/database');
+  }
+  return text;
+}
+
+function parseOrigins(text: string): string[] {
+  const origins = text.split(',').map((origin) => origin.trim());
+  for (const origin of origins) {
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+      throw new Error(
+        `must be origins such as https://example.org, separated by commas; "${origin}" is none`,
+      );
+    }
+  }
+  return origins;
+}
+
+function parseModelName(text: string): string {
+  if (!/^[a-z][a-z0-9_]*$/.test(text)) throw new Error('must be the name of a model, in lower case');
+  return text;
+}
+
+/** Every setting, in the order in which `--help` lists them. */
+export const SETTINGS: Readonly<Record<string, Setting>> = {
+  DATABASE_URL: {
+    key: 'databaseUrl',
+    meaning: 'the PostgreSQL database, postgres://user:password@host:port/name',
+    fallback: 'an embedded PostgreSQL, its data in .data/',
+    parse: parseDatabaseUrl,
+  },
+  RESOURCES: {
+    key: 'resources',
+    meaning: 'the registry file (.ts, .js or .mjs)',
+    fallback: 'the shipped registry',
+    parse: (text) => text,
+  },
+  HOST: { key: 'host', meaning: 'the address to listen on', fallback: '127.0.0.1', parse: (text) => text },
+  PORT: {
+    key: 'port',
+    meaning: 'the port to listen on; 0 picks a free one',
+    fallback: '8000',
+    parse: wholeNumber(0, 65535),
+  },
+  ACCESS: {
+    key: 'access',
+    meaning: 'the access level of resources that set none: default, user or admin',
+    fallback: 'default',
+    parse: oneOf('default', 'user', 'admin'),
+  },
+  USER_MODEL: {
+    key: 'userModel',
+    meaning: 'the resource that holds the users',
+    fallback: 'user',
+    parse: parseModelName,
+  },
+  SCHEMA: {
+    key: 'schema',
+    meaning: 'apply: create what is missing in the database; check: only compare',
+    fallback: 'apply',
+    parse: oneOf('apply', 'check'),
+  },
+  MAX_BODY: {
+    key: 'maxBody',
+    meaning: 'the most bytes of a request body',
+    fallback: '1048576',
+    parse: wholeNumber(1, 1024 ** 3),
+  },
+  LOG_LEVEL: {
+    key: 'logLevel',
+    meaning: 'info (a line per request), warn or error',
+    fallback: 'info',
+    parse: oneOf('info', 'warn', 'error'),
+  },
+  CORS_ORIGINS: {
+    key: 'corsOrigins',
+    meaning: 'origins that browsers may call from, separated by commas',
+    fallback: 'none',
+    parse: parseOrigins,
+  },
+  TRUST_PROXY: {
+    key: 'trustProxy',
+    meaning: "how many proxies in front to believe for the client's address",
+    fallback: '0',
+    parse: wholeNumber(0, 100),
+  },
+};
+
+/** What a setting is when its variable is absent or empty; the texts in SETTINGS only describe it. */
+export const DEFAULTS: Settings = {
+  databaseUrl: undefined,
+  resources: undefined,
+  host: '127.0.0.1',
+  port: 8000,
+  access: 'default',
+  userModel: 'user',
+  schema: 'apply',
+  maxBody: 1_048_576,
+  logLevel: 'info',
+  corsOrigins: [],
+  trustProxy: 0,
+};
+
+/**
+ * Reads the settings from environment variables; an empty variable counts as absent.
+ * @throws StartError that names every bad setting.
+ */
+export function readSettings(environment: Record<string, string | undefined>): Settings {
+  const settings: Record<string, unknown> = { ...DEFAULTS };
+  const faults: string[] = [];
+  for (const [name, setting] of Object.entries(SETTINGS)) {
+    const text = environment[name];
+    if (text === undefined || text === '') continue;
+    try {
+      settings[setting.key] = setting.parse(text);
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`);
+    }
+  }
+  if (faults.length > 0) throw startError('These settings cannot be used', faults);
+  return settings as unknown as Settings;
+}

@@ -1,0 +1,128 @@
+import type { OnDelete } from './model.ts';
+import { sql, table, compile, valueList, type Statement } from './fragment.ts';
+
+export interface CatalogColumn {
+  readonly field: string;
+  /** pg_type.typname, a domain's base type; `enum` for every enum. */
+  readonly type: string;
+  /** What a text parameter is cast to: the type's name, qualified and quoted where it is not PostgreSQL's own. */
+  readonly castType: string;
+  /** As psql prints it, for messages. */
+  readonly printed: string;
+  readonly modifier: number;
+  readonly labels: readonly string[] | null;
+  readonly nullable: boolean;
+  readonly hasDefault: boolean;
+  readonly generated: boolean;
+}
+
+export interface CatalogIndex {
+  readonly name: string;
+  readonly fields: readonly string[];
+  readonly unique: boolean;
+  readonly primary: boolean;
+  /** It covers only some rows, or expressions. */
+  readonly partial: boolean;
+}
+
+export interface CatalogForeignKey {
+  readonly name: string;
+  readonly fields: readonly string[];
+  /** The table it refers to, by the name it was asked for; null for one that was not asked for. */
+  readonly target: string | null;
+  readonly targetFields: readonly string[];
+  readonly onDelete: OnDelete | 'setDefault';
+}
+
+export interface CatalogTable {
+  readonly name: string;
+  /** pg_class.relkind. */
+  readonly kind: string;
+  readonly columns: readonly CatalogColumn[];
+  readonly indexes: readonly CatalogIndex[];
+  readonly foreignKeys: readonly CatalogForeignKey[];
+  /** What the service's role may do: SELECT, INSERT, UPDATE, DELETE. */
+  readonly privileges: readonly string[];
+}
+
+/** What the database holds of the tables that were asked for, by name; absent ones are not in it. */
+export type Catalog = ReadonlyMap<string, CatalogTable>;
+
+/** One statement that reads all that is known of the tables, as JSON. */
+export function catalogStatement(tables: readonly string[]): Statement {
+  const quoted = tables.map((name) => table(name).text.join(''));
+  return compile(sql`
+with wanted as (
+  select name, to_regclass(quoted) as relation
+  from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
+)
+select coalesce(json_agg(json_build_object(
+  'name', w.name,
+  'kind', c.relkind,
+  'privileges', (
+    select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
+    where has_table_privilege(c.oid, p) or (p <> 'DELETE' and has_any_column_privilege(c.oid, p))),
+  'columns', (
+    select coalesce(json_agg(json_build_object(
+      'field', a.attname,
+      'type', case when t.typtype = 'e' then 'enum' else t.typname end,
+      'castType', case when s.nspname = 'pg_catalog' then t.typname
+                       else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
+      'printed', format_type(a.atttypid, a.atttypmod),
+      'modifier', case when d.typtype = 'd' then d.typtypmod else a.atttypmod end,
+      'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
+      'nullable', not (a.attnotnull or d.typnotnull),
+      'hasDefault', a.atthasdef or a.attidentity <> '' or d.typdefault is not null,
+      'generated', a.attgenerated <> '' or a.attidentity = 'a'
+    ) order by a.attnum), '[]')
+    from pg_attribute a
+    join pg_type d on d.oid = a.atttypid
+    join pg_type t on t.oid = case when d.typtype = 'd' then d.typbasetype else d.oid end
+    join pg_namespace s on s.oid = t.typnamespace
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+  'indexes', (
+    select coalesce(json_agg(json_build_object(
+      'name', ic.relname,
+      'unique', i.indisunique,
+      'primary', i.indisprimary,
+      'partial', i.indpred is not null or i.indexprs is not null or not i.indisvalid,
+      'fields', (
+        select coalesce(json_agg(a.attname order by k.n), '[]')
+        from unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
+        join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+        where k.n <= i.indnkeyatts)
+    ) order by ic.relname), '[]')
+    from pg_index i join pg_class ic on ic.oid = i.indexrelid
+    where i.indrelid = c.oid),
+  'foreignKeys', (
+    select coalesce(json_agg(json_build_object(
+      'name', f.conname,
+      'target', (select min(o.name) from wanted o where o.relation = f.confrelid),
+      'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setDefault'
+                                     else 'restrict' end,
+      'fields', (select json_agg(a.attname order by k.n) from unnest(f.conkey) with ordinality as k(attnum, n)
+                 join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attnum),
+      'targetFields', (select json_agg(a.attname order by k.n) from unnest(f.confkey) with ordinality as k(attnum, n)
+                       join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
+    ) order by f.conname), '[]')
+    from pg_constraint f where f.conrelid = c.oid and f.contype = 'f')
+)), '[]')
+from wanted w join pg_class c on c.oid = w.relation`);
+}
+
+export function parseCatalog(json: string): Catalog {
+  const tables = JSON.parse(json) as CatalogTable[];
+  return new Map(tables.map((found) => [found.name, found]));
+}
+
+/** The column on which the table can be keyed, or undefined: the primary key, else a unique column that is never NULL. */
+export function isKey(found: CatalogTable, field: string): boolean {
+  const column = found.columns.find((candidate) => candidate.field === field);
+  if (!column || column.nullable) return false;
+  return found.indexes.some(
+    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
+  );
+}
+
+export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((field, index) => field === other[index]);

@@ -1,0 +1,279 @@
+import { parseDate, parseDateTime, parseTime } from './dates.ts';
+import { raw, sql, type Fragment } from './fragment.ts';
+import { checkJson, checkNumber, checkText, decimal, FLOATS, float, INTEGERS, integer } from './values.ts';
+
+/**
+ * A value as text that PostgreSQL can cast, or what is wrong with it. `special` marks the values that JSON or the
+ * calendar cannot express (NaN, infinity): a record that has one keeps it and a filter finds it, but none is written anew.
+ */
+export type Parsed = { readonly value: string; readonly special?: true } | { readonly fault: string };
+
+export type Operator = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike';
+
+/** What a type needs to know of the column that has it: how it is stored, and the bounds that the registry sets. */
+export interface Facts {
+  /** The PostgreSQL type that a text parameter is cast to, without a length. */
+  readonly castType: string;
+  /** Characters (code points). */
+  readonly maxLength?: number | undefined;
+  readonly precision?: number | undefined;
+  readonly scale?: number | undefined;
+  /** The column keeps fractions of a second, which the output does not show. */
+  readonly fractional?: boolean | undefined;
+  /** The labels of an enum. */
+  readonly labels?: readonly string[] | undefined;
+  readonly min?: number | undefined;
+  readonly max?: number | undefined;
+}
+
+/** One kind of column. A new type is one new object here; nothing else asks for a type's name. */
+export interface ColumnType {
+  readonly operators: ReadonlySet<Operator>;
+  /** The type in `create table`. */
+  readonly declare: (facts: Facts) => string;
+  /** What `castType` is in a table that Vitrine makes. */
+  readonly castType: string;
+  /** Types of existing tables that it serves, as pg_type.typname; `enum` stands for every enum. */
+  readonly accepts: readonly string[];
+  /** A filter's value. */
+  readonly parse: (text: string, facts: Facts) => Parsed;
+  /** A value of a JSON body; `source` is its text as it was sent, so that no digit is lost. Null never comes here. */
+  readonly fromJson: (value: unknown, source: string, facts: Facts) => Parsed;
+  /** The SQL expression that becomes the JSON value. */
+  readonly output: (column: Fragment, facts: Facts) => Fragment;
+  /** The column as filters compare it, where that is not the bare column. */
+  readonly comparable?: (column: Fragment) => Fragment;
+  /** The value of an UPDATE, given the new one and the present one; where it is more than the new one. */
+  readonly assign?: (value: Fragment, present: Fragment, facts: Facts) => Fragment;
+  /** SQL of `default: 'now'`. */
+  readonly now?: string;
+  /** Its values are bounded by `min` and `max`. */
+  readonly bounded?: true;
+  /** It takes `maxLength`. */
+  readonly sized?: true;
+  /** Its values cannot be sorted. */
+  readonly unordered?: true;
+}
+
+const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
+const ORDER: readonly Operator[] = ['lt', 'lte', 'gt', 'gte'];
+const operators = (...groups: (readonly Operator[])[]): ReadonlySet<Operator> => new Set(groups.flat());
+const ORDERED = operators(EQUALITY, ORDER);
+const TEXTUAL = operators(EQUALITY, ORDER, ['like', 'ilike']);
+
+const asItIs = (column: Fragment): Fragment => column;
+const asText = (column: Fragment): Fragment => sql`${column}::text`;
+const padded = (column: Fragment, { castType }: Facts): Fragment =>
+  castType === 'bpchar' ? asText(column) : column;
+
+/** Reads a string of a body with the parser of filters. */
+const fromString =
+  (parse: (text: string, facts: Facts) => Parsed) =>
+  (value: unknown, _source: string, facts: Facts): Parsed =>
+    typeof value === 'string' ? parse(value, facts) : { fault: 'must be a string' };
+
+/** Reads a string or a number of a body with the parser of filters; a number by its digits as they were sent. */
+const fromDigits =
+  (parse: (text: string, facts: Facts) => Parsed) =>
+  (value: unknown, source: string, facts: Facts): Parsed => {
+    if (typeof value !== 'number' && typeof value !== 'string')
+      return { fault: 'must be a number or a string of digits' };
+    return checkNumber(parse(typeof value === 'number' ? source : value, facts), facts);
+  };
+
+/** Keeps what the output hides (fractions of a second) when a value comes back as it was shown. */
+const keepHidden =
+  (output: (column: Fragment, facts: Facts) => Fragment) =>
+  (value: Fragment, present: Fragment, facts: Facts): Fragment =>
+    facts.fractional
+      ? sql`case when ${output(present, facts)} = ${output(value, { ...facts, fractional: true })} then ${present} else ${value} end`
+      : value;
+
+const infinite = (parse: (text: string) => Parsed) => (text: string) =>
+  /^-?infinity$/.test(text) ? { value: text, special: true as const } : parse(text);
+
+const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts): Fragment => {
+  const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;
+  return fractional ? sql`date_trunc('second', ${utc})::text` : sql`${utc}::text`;
+};
+const timeOutput = (column: Fragment, { fractional }: Facts): Fragment =>
+  fractional ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
+
+const string: ColumnType = {
+  operators: TEXTUAL,
+  castType: 'varchar',
+  declare: ({ maxLength }) => `varchar(${maxLength ?? 255})`,
+  accepts: ['varchar', 'text', 'bpchar', 'citext', 'enum'],
+  parse: (text, { labels }) => checkText(text, { labels }),
+  fromJson: (value, _source, facts) => checkText(value, facts),
+  output: padded,
+  sized: true,
+};
+
+const bigint: ColumnType = {
+  operators: ORDERED,
+  castType: 'int8',
+  declare: () => 'bigint',
+  accepts: ['int8', 'int4', 'int2'],
+  parse: integer,
+  fromJson: fromDigits(integer),
+  output: asText,
+  bounded: true,
+};
+
+export const COLUMN_TYPES = {
+  string,
+  text: { ...string, castType: 'text', declare: () => 'text' },
+  integer: {
+    operators: ORDERED,
+    castType: 'int4',
+    declare: () => 'integer',
+    accepts: ['int4', 'int2'],
+    parse: integer,
+    fromJson: (value, _source, facts) =>
+      typeof value === 'number' && Number.isInteger(value)
+        ? checkNumber(integer(BigInt(value).toString(), facts), facts)
+        : { fault: 'must be a whole number' },
+    output: asItIs,
+    bounded: true,
+  },
+  bigint,
+  float: {
+    operators: ORDERED,
+    castType: 'float8',
+    declare: () => 'double precision',
+    accepts: ['float8', 'float4'],
+    parse: float,
+    fromJson: (value, source, facts) => {
+      if (typeof value === 'string' && FLOATS.has(value)) return { value, special: true };
+      return typeof value === 'number'
+        ? checkNumber(float(source, facts), facts)
+        : { fault: 'must be a number' };
+    },
+    output: asItIs,
+    bounded: true,
+  },
+  decimal: {
+    operators: ORDERED,
+    castType: 'numeric',
+    declare: ({ precision, scale }) =>
+      precision === undefined ? 'numeric' : `numeric(${precision},${scale ?? 0})`,
+    accepts: ['numeric'],
+    parse: (text) => decimal(text, {}),
+    fromJson: fromDigits(decimal),
+    output: asText,
+    bounded: true,
+  },
+  boolean: {
+    operators: operators(EQUALITY),
+    castType: 'bool',
+    declare: () => 'boolean',
+    accepts: ['bool'],
+    parse: (text) => {
+      if (/^(true|t|1|yes|on)$/i.test(text)) return { value: 'true' };
+      if (/^(false|f|0|no|off)$/i.test(text)) return { value: 'false' };
+      return { fault: 'must be true or false' };
+    },
+    fromJson: (value) =>
+      typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
+    output: asItIs,
+  },
+  datetime: {
+    operators: ORDERED,
+    castType: 'timestamp',
+    declare: () => 'timestamp(0)',
+    accepts: ['timestamp', 'timestamptz'],
+    parse: infinite(parseDateTime),
+    fromJson: fromString(infinite(parseDateTime)),
+    output: dateTimeOutput,
+    assign: keepHidden(dateTimeOutput),
+    now: "date_trunc('second', now() at time zone 'UTC')",
+  },
+  date: {
+    operators: ORDERED,
+    castType: 'date',
+    declare: () => 'date',
+    accepts: ['date'],
+    parse: infinite(parseDate),
+    fromJson: fromString(infinite(parseDate)),
+    output: asText,
+    now: "(now() at time zone 'UTC')::date",
+  },
+  time: {
+    operators: ORDERED,
+    castType: 'time',
+    declare: () => 'time(0)',
+    accepts: ['time'],
+    parse: parseTime,
+    fromJson: fromString(parseTime),
+    output: timeOutput,
+    assign: keepHidden(timeOutput),
+    now: "date_trunc('second', now() at time zone 'UTC')::time",
+  },
+  uuid: {
+    operators: ORDERED,
+    castType: 'uuid',
+    declare: () => 'uuid',
+    accepts: ['uuid'],
+    parse: (text) => uuid(text),
+    fromJson: fromString((text) => uuid(text)),
+    output: asItIs,
+  },
+  json: {
+    operators: operators(EQUALITY),
+    castType: 'jsonb',
+    declare: () => 'jsonb',
+    accepts: ['jsonb', 'json'],
+    parse: (text) => {
+      try {
+        return checkJson(JSON.parse(text), text);
+      } catch {
+        return { fault: 'must be JSON' };
+      }
+    },
+    fromJson: (value, source) => checkJson(value, source),
+    output: asItIs,
+    comparable: (column) => sql`${column}::jsonb`,
+    unordered: true,
+    // JSON's own null reads back as null: sent back, it must not turn into the absence of a value.
+    assign: (value, present) =>
+      sql`case when ${value} is null and ${present}::text = 'null' then ${present} else ${value} end`,
+  },
+  password: {
+    operators: operators(EQUALITY),
+    castType: 'text',
+    declare: () => 'text',
+    accepts: ['text', 'varchar'],
+    parse: (text) => checkText(text, {}),
+    fromJson: (value) => {
+      const text = checkText(value, {});
+      if ('fault' in text) return text;
+      const bytes = Buffer.byteLength(text.value);
+      return bytes >= 1 && bytes <= 1024 ? text : { fault: 'must be 1 to 1,024 bytes long' };
+    },
+    output: asItIs,
+  },
+} satisfies Record<string, ColumnType>;
+
+function uuid(text: string): Parsed {
+  const canonical = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+  return canonical.test(text) ? { value: text.toLowerCase() } : { fault: 'must be a UUID' };
+}
+
+export type TypeName = keyof typeof COLUMN_TYPES;
+
+/** The types of primary keys. Contract section 7: an `id` is a JSON number for bigint too, unlike other bigint columns. */
+export const KEY_TYPES = {
+  integer: COLUMN_TYPES.integer,
+  bigint: { ...bigint, output: asItIs },
+  uuid: COLUMN_TYPES.uuid,
+  string: COLUMN_TYPES.string,
+} satisfies Record<string, ColumnType>;
+
+export type KeyTypeName = keyof typeof KEY_TYPES;
+
+/** The columns of a statement's parameters are cast to these, so their names go into SQL: see `db/model.ts`. */
+export const cast = (value: Fragment, { castType }: Facts): Fragment =>
+  castType === 'text' ? value : sql`${value}::${raw(castType)}`;
+
+export { INTEGERS };

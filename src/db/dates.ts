@@ -1,0 +1,81 @@
+import type { Parsed } from './column-types.ts';
+
+const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
+const TIME = /^(\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?$/;
+const DATE_TIME =
+  /^(\d{4,6}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?( BC)?$/i;
+const MINUTE = 60_000;
+
+function fault(text: string): Parsed {
+  return { fault: text };
+}
+
+const isLeap = (year: number): boolean => (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+
+function daysIn(year: number, month: number): number {
+  if (month === 2) return isLeap(year) ? 29 : 28;
+  return [4, 6, 9, 11].includes(month) ? 30 : 31;
+}
+
+/** PostgreSQL's spelling of a date that is in the calendar; years past 9999 and BC stand in tables that others made. */
+function calendarDate(text: string, lastYear: number): string | undefined {
+  const match = DATE.exec(text);
+  if (!match) return undefined;
+  const [year, month, day] = [Number(match[1]), Number(match[2]), Number(match[3])];
+  const astronomical = match[4] ? 1 - year : year;
+  if (year < 1 || year > lastYear || astronomical < -4711 || month < 1 || month > 12) return undefined;
+  return day >= 1 && day <= daysIn(astronomical, month) ? text : undefined;
+}
+
+/** 'HH:MM:SS' of a time of day, seconds optional and fractions cut off. */
+function clockTime(text: string): string | undefined {
+  const match = TIME.exec(text);
+  if (!match) return undefined;
+  const [hours, minutes, seconds] = [match[1] ?? '', match[2] ?? '', match[3] ?? '00'];
+  const inDay = Number(hours) < 24 && Number(minutes) < 60 && Number(seconds) < 60;
+  return inDay ? `${hours}:${minutes}:${seconds}` : undefined;
+}
+
+const pad = (number: number, width: number): string => String(number).padStart(width, '0');
+
+/** A moment given with an offset, as UTC. Only years 1 to 9999 can be shifted; others are written in UTC to begin with. */
+function toUtc(date: string, time: string, offset: string): string | undefined {
+  const match = /^([+-])(\d\d):?(\d\d)?$/.exec(offset);
+  const [hours, minutes] = [Number(match?.[2] ?? 0), Number(match?.[3] ?? 0)];
+  if (hours > 15 || minutes > 59) return undefined;
+  const shift = (match?.[1] === '-' ? 1 : -1) * (hours * 60 + minutes) * MINUTE;
+  const moment = new Date(`${date}T${time}Z`);
+  moment.setTime(moment.getTime() + shift);
+  const year = moment.getUTCFullYear();
+  if (Number.isNaN(year) || year < 1 || year > 9999) return undefined;
+  const day = `${pad(year, 4)}-${pad(moment.getUTCMonth() + 1, 2)}-${pad(moment.getUTCDate(), 2)}`;
+  return `${day} ${pad(moment.getUTCHours(), 2)}:${pad(moment.getUTCMinutes(), 2)}:${pad(moment.getUTCSeconds(), 2)}`;
+}
+
+/** A date-time as contract section 2 writes it; also with `T`, without the time or the seconds, with `Z` or an offset. */
+export function parseDateTime(text: string): Parsed {
+  const expected = 'must be a date and time such as 2024-05-31 18:30:00';
+  const match = DATE_TIME.exec(text);
+  if (!match) return fault(expected);
+  const era = match[4] ? ' BC' : '';
+  const date = calendarDate(`${match[1]}${era}`, 294_276);
+  const time = clockTime(match[2] ?? '00:00');
+  if (!date || !time) return fault('is not a date and time of the calendar');
+  const offset = match[3]?.toUpperCase() ?? 'Z';
+  if (offset === 'Z') return { value: `${match[1]} ${time}${era}` };
+  const utc = era ? undefined : toUtc(date, time, offset);
+  return utc ? { value: utc } : fault('is not a date and time that can be converted to UTC');
+}
+
+/** `YYYY-MM-DD`. */
+export function parseDate(text: string): Parsed {
+  if (!DATE.test(text)) return fault('must be a date such as 2024-05-31');
+  const date = calendarDate(text, 5_874_897);
+  return date ? { value: date } : fault('is not a date of the calendar');
+}
+
+/** `HH:MM:SS`, the seconds optional. */
+export function parseTime(text: string): Parsed {
+  const time = text === '24:00:00' ? text : clockTime(text);
+  return time ? { value: time } : fault('must be a time such as 18:30:00');
+}

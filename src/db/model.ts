@@ -1,0 +1,50 @@
+import { cast, type ColumnType, type Facts } from './column-types.ts';
+import { identifier, raw, sql, value as parameter, type Fragment } from './fragment.ts';
+
+export type OnDelete = 'restrict' | 'cascade' | 'setNull';
+
+/** A column of a model, its names resolved and its facts taken from the database where it was there already. */
+export interface Column extends Facts {
+  /** The registry's name: `user`, `content`, `id`. */
+  readonly name: string;
+  /** The name in JSON: `user_id` for a foreign key `user`, else the name. */
+  readonly key: string;
+  /** The name in the database. */
+  readonly field: string;
+  readonly type: ColumnType;
+  readonly isPassword: boolean;
+  readonly nullable: boolean;
+  readonly hasDefault: boolean;
+  /** Computed by the database (generated or identity always): never written. */
+  readonly generated: boolean;
+  readonly choices: readonly unknown[] | undefined;
+  readonly references: Model | undefined;
+}
+
+export interface Model {
+  readonly name: string;
+  /** `table` or `schema.table`. */
+  readonly table: string;
+  readonly primaryKey: Column;
+  /** All but the primary key, in output order. */
+  readonly columns: readonly Column[];
+  /** The columns of each unique index, by the index's name. */
+  readonly uniques: ReadonlyMap<string, readonly Column[]>;
+}
+
+/** `alias."field"` */
+export const reference = (alias: string, column: Column): Fragment =>
+  sql`${raw(alias)}.${identifier(column.field)}`;
+
+/** A parameter of the column's type. */
+export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
+
+/** The column as it stands in the output. */
+export const output = (alias: string, column: Column): Fragment =>
+  column.type.output(reference(alias, column), column);
+
+/** The column that a client means by this name: a foreign key goes by `user` and by `user_id`. */
+export function findColumn(model: Model, name: string): Column | undefined {
+  if (name === 'id') return model.primaryKey;
+  return model.columns.find((column) => column.name === name || column.key === name);
+}

@@ -1,0 +1,65 @@
+import { Problem, unavailable } from '../errors.ts';
+
+/** What postgres.js rejects with: an error of the server has a five-character SQLSTATE as `code`, one of its own a name. */
+export interface DatabaseError extends Error {
+  readonly code: string;
+  readonly constraint_name?: string;
+  readonly table_name?: string;
+}
+
+export const isDatabaseError = (error: unknown): error is DatabaseError =>
+  error instanceof Error && typeof (error as Partial<DatabaseError>).code === 'string';
+
+const BUSY = 'The database is busy. Try again.';
+const AWAY = 'The database is out of reach. Try again.';
+
+/**
+ * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
+ * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
+ */
+const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+  '08': [503, AWAY],
+  '22': [400, 'A value cannot be used by the database.'],
+  '23001': [409, 'Other records refer to this one.'],
+  '23502': [400, 'The database requires a value that is not there.'],
+  '23503': [409, 'Other records refer to this one, or one that it refers to is gone.'],
+  '23505': [409, 'There is such a record already.'],
+  '23514': [400, 'A rule of the database does not allow these values.'],
+  '23P01': [409, 'A rule of the database does not allow these values beside those of another record.'],
+  '25006': [503, AWAY],
+  '40': [503, BUSY],
+  '53': [503, BUSY],
+  '54': [400, 'A value is too large for the database.'],
+  '55P03': [503, BUSY],
+  '57': [503, AWAY],
+  '57014': [503, 'The database took too long. Ask for less, or try again.'],
+  P0001: [400, 'A rule of the database does not allow this.'],
+  CONNECTION_CLOSED: [503, AWAY],
+  CONNECTION_ENDED: [503, AWAY],
+  CONNECTION_DESTROYED: [503, AWAY],
+  CONNECT_TIMEOUT: [503, AWAY],
+  ECONNREFUSED: [503, AWAY],
+  ECONNRESET: [503, AWAY],
+  EPIPE: [503, AWAY],
+  ETIMEDOUT: [503, AWAY],
+  EHOSTUNREACH: [503, AWAY],
+  ENETUNREACH: [503, AWAY],
+  ENOTFOUND: [503, AWAY],
+  EAI_AGAIN: [503, AWAY],
+  ENOENT: [503, AWAY],
+};
+
+/** The problem that a database error means to a client, or undefined for one that is a fault of ours. */
+export function toProblem(error: unknown): Problem | undefined {
+  if (!isDatabaseError(error)) return undefined;
+  const answer =
+    ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
+  if (!answer) return undefined;
+  const [status, detail] = answer;
+  return status === 503 ? unavailable(detail) : new Problem(status, detail);
+}
+
+/** The database is not there (yet), as against one that refuses us: worth waiting for. */
+export function isAway(error: unknown): boolean {
+  return isDatabaseError(error) && toProblem(error)?.status === 503 && error.code !== '57014';
+}

@@ -1,0 +1,96 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import type { Caller } from '../resources/served.ts';
+import { MAX_PASSWORD, type Passwords } from '../resources/passwords.ts';
+import type { User, Users } from '../resources/users.ts';
+import { parseBasic, type Credentials } from './credentials.ts';
+import { Unauthorized } from './message.ts';
+import type { Throttle } from './throttle.ts';
+
+/** How long a verified password is remembered (milliseconds), and how many are. */
+const MEMORY = 5 * 60_000;
+const MOST_REMEMBERED = 10_000;
+
+interface Verified {
+  /** The stored hash that the password was verified against; another one makes the memory worthless. */
+  readonly stored: string;
+  readonly until: number;
+}
+
+export interface Authentication {
+  /**
+   * The user of an `Authorization` header.
+   * @param address of the client, for the throttle
+   * @throws Unauthorized, the same for an unknown user, a wrong password, an inactive user and a malformed header;
+   * Problem 429 when there were too many failures, 503 when too many passwords are being checked
+   */
+  readonly authenticate: (header: string | undefined, address: string) => Promise<Caller>;
+}
+
+export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
+  // Digests are keyed with a secret of this process: they are worth nothing elsewhere, and no password is kept.
+  const key = randomBytes(32);
+  const remembered = new Map<string, Verified>();
+  const underway = new Map<string, Promise<boolean>>();
+
+  const digestOf = ({ name, password }: Credentials): string =>
+    createHmac('sha256', key)
+      .update(`${Buffer.byteLength(name)}:${name}${password}`)
+      .digest('base64');
+
+  function remember(digest: string, stored: string): void {
+    remembered.delete(digest);
+    const oldest = remembered.keys().next();
+    if (remembered.size >= MOST_REMEMBERED && !oldest.done) remembered.delete(oldest.value);
+    remembered.set(digest, { stored, until: Date.now() + MEMORY });
+  }
+
+  async function verify(credentials: Credentials, user: User | undefined, address: string): Promise<boolean> {
+    const { name, password } = credentials;
+    let end: ((failed: boolean) => void) | undefined;
+    const begin = (): void => {
+      end = throttle.begin(address, name);
+    };
+    let verified = false;
+    try {
+      if (Buffer.byteLength(password) > MAX_PASSWORD) begin();
+      else verified = (await passwords.verify(user?.password, password, begin)) && user?.active === true;
+    } finally {
+      end?.(!verified);
+    }
+    return verified;
+  }
+
+  /** Requests that come with the same credentials at the same time share one verification. */
+  function verifyOnce(
+    digest: string,
+    credentials: Credentials,
+    user: User | undefined,
+    address: string,
+  ): Promise<boolean> {
+    const shared = `${digest} ${address} ${user?.active} ${user?.password}`;
+    const running = underway.get(shared);
+    if (running) return running;
+    const started = verify(credentials, user, address).finally(() => underway.delete(shared));
+    underway.set(shared, started);
+    return started;
+  }
+
+  return {
+    async authenticate(header, address) {
+      const credentials = header === undefined ? undefined : parseBasic(header);
+      if (!credentials) throw new Unauthorized();
+      const digest = digestOf(credentials);
+      const memory = remembered.get(digest);
+      const isFresh = memory !== undefined && memory.until > Date.now();
+      if (!isFresh) throttle.check(address, credentials.name);
+      const user = await users.find(credentials.name);
+      const known = isFresh && user !== undefined && user.active && user.password === memory.stored;
+      if (!known) {
+        if (isFresh) throttle.check(address, credentials.name);
+        if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
+        remember(digest, user.password);
+      }
+      return { id: user.id, name: user.name, admin: user.admin };
+    },
+  };
+}

@@ -1,0 +1,23 @@
+import { UTF8_FATAL } from './text.ts';
+
+export interface Credentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
+
+/** The name and password of an `Authorization` header, or undefined where it is malformed (contract section 7). */
+export function parseBasic(header: string): Credentials | undefined {
+  const payload = BASIC.exec(header.trim())?.[1];
+  if (payload === undefined || payload.length % 4 !== 0) return undefined;
+  let text: string;
+  try {
+    text = UTF8_FATAL.decode(Buffer.from(payload, 'base64'));
+  } catch {
+    return undefined;
+  }
+  const colon = text.indexOf(':');
+  if (colon < 0 || text.includes('\0')) return undefined;
+  return { name: text.slice(0, colon), password: text.slice(colon + 1) };
+}

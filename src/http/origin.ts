@@ -1,0 +1,96 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIPv6 } from 'node:net';
+import type { Settings } from '../config.ts';
+import { Problem } from '../errors.ts';
+
+/** The last value of a header that proxies append to, `fromEnd` values before the end. */
+function fromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {
+  const values = String(header ?? '')
+    .split(',')
+    .map((value) => value.trim())
+    .filter(Boolean);
+  return values.at(-Math.min(fromEnd, values.length)) ?? undefined;
+}
+
+/**
+ * The client's address as the throttle counts it. Each trusted proxy appends the address that it saw to X-Forwarded-For, so
+ * with n of them the client is the n-th from the end; what stands before could be anything the client wrote. Of an IPv6
+ * address the first 64 bits count, which is what one customer has.
+ */
+export function clientAddress(
+  headers: IncomingHttpHeaders,
+  remote: string | undefined,
+  trustProxy: number,
+): string {
+  const forwarded = trustProxy > 0 ? fromProxies(headers['x-forwarded-for'], trustProxy) : undefined;
+  const address = (forwarded ?? remote ?? '').replace(/^::ffff:(?=\d+\.)/i, '');
+  return isIPv6(address) ? networkOf(address) : address;
+}
+
+/** The first four groups of an IPv6 address, written in full. */
+function networkOf(address: string): string {
+  const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
+  const groups = head === '' ? [] : head.split(':');
+  const rest = tail ? tail.split(':') : [];
+  const filled =
+    tail === undefined
+      ? groups
+      : [...groups, ...Array<string>(Math.max(0, 8 - groups.length - rest.length)).fill('0'), ...rest];
+  return `${filled
+    .slice(0, 4)
+    .map((group) => parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}
+
+/** Whether the origin is the one that the request itself was sent to. */
+function isOwn(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
+  if (!URL.canParse(origin)) return false;
+  const { protocol, host } = new URL(origin);
+  const scheme = trustProxy > 0 ? fromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
+  if (scheme !== undefined && protocol !== `${scheme}:`) return false;
+  // Behind a proxy that ends TLS the scheme may not be known; the host is, and default ports are left out of origins.
+  const own = `${protocol}//${headers.host ?? ''}`;
+  return URL.canParse(own) && new URL(own).host === host;
+}
+
+/**
+ * Refuses a write that a foreign page makes a browser send, with the credentials that the browser keeps.
+ * @throws Problem 403
+ */
+export function assertOrigin(
+  headers: IncomingHttpHeaders,
+  { corsOrigins, trustProxy }: Pick<Settings, 'corsOrigins' | 'trustProxy'>,
+): void {
+  const { origin } = headers;
+  if (origin !== undefined && corsOrigins.includes(origin)) return;
+  const site = headers['sec-fetch-site'];
+  const isForeign =
+    site === 'cross-site' ||
+    site === 'same-site' ||
+    (origin !== undefined && !isOwn(origin, headers, trustProxy));
+  if (isForeign) throw new Problem(403, 'This origin may not write here.');
+}
+
+/** The headers that let a page of a listed origin call the service; none for others. */
+export function corsHeaders(
+  method: string,
+  headers: IncomingHttpHeaders,
+  corsOrigins: readonly string[],
+): Record<string, string> {
+  const { origin } = headers;
+  if (corsOrigins.length === 0) return {};
+  if (origin === undefined || !corsOrigins.includes(origin)) return { Vary: 'Origin' };
+  const allowed = { Vary: 'Origin', 'Access-Control-Allow-Origin': origin };
+  if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) {
+    return {
+      ...allowed,
+      'Access-Control-Expose-Headers': 'ETag, Location, Preference-Applied, Retry-After, X-Total-Count',
+    };
+  }
+  return {
+    ...allowed,
+    'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, DELETE',
+    'Access-Control-Allow-Headers': 'Authorization, Content-Type, If-Match, If-None-Match, Prefer',
+    'Access-Control-Max-Age': '600',
+  };
+}

@@ -1,0 +1,64 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Reply } from './message.ts';
+
+/** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
+const DRAIN = 65_536;
+/** How long a connection that is being closed still takes in what the client sends (milliseconds, bytes). */
+const LINGER_TIME = 500;
+const LINGER_BYTES = 4 * 1024 * 1024;
+
+/** Whether the request has a body that was not read and is too large to be drained. */
+function leavesMuchUnread({ complete, headers }: IncomingMessage): boolean {
+  if (complete) return false;
+  if (headers.expect !== undefined || headers['transfer-encoding'] !== undefined) return true;
+  return Number(headers['content-length'] ?? 0) > DRAIN;
+}
+
+/**
+ * Ends a response whose request is still being sent: closing at once would make the kernel reset the connection, and the
+ * client lose the answer that it has not read yet. What comes in meanwhile is thrown away.
+ */
+function linger(request: IncomingMessage, response: ServerResponse): void {
+  let taken = 0;
+  const end = (): void => {
+    clearTimeout(timer);
+    response.end();
+  };
+  const timer = setTimeout(end, LINGER_TIME);
+  request.on('data', (chunk: Buffer) => {
+    taken += chunk.length;
+    if (taken > LINGER_BYTES) {
+      request.pause();
+      end();
+    }
+  });
+  request.on('end', end);
+  request.on('close', end);
+  request.on('error', end);
+  request.resume();
+}
+
+/** Sends the reply. @returns the bytes of the body */
+export function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: Reply,
+  extra: Readonly<Record<string, string>>,
+): number {
+  const isEmpty = status === 204 || status === 304;
+  const length = Buffer.byteLength(body);
+  const closes = leavesMuchUnread(request);
+  response.writeHead(status, {
+    ...headers,
+    ...extra,
+    ...(isEmpty ? {} : { 'Content-Length': String(length) }),
+    ...(closes ? { Connection: 'close' } : {}),
+  });
+  const isBare = isEmpty || request.method === 'HEAD';
+  if (closes) {
+    if (!isBare) response.write(body);
+    linger(request, response);
+  } else if (isBare) response.end();
+  else response.end(body);
+  return isBare ? 0 : length;
+}

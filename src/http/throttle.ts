@@ -1,0 +1,71 @@
+import { Problem } from '../errors.ts';
+
+/** Contract section 5: failures in a minute. */
+const MOST_BY_ADDRESS = 10;
+const MOST_BY_NAME = 50;
+const MINUTE = 60_000;
+/** Keys that are remembered at most; each failure costs the attacker a hash, so this is far away. */
+const MOST_KEYS = 100_000;
+
+interface Count {
+  failures: number;
+  /** Tries whose outcome is not known yet; they count until it is, so that many at once do not slip through. */
+  pending: number;
+  /** When the minute of the first failure is over, in milliseconds of the clock. */
+  readonly ends: number;
+}
+
+export interface Throttle {
+  /** @throws Problem 429 when the address or the name has failed too often in this minute */
+  readonly check: (address: string, name: string) => void;
+  /** Like `check`, and counts the try as pending. Gives the function that says how it ended. */
+  readonly begin: (address: string, name: string) => (failed: boolean) => void;
+}
+
+export function createThrottle(now: () => number = Date.now): Throttle {
+  const counts = new Map<string, Count>();
+
+  function countOf(key: string): Count {
+    const count = counts.get(key);
+    if (count && (count.ends > now() || count.pending > 0)) return count;
+    if (counts.size >= MOST_KEYS) {
+      for (const [old, { ends, pending }] of counts) if (ends <= now() && pending === 0) counts.delete(old);
+      if (counts.size >= MOST_KEYS) counts.clear();
+    }
+    const fresh = { failures: 0, pending: 0, ends: now() + MINUTE };
+    counts.set(key, fresh);
+    return fresh;
+  }
+
+  function limits(address: string, name: string): [Count, number][] {
+    return [
+      [countOf(`address ${address}`), MOST_BY_ADDRESS],
+      [countOf(`name ${name.slice(0, 256)}`), MOST_BY_NAME],
+    ];
+  }
+
+  function check(address: string, name: string): void {
+    for (const [{ failures, pending, ends }, most] of limits(address, name)) {
+      if (failures + pending < most) continue;
+      const seconds = Math.max(1, Math.ceil((ends - now()) / 1000));
+      throw new Problem(429, 'Too many failed logins. Try again later.', {
+        headers: { 'Retry-After': String(seconds) },
+      });
+    }
+  }
+
+  return {
+    check,
+    begin(address, name) {
+      check(address, name);
+      const both = limits(address, name).map(([count]) => count);
+      for (const count of both) count.pending += 1;
+      return (failed) => {
+        for (const count of both) {
+          count.pending -= 1;
+          if (failed) count.failures += 1;
+        }
+      };
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import { DEFAULTS, type Settings } from './config.ts';
+import { StartError } from './errors.ts';
+import { createLogger } from './http/logger.ts';
+import { createHttpServer, listen, type RunningServer } from './http/server.ts';
+import type { Handler } from './http/handler.ts';
+import type { Resource } from './resources/resource.ts';
+import { createService, requireRegistry } from './service.ts';
+
+export type { AccessLevel, Settings } from './config.ts';
+export type { ColumnDefinition, ModelDefinition } from './db/definition.ts';
+export type { Handler } from './http/handler.ts';
+export type { Method, Registry, Resource, Row } from './resources/resource.ts';
+export { StartError } from './errors.ts';
+
+/** The settings of the service by their names in code; `resources` are the objects themselves. */
+export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl'>> {
+  readonly databaseUrl: string;
+  readonly resources: readonly Resource[];
+  /** Gets the JSON log lines; standard error when absent. */
+  readonly log?: (lines: string) => void;
+}
+
+export interface Vitrine {
+  /** Answers a request: for `http.createServer(vitrine.handler)`, or for the paths under `/api/` of a server of one's own. */
+  readonly handler: Handler;
+  /** Starts a server of its own, at `host` and `port`. */
+  readonly start: () => Promise<{ readonly url: string }>;
+  /** Finishes what is in flight, stops the server of `start`, and closes the database connections. */
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * The very service as a library. Resolves when the database has been read and the handler serves.
+ * @throws StartError that lists every fault of the registry, or every difference to the database
+ */
+export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
+  const { log, resources, databaseUrl, ...given } = options;
+  if (typeof databaseUrl !== 'string') throw new StartError('createVitrine needs a databaseUrl.');
+  const settings: Settings = { ...DEFAULTS, ...given, databaseUrl };
+  const logger = createLogger(settings.logLevel, log);
+  const service = createService(settings, requireRegistry(resources, settings), databaseUrl, logger);
+  let server: RunningServer | undefined;
+  try {
+    await service.prepare();
+  } catch (error) {
+    await service.close();
+    throw error;
+  }
+  return {
+    handler: service.handler,
+    start: async () => {
+      server ??= await listen(createHttpServer(service.handler), settings.host, settings.port);
+      return { url: server.url };
+    },
+    close: async () => {
+      service.drain();
+      await server?.close();
+      await service.close();
+      logger.flush();
+    },
+  };
+}

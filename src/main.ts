@@ -1,0 +1,232 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { parseArgs } from 'node:util';
+import { readSettings, SETTINGS, type Settings } from './config.ts';
+import { startEmbedded, type EmbeddedDatabase } from './db/embedded.ts';
+import { StartError } from './errors.ts';
+import { createLogger, type Logger } from './http/logger.ts';
+import { createHttpServer, listen } from './http/server.ts';
+import { loadRegistry } from './resources/load.ts';
+import type { Resource } from './resources/resource.ts';
+import { loadSamples } from './resources/samples.ts';
+import { createService, requireRegistry, type Prepared, type Service } from './service.ts';
+
+const USAGE = `Usage: vitrine <command>
+
+Commands
+  serve                     start the service
+  check                     compare the registry with the database, and change nothing
+  user add NAME [--admin] [--set COLUMN=VALUE]...
+                            create a user; the password comes from the terminal or standard input
+  user password NAME        set a user's password, read likewise
+  user list                 list the users
+
+Options
+  --help                    show this
+  --version                 show the version
+
+Settings (environment variables)
+`;
+
+/** A mistake on the command line: exit code 2. */
+class UsageError extends Error {}
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+
+function help(): string {
+  const rows = Object.entries(SETTINGS).map(
+    ([name, { meaning, fallback }]) => `  ${name.padEnd(14)} ${meaning} (${fallback})`,
+  );
+  return `${USAGE}${rows.join('\n')}`;
+}
+
+function version(): string {
+  const file = new URL('../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}
+
+/** Everything that a command works with, opened together and closed together. */
+interface Session {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly resources: readonly Resource[];
+  readonly service: Service;
+  readonly embedded: EmbeddedDatabase | undefined;
+  readonly close: () => Promise<void>;
+}
+
+async function open(settings: Settings): Promise<Session> {
+  const logger = createLogger(settings.logLevel);
+  const resources = requireRegistry(await loadRegistry(settings.resources), settings);
+  const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
+  const service = createService(settings, resources, settings.databaseUrl ?? embedded?.url ?? '', logger);
+  const close = async (): Promise<void> => {
+    await service.close();
+    await embedded?.stop();
+    logger.flush();
+  };
+  return { settings, logger, resources, service, embedded, close };
+}
+
+/** Runs a command on a prepared service, and leaves nothing open. */
+async function withService(settings: Settings, work: (prepared: Prepared) => Promise<void>): Promise<void> {
+  const session = await open(settings);
+  try {
+    await work(await session.service.prepare());
+  } finally {
+    await session.close();
+  }
+}
+
+/** What makes a first look worthwhile: a user to log in with, and records of the shipped registry. */
+async function welcome({ users, resources, operations }: Prepared, isShipped: boolean): Promise<void> {
+  if (!users || (await users.list()).length > 0) return;
+  const password = randomBytes(12).toString('base64url');
+  await users.add('admin', password, true);
+  if (isShipped) await loadSamples(resources, operations, users);
+  print(`created the user "admin" with the password ${password}`);
+}
+
+async function serve(settings: Settings): Promise<void> {
+  const { logger, service, embedded, close } = await open(settings);
+  const server = await listen(createHttpServer(service.handler), settings.host, settings.port).catch(
+    async (error: Error) => {
+      await close();
+      throw new StartError(`Cannot listen on ${settings.host}:${settings.port}: ${error.message}`);
+    },
+  );
+  let ending: Promise<void> | undefined;
+  const shutDown = (): Promise<void> =>
+    (ending ??= (async () => {
+      service.drain();
+      await server.close();
+      await close();
+    })());
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      logger.info({ message: `${signal}: shutting down` });
+      shutDown().then(
+        () => process.exit(0),
+        () => process.exit(1),
+      );
+    });
+  }
+  try {
+    const prepared = await service.prepare();
+    if (embedded) await welcome(prepared, settings.resources === undefined);
+  } catch (error) {
+    if (ending) return; // the signal handler ends the process
+    await shutDown();
+    throw error;
+  }
+  print(`listening on ${server.url}`);
+}
+
+/** Reads a password: typed twice without echo on a terminal, else all of standard input but the last line break. */
+async function readPassword(): Promise<string> {
+  if (!process.stdin.isTTY) {
+    let input = '';
+    for await (const chunk of process.stdin.setEncoding('utf8')) input += chunk as string;
+    return input.replace(/\r?\n$/, '');
+  }
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const ask = async (prompt: string): Promise<string> => {
+    process.stderr.write(prompt);
+    const terminal = createInterface({ input: process.stdin, output: silent, terminal: true });
+    const answer = await terminal.question('');
+    terminal.close();
+    process.stderr.write('\n');
+    return answer;
+  };
+  const password = await ask('Password: ');
+  if ((await ask('Again: ')) !== password) throw new StartError('The two passwords differ.');
+  return password;
+}
+
+function parseSets(sets: readonly string[]): Map<string, string> {
+  return new Map(
+    sets.map((set) => {
+      const equals = set.indexOf('=');
+      if (equals < 1) throw new UsageError(`--set ${set}: give COLUMN=VALUE`);
+      return [set.slice(0, equals), set.slice(equals + 1)];
+    }),
+  );
+}
+
+async function user(
+  settings: Settings,
+  words: readonly string[],
+  admin: boolean,
+  sets: readonly string[],
+): Promise<void> {
+  const [action = '', name, ...rest] = words;
+  const takesName = action === 'add' || action === 'password';
+  if (!takesName && action !== 'list') throw new UsageError('vitrine user takes add, password or list');
+  if (takesName ? name === undefined || rest.length > 0 : name !== undefined) {
+    throw new UsageError(
+      takesName ? `vitrine user ${action} takes one NAME` : 'vitrine user list takes no name',
+    );
+  }
+  if (action !== 'add' && (admin || sets.length > 0))
+    throw new UsageError('--admin and --set belong to vitrine user add');
+  const values = parseSets(sets);
+  const password = takesName ? await readPassword() : '';
+  await withService(settings, async ({ users }) => {
+    if (!users) throw new StartError('The registry has no user model.');
+    if (action === 'list') {
+      for (const { name: found, active, admin: isAdmin } of await users.list()) {
+        print([found, ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
+      }
+    } else if (action === 'add') await users.add(name ?? '', password, admin, values);
+    else await users.setPassword(name ?? '', password);
+  });
+}
+
+async function check(settings: Settings): Promise<void> {
+  await withService({ ...settings, schema: 'check' }, ({ resources }) => {
+    print(`the registry (${resources.size} resources) fits the database`);
+    return Promise.resolve();
+  });
+}
+
+async function main(parameters: readonly string[]): Promise<void> {
+  const { values, positionals } = parseArguments(parameters);
+  if (values.help) return print(help());
+  if (values.version) return print(version());
+  const [command, ...words] = positionals;
+  if (command !== 'user' && (words.length > 0 || values.admin || values.set)) {
+    throw new UsageError(`vitrine ${command ?? ''} takes no more words and options`);
+  }
+  if (command === 'serve') return serve(readSettings(process.env));
+  if (command === 'check') return check(readSettings(process.env));
+  if (command === 'user')
+    return user(readSettings(process.env), words, values.admin === true, values.set ?? []);
+  throw new UsageError(command === undefined ? 'name a command' : `there is no command ${command}`);
+}
+
+function parseArguments(parameters: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...parameters],
+      allowPositionals: true,
+      options: {
+        help: { type: 'boolean', short: 'h' },
+        version: { type: 'boolean' },
+        admin: { type: 'boolean' },
+        set: { type: 'string', multiple: true },
+      },
+    });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  const isExpected = error instanceof StartError || error instanceof UsageError;
+  const text = isExpected ? error.message : ((error as Error)?.stack ?? String(error));
+  process.stderr.write(`vitrine: ${text}\n${error instanceof UsageError ? 'Try vitrine --help.\n' : ''}`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+});

@@ -1,0 +1,83 @@
+import type { Operator } from '../db/column-types.ts';
+import { join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
+import { reference, typed, type Column } from '../db/model.ts';
+import type { Condition } from './plan.ts';
+
+type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
+
+const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
+  eq: '=',
+  ne: '<>',
+  lt: '<',
+  lte: '<=',
+  gt: '>',
+  gte: '>=',
+  like: 'like',
+  ilike: 'ilike',
+};
+
+const isTextual = ({ castType }: Column): boolean => castType === 'text' || castType === 'varchar';
+
+/** A list of the column's type as one parameter. */
+const typedList = (values: readonly string[], { castType }: Column): Fragment =>
+  castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
+
+/**
+ * Compares a column that keeps fractions of a second with a value that has none, as the output shows it: 18:30:00.25 equals
+ * 18:30:00. Written as bounds on the bare column, so that an index on it is used and infinity behaves.
+ */
+function compareSeconds(column: Fragment, operator: Comparison, value: Fragment): Fragment {
+  const last = sql`${value} + interval '999999 microseconds'`;
+  switch (operator) {
+    case 'eq':
+      return sql`(${column} >= ${value} and ${column} <= ${last})`;
+    case 'ne':
+      return sql`(${column} < ${value} or ${column} > ${last})`;
+    case 'lte':
+      return sql`${column} <= ${last}`;
+    case 'gt':
+      return sql`${column} > ${last}`;
+    case 'lt':
+      return sql`${column} < ${value}`;
+    case 'gte':
+      return sql`${column} >= ${value}`;
+  }
+}
+
+/** Any of the values; for `ne` none of them. */
+function compare(
+  column: Column,
+  bare: Fragment,
+  operator: Exclude<Operator, 'is'>,
+  values: readonly string[],
+): Fragment {
+  const isPattern = operator === 'like' || operator === 'ilike';
+  const comparison = operator === 'in' ? 'eq' : operator;
+  const [only] = values;
+  if (column.fractional && !isPattern) {
+    const each = values.map((value) => compareSeconds(bare, comparison as Comparison, typed(value, column)));
+    return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
+  }
+  const left =
+    isPattern && !isTextual(column) ? sql`${bare}::text` : (column.type.comparable?.(bare) ?? bare);
+  const symbol = raw(SYMBOLS[comparison]);
+  if (values.length === 1 && only !== undefined) {
+    const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, column);
+    return sql`${left} ${symbol} ${value}`;
+  }
+  const list = isPattern ? valueList(values) : typedList(values, column);
+  return sql`${left} ${symbol} ${raw(comparison === 'ne' ? 'all' : 'any')}(${list})`;
+}
+
+/** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
+export function conditionSql({ alias, column, operator, values, negated }: Condition): Fragment {
+  const bare = reference(alias, column);
+  const condition =
+    operator === 'is'
+      ? sql`(${join(
+          values.map((state) => sql`${bare} is ${raw(state)}`),
+          ' or ',
+        )})` // state: null, true or false
+      : compare(column, bare, operator, values);
+  return negated ? sql`(${condition}) is not true` : condition;
+}

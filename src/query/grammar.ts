@@ -1,0 +1,155 @@
+import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
+
+/** Contract section 3, "A query has a budget". */
+export const MAX_QUERY_BYTES = 8192;
+const MAX_FILTERS = 50;
+const MAX_ORDERINGS = 8;
+
+export interface Parameter {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** One filter of the request, its names not resolved yet. */
+export interface FilterQuery {
+  /** The parameter's name as it was sent, for error messages. */
+  readonly parameter: string;
+  /** `user__username__ilike` in its parts; what of it are columns and what an operator, only the model can tell. */
+  readonly parts: readonly string[];
+  readonly negated: boolean;
+  /** More than one when the parameter is repeated. */
+  readonly values: readonly string[];
+}
+
+export interface OrderingQuery {
+  readonly parts: readonly string[];
+  readonly descending: boolean;
+}
+
+/** What a request for a page asks for. */
+export interface ListQuery {
+  readonly filters: readonly FilterQuery[];
+  /** Undefined when the request has none. */
+  readonly orderings: readonly OrderingQuery[] | undefined;
+  readonly page: bigint;
+  readonly limit: number;
+  /** The filters and the ordering as they stand in the links to other pages, each part followed by `&`. */
+  readonly link: string;
+}
+
+/** The page sizes of a resource. */
+export interface PageLimits {
+  readonly limit: number;
+  readonly maxLimit: number;
+}
+
+/** Undoes the percent-encoding of a part of a query, or undefined where it is none or not UTF-8. */
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return undefined;
+  }
+}
+
+interface EncodedParameter {
+  /** What stands before `=`, as it was sent. */
+  readonly encoded: string;
+  readonly name: string | undefined;
+  readonly value: string | undefined;
+}
+
+/** The names and values of `application/x-www-form-urlencoded` in their order, undefined where they cannot be decoded. */
+export function decodeForm(text: string): EncodedParameter[] {
+  const parts = text.split('&').filter((part) => part !== '');
+  return parts.map((part) => {
+    const equals = part.indexOf('=');
+    const encoded = equals < 0 ? part : part.slice(0, equals);
+    return { encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
+  });
+}
+
+/**
+ * The parameters of a query string, in its order.
+ * @throws Problem 414 for one that is too long, 400 for bad percent-encoding and NUL characters
+ */
+export function parseParameters(query: string): Parameter[] {
+  if (Buffer.byteLength(query) > MAX_QUERY_BYTES) {
+    throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
+  }
+  const errors: FieldErrors = {};
+  const parameters = decodeForm(query).flatMap(({ encoded, name, value }) => {
+    if (name === undefined || value === undefined)
+      addError(errors, name ?? encoded, 'is not percent-encoded UTF-8');
+    else if (name.includes('\0') || value.includes('\0'))
+      addError(errors, name, 'must not contain a NUL character');
+    else return [{ name, value }];
+    return [];
+  });
+  if (Object.keys(errors).length > 0) throw badQuery(errors);
+  return parameters;
+}
+
+/** `-pub_date,user__username` in its parts. */
+export function parseOrdering(text: string): OrderingQuery[] {
+  return text.split(',').map((item) => {
+    const descending = item.startsWith('-');
+    return { parts: (descending ? item.slice(1) : item).split('__'), descending };
+  });
+}
+
+const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test(text);
+
+/**
+ * Reads the query string of a collection; names are resolved later, by the plan.
+ * @param errors takes what is wrong with `ordering`, `limit` and `page`
+ */
+export function parseListQuery(
+  query: string,
+  { limit, maxLimit }: PageLimits,
+  errors: FieldErrors,
+): ListQuery {
+  const filters = new Map<string, string[]>();
+  const reserved = new Map<string, string>();
+  let link = '';
+  let count = 0;
+  for (const { name, value } of parseParameters(query)) {
+    const isReserved = name === 'ordering' || name === 'limit' || name === 'page';
+    if (isReserved && reserved.has(name)) addError(errors, name, 'is given more than once');
+    if (isReserved) reserved.set(name, value);
+    else {
+      count += 1;
+      const values = filters.get(name);
+      if (values) values.push(value);
+      else filters.set(name, [value]);
+    }
+    if (!isReserved || name === 'ordering')
+      link += `${encodeURIComponent(name)}=${encodeURIComponent(value)}&`;
+  }
+  if (count > MAX_FILTERS) {
+    throw new Problem(400, `There are ${count} filters; ${MAX_FILTERS} are allowed.`);
+  }
+  const limitText = reserved.get('limit');
+  const pageText = reserved.get('page');
+  for (const [name, text] of [
+    ['limit', limitText],
+    ['page', pageText],
+  ] as const) {
+    if (text !== undefined && !isPositive(text)) addError(errors, name, 'must be a positive whole number');
+  }
+  const ordering = reserved.get('ordering');
+  const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
+  if (orderings && orderings.length > MAX_ORDERINGS) {
+    addError(errors, 'ordering', `has ${orderings.length} columns; ${MAX_ORDERINGS} are allowed`);
+  }
+  return {
+    filters: [...filters].map(([parameter, values]) => {
+      const negated = parameter.startsWith('-');
+      return { parameter, parts: (negated ? parameter.slice(1) : parameter).split('__'), negated, values };
+    }),
+    orderings,
+    page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
+    limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
+    link,
+  };
+}

@@ -1,0 +1,99 @@
+import {
+  compile,
+  EMPTY,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+  type Statement,
+} from '../db/fragment.ts';
+import { output, reference, typed, type Column, type Model } from '../db/model.ts';
+import { conditionSql } from './conditions.ts';
+import { ROOT, type ListPlan, type Ordering } from './plan.ts';
+
+/** PostgreSQL's largest OFFSET. */
+const MAX_OFFSET = 2n ** 63n - 1n;
+/** Up to here computing the skipped rows costs less than looking the page's rows up a second time. */
+const NEAR = 1000n;
+
+/** The columns as they are output, each under its JSON key. */
+export const outputs = (alias: string, columns: readonly Column[]): Fragment =>
+  join(
+    columns.map((column) => sql`${output(alias, column)} as ${identifier(column.key)}`),
+    ', ',
+  );
+
+/** A record's JSON as one expression. */
+export const record = (alias: string, columns: readonly Column[]): Fragment =>
+  sql`(select row_to_json(o) from (select ${outputs(alias, columns)}) o)`;
+
+/**
+ * What tells one state of a row from the next, for ETag: the transaction that wrote it. Any change of any column makes a
+ * new one, and unlike a hash of the row it says nothing about columns that are excluded from the output.
+ */
+export const version = (alias: string): Fragment => raw(`${alias}.xmin::text`);
+
+const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
+
+/** The plan's FROM and WHERE. Foreign keys lead to one row at most, so joins never multiply rows. */
+function source({ model, joins, where }: ListPlan): Fragment {
+  const tables = joins.map(({ alias, from, column, model: target }) => {
+    const on = sql`${reference(alias, target.primaryKey)} = ${reference(from, column)}`;
+    return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
+  });
+  const conditions = where.length > 0 ? sql` where ${join(where.map(conditionSql), ' and ')}` : EMPTY;
+  return sql` from ${table(model.table)} ${raw(ROOT)}${join(tables, '')}${conditions}`;
+}
+
+/** One record more than the page has tells whether there is a next page. The limit is a literal: a plan that is kept must know it. */
+function window({ limit, offset }: ListPlan): Fragment {
+  const rows = raw(` limit ${limit + 1}`);
+  if (offset === 0n) return rows;
+  return sql`${rows} offset ${value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET))}::int8`;
+}
+
+/** Whether the statement of the plan is certain to be short: a page near the start, in the order of the key. */
+export const isQuick = ({ where, orderings, offset }: ListPlan): boolean =>
+  where.length === 0 && orderings.length === 1 && offset <= NEAR;
+
+/**
+ * The page, a row a record, each one column of JSON: up to `limit` + 1 of them.
+ * Far from the start, or sorted, the ids of the page are chosen first and only its own rows are looked up and formatted.
+ */
+export function pageStatement(plan: ListPlan, columns: readonly Column[]): Statement {
+  const { model, orderings, offset } = plan;
+  const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
+    join(
+      orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
+      ', ',
+    );
+  const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
+  if (orderings.length === 1 && offset <= NEAR) {
+    const page = sql`select ${outputs(ROOT, columns)}${source(plan)}${sorted}${window(plan)}`;
+    return compile(sql`select row_to_json(o) from (${page}) o`);
+  }
+  const sortKey = (_: Ordering, index: number): Fragment => raw(`p.s${index}`);
+  const sortKeys = orderings.map(
+    ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
+  );
+  const last = raw(`p.s${orderings.length - 1}`); // the key
+  const chosen = sql`select ${join(sortKeys, ', ')}${source(plan)}${sorted}${window(plan)}`;
+  const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
+  const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
+  const page = sql`select ${outputs(ROOT, columns)} from ${rows} order by ${order(sortKey)}`;
+  return compile(sql`select row_to_json(o) from (${page}) o`);
+}
+
+/** How many records the filters match: one row, one column. */
+export const countStatement = (plan: ListPlan): Statement => compile(sql`select count(*)${source(plan)}`);
+
+/** One record by its key: its JSON and its version. */
+export function recordStatement(model: Model, columns: readonly Column[], id: string): Statement {
+  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+  return compile(
+    sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`,
+  );
+}

@@ -1,0 +1,175 @@
+import {
+  compile,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  valueList,
+  type Fragment,
+  type Statement,
+} from '../db/fragment.ts';
+import { output, reference, typed, type Column, type Model } from '../db/model.ts';
+import { ROOT } from './plan.ts';
+import { record, version } from './read.ts';
+
+/** A new value of a column, as text for the database. */
+export interface Change {
+  readonly column: Column;
+  /** For a password the text that was sent, where it may be the stored hash itself, else null: see `hash`. */
+  readonly value: string | null;
+  /** A password's new hash. */
+  readonly hash?: string;
+}
+
+/** Something about a body that only the database can tell; asked in the same statement that writes. */
+export interface Check {
+  readonly column: Column;
+  readonly value: string;
+  /** `reference`: the related record is there. `unchanged`: the column has this value, which none may write, already. */
+  readonly kind: 'reference' | 'unchanged';
+}
+
+export interface Guard {
+  /** The owner column and the caller's key, where the resource is owner-restricted. */
+  readonly owner?: { readonly column: Column; readonly caller: string } | undefined;
+  /** The versions of `If-Match`; undefined without the header, or when any will do. */
+  readonly versions?: readonly string[] | undefined;
+}
+
+/** The row as it was found and locked; the names beside its columns are ones that no table has. */
+const FOUND = 'f';
+const VERSION = raw('f."vitrine version"');
+const OWNED = raw('f."vitrine owned"');
+const MATCHES = raw('f."vitrine matches"');
+const RESULTS = raw('f."vitrine checks"');
+const newValue = (index: number): Fragment => raw(`"vitrine new ${index}"`);
+
+function checkSql({ kind, column, value: text }: Check, found: string | undefined): Fragment {
+  if (kind === 'unchanged') {
+    return found ? sql`coalesce(${output(found, column)}::text = ${value(text)}, true)` : raw('false');
+  }
+  if (!column.references) return raw('true');
+  const { table: target, primaryKey } = column.references;
+  return sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${typed(text, column)})`;
+}
+
+/** The results of the checks as an array, in their order. */
+const checksSql = (checks: readonly Check[], found?: string): Fragment =>
+  sql`array[${join(
+    checks.map((check) => checkSql(check, found)),
+    ', ',
+  )}]::bool[]`;
+
+/** Which of the checks hold, by themselves; for a body that is faulty anyway, so that all its faults are told at once. */
+export const checkStatement = (checks: readonly Check[]): Statement =>
+  compile(sql`select ${checksSql(checks)}`);
+
+/**
+ * POST: inserts where every check holds.
+ * @returns one row: the record's JSON and its version and key (null where nothing was inserted), the checks as `{t,f}`
+ */
+export function insertStatement(
+  model: Model,
+  columns: readonly Column[],
+  changes: readonly Change[],
+  checks: readonly Check[],
+): Statement {
+  const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
+  const names = join(
+    changes.map(({ column }) => identifier(column.field)),
+    ', ',
+  );
+  const values = join(
+    changes.map(({ column, value: text, hash }) => typed(hash ?? text, column)),
+    ', ',
+  );
+  const key = sql`${reference(ROOT, model.primaryKey)}::text`;
+  const returning = sql`returning ${record(ROOT, columns)} as record, ${version(ROOT)} as version, ${key} as key`;
+  if (changes.length === 0) return compile(sql`${into} default values ${returning}`);
+  if (checks.length === 0) return compile(sql`${into} (${names}) values (${values}) ${returning}`);
+  const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
+  return compile(
+    sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows}) select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
+  );
+}
+
+/** The row by its key, locked, and what decides whether the caller may change it. */
+function found(model: Model, id: string, { owner, versions }: Guard): Fragment {
+  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+  const owned = owner
+    ? sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`
+    : raw('true');
+  const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
+  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key} for update`;
+}
+
+/** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
+function assigned({ column, value: text, hash }: Change): Fragment {
+  const present = reference(FOUND, column);
+  if (hash !== undefined) {
+    const fresh = typed(hash, column);
+    return text === null
+      ? fresh
+      : sql`case when ${present} = ${typed(text, column)} then ${present} else ${fresh} end`;
+  }
+  const fresh = typed(text, column);
+  return column.type.assign?.(fresh, present, column) ?? fresh;
+}
+
+/**
+ * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
+ * @returns one row: the version that was found (null: no record), whether the caller owns it, whether `If-Match` matches,
+ * the checks as `{t,f}`, the record's JSON, its version now
+ */
+export function updateStatement(
+  model: Model,
+  columns: readonly Column[],
+  id: string,
+  changes: readonly Change[],
+  checks: readonly Check[],
+  guard: Guard,
+): Statement {
+  const locked = sql`locked as materialized (${found(model, id, guard)})`;
+  const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks, FOUND)} as "vitrine checks"${join(fresh, '')} from (select) one left join locked f on true)`;
+  const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
+  const present = sql`${record(FOUND, columns)}, ${VERSION}`;
+  if (changes.length === 0)
+    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present} from decided f`);
+  const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
+  const differs = changes.map(
+    ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
+  );
+  const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
+  const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${version(ROOT)} as version)`;
+  return compile(
+    sql`with ${locked}, ${decided}, ${changed} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}) from decided f left join changed c on true`,
+  );
+}
+
+/**
+ * DELETE: finds and locks the row, decides, and deletes it where everything allows.
+ * @returns no row when there is no record, else its version, whether the caller owns it, whether `If-Match` matches
+ */
+export function deleteStatement(model: Model, id: string, guard: Guard): Statement {
+  const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using locked f where ${keys} and ${OWNED} and ${MATCHES}`;
+  return compile(
+    sql`with locked as materialized (${found(model, id, guard)}), gone as (${gone}) select ${VERSION}, ${OWNED}, ${MATCHES} from locked f`,
+  );
+}
+
+/** Which of these foreign keys have a row that refers to the record: an array of booleans in their order. */
+export function referrersStatement(
+  foreignKeys: readonly { model: Model; column: Column }[],
+  id: string,
+): Statement {
+  const each = foreignKeys.map(
+    ({ model, column }) =>
+      sql`exists (select from ${table(model.table)} r where ${reference('r', column)} = ${typed(id, column)})`,
+  );
+  return compile(sql`select array[${join(each, ', ')}]::bool[]`);
+}

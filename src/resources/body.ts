@@ -1,0 +1,119 @@
+import type { Parsed } from '../db/column-types.ts';
+import type { Column } from '../db/model.ts';
+import { addError, type FieldErrors } from '../errors.ts';
+import type { Change, Check } from '../query/write.ts';
+import type { Member, Members } from './members.ts';
+import type { Caller, ServedResource } from './served.ts';
+
+/** What a body asks for: the columns to write, what the database must tell of it, and what is wrong with it. */
+export interface CheckedBody {
+  readonly changes: Change[];
+  readonly checks: Check[];
+  readonly errors: FieldErrors;
+}
+
+export interface Writing {
+  /** The key of the record that a PUT changes; undefined for a POST. */
+  readonly id: string | undefined;
+  readonly caller: Caller;
+}
+
+/** Members that say nothing to the write: contract sections 4 and 7, read-only columns and the owner are ignored. */
+const isIgnored = (column: Column, resource: ServedResource): boolean =>
+  resource.readonly.has(column) || column === resource.owner;
+
+/** The member that stands for a column; a foreign key has two names, which must agree. */
+function memberOf(
+  column: Column,
+  members: Members,
+  errors: FieldErrors,
+): [key: string, member: Member] | undefined {
+  const byKey = members.get(column.key);
+  const byName = column.name === column.key ? undefined : members.get(column.name);
+  if (byKey && byName && JSON.stringify(byKey.value) !== JSON.stringify(byName.value)) {
+    addError(errors, column.key, `differs from ${column.name}, which means the same`);
+  }
+  if (byKey) return [column.key, byKey];
+  return byName && [column.name, byName];
+}
+
+function parseMember({ value, source }: Member, column: Column): Parsed {
+  const parsed = column.type.fromJson(value, source, column);
+  if (
+    'value' in parsed &&
+    column.choices &&
+    !column.choices.some((choice) => sameChoice(choice, value, parsed.value))
+  ) {
+    return { fault: `must be one of ${column.choices.join(', ')}` };
+  }
+  return parsed;
+}
+
+/** Choices are written as in the registry; a bigint or decimal may be given as a string or as a number. */
+const sameChoice = (choice: unknown, value: unknown, text: string): boolean =>
+  choice === value || (typeof choice !== 'boolean' && String(choice) === text);
+
+function checkColumn(
+  column: Column,
+  [key, member]: [string, Member],
+  isUpdate: boolean,
+  body: CheckedBody,
+): void {
+  if (member.value === null) {
+    if (column.nullable) body.changes.push({ column, value: null });
+    else addError(body.errors, key, 'must not be null');
+    return;
+  }
+  const parsed = parseMember(member, column);
+  if ('fault' in parsed) return addError(body.errors, key, parsed.fault);
+  if (parsed.special) {
+    // NaN and infinity: a record that has them keeps them, so that what was read can be sent back.
+    if (isUpdate) body.checks.push({ column, value: parsed.value, kind: 'unchanged' });
+    else addError(body.errors, key, 'must be a finite value');
+    return;
+  }
+  if (column.references) body.checks.push({ column, value: parsed.value, kind: 'reference' });
+  body.changes.push({ column, value: parsed.value });
+}
+
+function checkId(member: Member, { model }: ServedResource, { id }: Writing, errors: FieldErrors): void {
+  if (id !== undefined) {
+    const parsed = parseMember(member, model.primaryKey);
+    if (!('value' in parsed) || parsed.value !== id) addError(errors, 'id', "must be the record's own");
+  } else if (model.primaryKey.hasDefault) {
+    addError(errors, 'id', 'is given by the service');
+  }
+}
+
+/** Checks all fields of a body and finds all its faults, except those that only the database can tell. */
+export function checkBody(members: Members, resource: ServedResource, writing: Writing): CheckedBody {
+  const body: CheckedBody = { changes: [], checks: [], errors: {} };
+  const { model, owner } = resource;
+  const isUpdate = writing.id !== undefined;
+  const known = new Set(['id']);
+  const id = members.get('id');
+  if (id) checkId(id, resource, writing, body.errors);
+  if (!isUpdate && !model.primaryKey.hasDefault) {
+    // A natural key: nobody but the client can give it.
+    if (id) checkColumn(model.primaryKey, ['id', id], false, body);
+    else addError(body.errors, 'id', 'is required');
+  }
+  for (const column of model.columns) {
+    known.add(column.key).add(column.name);
+    if (isIgnored(column, resource)) {
+      if (!isUpdate && isMissing(column) && column !== owner)
+        addError(body.errors, column.key, 'is required, and read-only');
+      continue;
+    }
+    const member = memberOf(column, members, body.errors);
+    if (member) checkColumn(column, member, isUpdate, body);
+    else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
+  }
+  for (const name of members.keys())
+    if (!known.has(name)) addError(body.errors, name, 'there is no such field');
+  if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
+  return body;
+}
+
+/** Whether an INSERT that leaves the column out would fail. */
+const isMissing = (column: Column): boolean => !column.nullable && !column.hasDefault && !column.generated;

@@ -1,0 +1,101 @@
+import { COLUMN_TYPES, type ColumnType, type Facts } from '../db/column-types.ts';
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const COMMON_KEYS = ['type', 'null', 'default', 'unique', 'index', 'choices', 'column', 'label', 'help'];
+const FLAGS = ['null', 'unique', 'index'];
+const TEXTS = ['column', 'label', 'help'];
+const ON_DELETE = ['restrict', 'cascade', 'setNull'];
+
+type Report = (key: string, text: string) => void;
+
+const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string> =>
+  new Set([
+    ...COMMON_KEYS,
+    ...(type?.sized ? ['maxLength'] : []),
+    ...(type?.bounded ? ['min', 'max'] : []),
+    ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
+    ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
+  ]);
+
+const isWhole = (value: unknown, least: number, most: number): boolean =>
+  Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+
+/** Reports every fault of one column of a registry, by its key; the key '' stands for the column itself. */
+export function checkColumn(column: unknown, report: Report): void {
+  if (!isObject(column)) return report('', 'must be an object such as { type: "string" }');
+  const typeName = String(column['type']);
+  const isForeignKey = typeName === 'foreignKey';
+  if (!isForeignKey && !Object.hasOwn(COLUMN_TYPES, typeName)) {
+    const names = [...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ');
+    return report('type', `must be one of ${names}`);
+  }
+  const type: ColumnType | undefined = isForeignKey
+    ? undefined
+    : COLUMN_TYPES[typeName as keyof typeof COLUMN_TYPES];
+  const allowed = allowedKeys(typeName, type);
+  for (const key of Object.keys(column))
+    if (!allowed.has(key)) report(key, `type ${typeName} has no such key`);
+  for (const key of FLAGS) {
+    if (column[key] !== undefined && typeof column[key] !== 'boolean') report(key, 'must be true or false');
+  }
+  for (const key of TEXTS) {
+    const value = column[key];
+    if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
+  }
+  if (isForeignKey) checkForeignKey(column, report);
+  checkSizes(column, report);
+  if (type) checkValues(column, type, report);
+}
+
+function checkForeignKey(column: Record<string, unknown>, report: Report): void {
+  const { references, onDelete } = column;
+  if (typeof references !== 'string') report('references', 'must name a model');
+  if (onDelete === undefined) return;
+  if (!ON_DELETE.includes(onDelete as string)) report('onDelete', `must be one of ${ON_DELETE.join(', ')}`);
+  if (onDelete === 'setNull' && column['null'] !== true) report('onDelete', 'setNull needs null: true');
+}
+
+function checkSizes(column: Record<string, unknown>, report: Report): void {
+  const { maxLength, precision, scale, min, max } = column;
+  if (maxLength !== undefined && !isWhole(maxLength, 1, 10_485_760))
+    report('maxLength', 'must be a whole number of at least 1');
+  if (precision !== undefined && !isWhole(precision, 1, 1000))
+    report('precision', 'must be a whole number from 1 to 1000');
+  if (scale !== undefined && !isWhole(scale, 0, typeof precision === 'number' ? precision : -1)) {
+    report('scale', 'must be a whole number from 0 to precision');
+  }
+  for (const [key, bound] of [
+    ['min', min],
+    ['max', max],
+  ] as const) {
+    if (bound !== undefined && !(typeof bound === 'number' && Number.isFinite(bound)))
+      report(key, 'must be a number');
+  }
+  if (typeof min === 'number' && typeof max === 'number' && min > max) report('min', 'must not be above max');
+}
+
+function checkValues(column: Record<string, unknown>, type: ColumnType, report: Report): void {
+  const { choices } = column;
+  const facts: Facts = { castType: type.castType, ...(column as Partial<Facts>) };
+  const fault = (value: unknown): string | undefined => {
+    const parsed = type.fromJson(value, JSON.stringify(value) ?? '', facts);
+    if ('fault' in parsed) return parsed.fault;
+    return parsed.special ? 'cannot be written' : undefined;
+  };
+  if (choices !== undefined) {
+    if (!Array.isArray(choices) || choices.length === 0) report('choices', 'must be an array of values');
+    else {
+      for (const choice of choices as unknown[]) {
+        const text = fault(choice);
+        if (text) report('choices', `${JSON.stringify(choice)} ${text}`);
+      }
+    }
+  }
+  const value = column['default'];
+  if (value === undefined || (value === 'now' && type.now)) return;
+  const text = value === null ? 'is null: leave it out and say null: true' : fault(value);
+  if (text) report('default', `${JSON.stringify(value)} ${text}`);
+  else if (Array.isArray(choices) && !choices.includes(value)) report('default', 'is none of the choices');
+}

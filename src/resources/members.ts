@@ -1,0 +1,71 @@
+import { Problem } from '../errors.ts';
+
+/** One member of a JSON object: its value, and its text as it was sent, where a number still has all its digits. */
+export interface Member {
+  readonly value: unknown;
+  readonly source: string;
+}
+
+export type Members = ReadonlyMap<string, Member>;
+
+const SPACE = /[ \t\n\r]*/y;
+
+function skipSpace(text: string, from: number): number {
+  SPACE.lastIndex = from;
+  SPACE.test(text);
+  return SPACE.lastIndex;
+}
+
+/** Where the string that starts at `from` ends: behind the first quote that an even number of backslashes precedes. */
+function endOfString(text: string, from: number): number {
+  for (let at = from; ;) {
+    at = text.indexOf('"', at + 1);
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === '\\') backslashes += 1;
+    if (backslashes % 2 === 0) return at + 1;
+  }
+}
+
+/** Where the value that starts at `from` ends, in a text that is known to be JSON. */
+function endOfValue(text: string, from: number): number {
+  let depth = 0;
+  for (let at = from; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at) - 1;
+    else if (character === '{' || character === '[') depth += 1;
+    else if (depth === 0 && (character === ',' || character === '}' || character === ']')) return at;
+    else if (character === '}' || character === ']') depth -= 1;
+  }
+  return text.length;
+}
+
+/**
+ * The members of a JSON object; of a key that stands there twice the last. JavaScript's numbers would lose digits of a
+ * bigint, a decimal or a number inside a json column, so each member keeps its text.
+ * @throws Problem 400 for what is no JSON object
+ */
+export function parseMembers(text: string): Members {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    throw new Problem(400, 'The body is not JSON.');
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    throw new Problem(400, 'The body must be a JSON object of fields and values.');
+  }
+  const members = new Map<string, Member>();
+  let at = skipSpace(text, text.indexOf('{') + 1);
+  while (text[at] === '"') {
+    const keyEnd = endOfString(text, at);
+    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const start = skipSpace(text, text.indexOf(':', keyEnd) + 1);
+    const end = endOfValue(text, start);
+    members.set(key, {
+      value: (parsed as Record<string, unknown>)[key],
+      source: text.slice(start, end).trim(),
+    });
+    at = text[end] === ',' ? skipSpace(text, end + 1) : text.length;
+  }
+  return members;
+}

@@ -1,0 +1,271 @@
+import { text, type Database, type RawRow } from '../db/connection.ts';
+import { isDatabaseError } from '../db/sqlstate.ts';
+import { addError, badBody, badQuery, notFound, Problem, type FieldErrors } from '../errors.ts';
+import { parseListQuery, type ListQuery } from '../query/grammar.ts';
+import { planList } from '../query/plan.ts';
+import { countStatement, isQuick, pageStatement, recordStatement } from '../query/read.ts';
+import {
+  checkStatement,
+  deleteStatement,
+  insertStatement,
+  referrersStatement,
+  updateStatement,
+  type Change,
+  type Check,
+  type Guard,
+} from '../query/write.ts';
+import { checkBody, type CheckedBody } from './body.ts';
+import type { Members } from './members.ts';
+import type { Passwords } from './passwords.ts';
+import { meets, viewOf, type Caller, type ServedResource, type ServedResources } from './served.ts';
+
+/** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
+export interface RecordResult {
+  readonly json: Buffer;
+  readonly version: string;
+}
+
+export interface Page {
+  readonly query: ListQuery;
+  readonly records: readonly Buffer[];
+  readonly hasNext: boolean;
+  /** How many records the filters match; only when it was asked for. */
+  readonly total: string | undefined;
+}
+
+/** The versions that `If-Match` names; undefined when any will do. */
+export type Versions = readonly string[] | undefined;
+
+/** What can be done with the records of a resource. Each operation is one statement; access levels are the caller's to check. */
+export interface Operations {
+  /** Whether the query would reach into a resource that not everyone may read, so that credentials make a difference. */
+  readonly needsCaller: (resource: ServedResource, query: string) => boolean;
+  readonly list: (
+    resource: ServedResource,
+    query: string,
+    caller: Caller | undefined,
+    counted: boolean,
+  ) => Promise<Page>;
+  readonly read: (resource: ServedResource, id: string) => Promise<RecordResult>;
+  readonly create: (
+    resource: ServedResource,
+    members: Members,
+    caller: Caller,
+  ) => Promise<RecordResult & { id: string }>;
+  readonly update: (
+    resource: ServedResource,
+    id: string,
+    members: Members,
+    caller: Caller,
+    versions: Versions,
+  ) => Promise<RecordResult>;
+  readonly remove: (
+    resource: ServedResource,
+    id: string,
+    caller: Caller,
+    versions: Versions,
+  ) => Promise<void>;
+}
+
+/** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
+const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
+const NO_RECORD = 'There is no such record.';
+const NO_REFERENCE = 'there is no such record';
+
+/** The key as the database takes it, or undefined: a text that is not of the key's type names no record. */
+function parseId({ model }: ServedResource, id: string): string | undefined {
+  const parsed = model.primaryKey.type.parse(id, model.primaryKey);
+  return 'value' in parsed ? parsed.value : undefined;
+}
+
+function requireId(resource: ServedResource, text: string): string {
+  const id = parseId(resource, text);
+  if (id === undefined) throw notFound(NO_RECORD);
+  return id;
+}
+
+const guardOf = ({ owner }: ServedResource, caller: Caller, versions: Versions): Guard => ({
+  owner: owner && { column: owner, caller: caller.id },
+  versions,
+});
+
+/** PostgreSQL's `{t,f}`. */
+const parseBooleans = (cell: Buffer | null | undefined): boolean[] =>
+  [...(text(cell) ?? '').matchAll(/[tf]/g)].map(([letter]) => letter === 't');
+
+/** Reports the checks that do not hold. */
+function addCheckErrors(checks: readonly Check[], results: readonly boolean[], errors: FieldErrors): void {
+  checks.forEach(({ column, kind }, index) => {
+    if (results[index]) return;
+    addError(errors, column.key, kind === 'reference' ? NO_REFERENCE : 'must be a finite value');
+  });
+}
+
+/** Contract section 7's order: 404 (record), 403 (owner), 412. */
+function assertAllowed(
+  found: boolean,
+  owned: Buffer | null | undefined,
+  matches: Buffer | null | undefined,
+): void {
+  if (!found) throw notFound(NO_RECORD);
+  if (text(owned) !== 't') throw new Problem(403, 'Only the owner of a record may change or delete it.');
+  if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
+}
+
+export function createOperations(
+  database: Database,
+  resources: ServedResources,
+  passwords: Passwords,
+): Operations {
+  /** Finishes the faults of a body with those that the database knows, so that all are told at once. */
+  async function assertValid({ checks, errors }: CheckedBody): Promise<void> {
+    if (Object.keys(errors).length === 0) return;
+    const references = checks.filter(({ kind }) => kind === 'reference');
+    if (references.length > 0) {
+      const [row] = await database.run(checkStatement(references), 'work');
+      addCheckErrors(references, parseBooleans(row?.[0]), errors);
+    }
+    throw badBody(errors);
+  }
+
+  async function hashPasswords(changes: readonly Change[], isUpdate: boolean): Promise<Change[]> {
+    return Promise.all(
+      changes.map(async (change) => {
+        if (!change.column.isPassword || change.value === null) return change;
+        const hash = await passwords.hash(change.value);
+        // Only a text that looks like a hash is compared with the stored one: a plain password never goes to the database.
+        return {
+          column: change.column,
+          value: isUpdate && change.value.startsWith('$argon2') ? change.value : null,
+          hash,
+        };
+      }),
+    );
+  }
+
+  /** Runs a statement that writes, and says which unique column a duplicate stands in. */
+  async function write(
+    statement: Parameters<Database['run']>[0],
+    { model }: ServedResource,
+  ): Promise<RawRow[]> {
+    try {
+      return await database.run(statement, 'work');
+    } catch (error) {
+      if (!isDatabaseError(error) || error.code !== '23505') throw error;
+      const columns = model.uniques.get(error.constraint_name ?? '') ?? [];
+      const errors: FieldErrors = {};
+      for (const column of columns) addError(errors, column.key, 'another record has this value');
+      throw new Problem(409, 'There is such a record already.', { errors });
+    }
+  }
+
+  /** The models whose records refer to one that cannot be deleted for that. */
+  async function referrers(
+    { model }: ServedResource,
+    id: string,
+    error: { table_name?: string },
+  ): Promise<string[]> {
+    const foreignKeys = [...resources.values()].flatMap((resource) =>
+      resource.model.columns
+        .filter(({ references }) => references === model)
+        .map((column) => ({ model: resource.model, column })),
+    );
+    const [row] =
+      foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'work') : [];
+    const found = parseBooleans(row?.[0]).flatMap((refers, index) =>
+      refers ? [foreignKeys[index]?.model.name ?? ''] : [],
+    );
+    // What stops a cascade is further away: PostgreSQL names its table.
+    const further = [...resources.values()].filter(
+      ({ model: { table } }) => table.split('.').at(-1) === error.table_name,
+    );
+    return [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
+  }
+
+  return {
+    needsCaller(resource, queryText) {
+      let needed = false;
+      const view = viewOf(resources, (level) => {
+        needed ||= level !== 'default';
+        return true;
+      });
+      planList(parseListQuery(queryText, resource, {}), resource.model, view, [], {});
+      return needed;
+    },
+
+    async list(resource, queryText, caller, counted) {
+      const errors: FieldErrors = {};
+      const query = parseListQuery(queryText, resource, errors);
+      const view = viewOf(resources, (level) => meets(level, caller));
+      const plan = planList(query, resource.model, view, resource.ordering, errors);
+      if (Object.keys(errors).length > 0) throw badQuery(errors);
+      const lane = isQuick(plan) ? 'quick' : 'work';
+      const [rows, counts] = await Promise.all([
+        // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
+        database.run(
+          pageStatement(plan, resource.output),
+          lane,
+          lane === 'quick' && query.limit === resource.limit,
+        ),
+        counted ? database.run(countStatement(plan), 'work') : undefined,
+      ]);
+      const records = rows.slice(0, query.limit).map(([json]) => json ?? Buffer.from('null'));
+      return {
+        query,
+        records,
+        hasNext: rows.length > query.limit,
+        total: counts && (text(counts[0]?.[0]) ?? '0'),
+      };
+    },
+
+    async read(resource, id) {
+      const statement = recordStatement(resource.model, resource.output, requireId(resource, id));
+      const [row] = await database.run(statement, 'quick', true);
+      if (!row?.[0]) throw notFound(NO_RECORD);
+      return { json: row[0], version: text(row[1]) ?? '' };
+    },
+
+    async create(resource, members, caller) {
+      const body = checkBody(members, resource, { id: undefined, caller });
+      await assertValid(body);
+      const changes = await hashPasswords(body.changes, false);
+      const [row] = await write(
+        insertStatement(resource.model, resource.output, changes, body.checks),
+        resource,
+      );
+      if (!row?.[0]) {
+        addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
+        throw badBody(body.errors);
+      }
+      return { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' };
+    },
+
+    async update(resource, idText, members, caller, versions) {
+      const { model, output } = resource;
+      const body = checkBody(members, resource, { id: parseId(resource, idText) ?? idText, caller });
+      await assertValid(body);
+      const id = requireId(resource, idText);
+      const changes = await hashPasswords(body.changes, true);
+      const guard = guardOf(resource, caller, versions);
+      const [row] = await write(updateStatement(model, output, id, changes, body.checks, guard), resource);
+      addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
+      if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+      assertAllowed(Boolean(row?.[0]), row?.[1], row?.[2]);
+      return { json: row?.[4] ?? Buffer.from('null'), version: text(row?.[5]) ?? '' };
+    },
+
+    async remove(resource, idText, caller, versions) {
+      const id = requireId(resource, idText);
+      const statement = deleteStatement(resource.model, id, guardOf(resource, caller, versions));
+      try {
+        const [row] = await database.run(statement, 'work');
+        assertAllowed(Boolean(row), row?.[1], row?.[2]);
+      } catch (error) {
+        if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
+        const names = await referrers(resource, id, error);
+        const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
+        throw new Problem(409, `${who} refer to this one.`);
+      }
+    },
+  };
+}

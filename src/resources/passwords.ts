@@ -1,0 +1,82 @@
+import { hash, verify } from '@node-rs/argon2';
+import { unavailable } from '../errors.ts';
+
+/** OWASP's recommendation for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
+const OPTIONS = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
+/** How many hashes are computed at once, how many more may wait, and for how long (milliseconds). */
+const AT_ONCE = 2;
+const MOST_WAITING = 64;
+const PATIENCE = 3_000;
+/** Contract section 5: bytes. */
+export const MAX_PASSWORD = 1024;
+
+export interface Passwords {
+  /** The PHC string of a password. */
+  readonly hash: (password: string) => Promise<string>;
+  /**
+   * Whether the password belongs to the stored PHC string. Without one, or with one that is none of ours, the same work is
+   * done for nothing, so that the time does not tell.
+   * @param admit is asked when the turn has come, and may throw to give the turn up
+   */
+  readonly verify: (stored: string | undefined, password: string, admit?: () => void) => Promise<boolean>;
+}
+
+/** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */
+export function createPasswords(): Passwords {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  /** A hash that no password belongs to, of the same cost as real ones. */
+  let decoy: Promise<string> | undefined;
+
+  async function enter(): Promise<void> {
+    if (running < AT_ONCE) {
+      running += 1;
+      return;
+    }
+    if (waiting.length >= MOST_WAITING) throw unavailable('Too many passwords are being checked. Try again.');
+    await new Promise<void>((resolve, reject) => {
+      const turn = (): void => {
+        clearTimeout(timer);
+        resolve(); // the place is handed over: `running` stays as it is
+      };
+      const timer = setTimeout(() => {
+        waiting.splice(waiting.indexOf(turn), 1);
+        reject(unavailable('Too many passwords are being checked. Try again.'));
+      }, PATIENCE);
+      waiting.push(turn);
+    });
+  }
+
+  function leave(): void {
+    const next = waiting.shift();
+    if (next) next();
+    else running -= 1;
+  }
+
+  async function gated<T>(work: () => Promise<T>): Promise<T> {
+    await enter();
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
+  return {
+    hash: (password) => gated(() => hash(password, OPTIONS)),
+    verify: (stored, password, admit) =>
+      gated(async () => {
+        admit?.();
+        if (stored?.startsWith('$argon2')) {
+          try {
+            return await verify(stored, password);
+          } catch {
+            return false; // not a PHC string after all
+          }
+        }
+        decoy ??= hash(Math.random().toString(), OPTIONS);
+        await verify(await decoy, password);
+        return false;
+      }),
+  };
+}

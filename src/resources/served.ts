@@ -1,0 +1,117 @@
+import type { AccessLevel, Settings } from '../config.ts';
+import type { Column, Model } from '../db/model.ts';
+import { findColumn } from '../db/model.ts';
+import type { FieldErrors } from '../errors.ts';
+import { parseOrdering, type OrderingQuery, type PageLimits } from '../query/grammar.ts';
+import { planList, type View } from '../query/plan.ts';
+import type { Method, Resource } from './resource.ts';
+
+/** Whoever makes the request, read from the database for it. */
+export interface Caller {
+  readonly id: string;
+  readonly name: string;
+  readonly admin: boolean;
+}
+
+/** A resource as it is served: its names resolved to columns, its defaults filled in. */
+export interface ServedResource extends PageLimits {
+  readonly name: string;
+  readonly model: Model;
+  readonly access: AccessLevel;
+  readonly read: AccessLevel;
+  readonly methods: ReadonlySet<Method>;
+  /** The key and the columns that are not excluded, in output order. */
+  readonly output: readonly Column[];
+  readonly excluded: ReadonlySet<Column>;
+  readonly readonly: ReadonlySet<Column>;
+  readonly owner: Column | undefined;
+  readonly ordering: readonly OrderingQuery[];
+}
+
+export type ServedResources = ReadonlyMap<string, ServedResource>;
+
+/** Whether a caller, or none, meets a level. Nobody meets `default` for writing: see `http/api.ts`. */
+export function meets(level: AccessLevel, caller: Caller | undefined): boolean {
+  if (level === 'default') return true;
+  return caller !== undefined && (level === 'user' || caller.admin);
+}
+
+/** The level that a GET of the model needs, or undefined where there is none. */
+function readLevel(resources: ServedResources, model: Model): AccessLevel | undefined {
+  const resource = resources.get(model.name);
+  return resource?.methods.has('GET') ? resource.read : undefined;
+}
+
+/** What a caller may see: contract section 3, "A join may reach only into a resource that the same request could GET". */
+export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel) => boolean): View {
+  return {
+    find: (model, name) => {
+      const column = findColumn(model, name);
+      return column && !resources.get(model.name)?.excluded.has(column) ? column : undefined;
+    },
+    joinable: (model) => {
+      const level = readLevel(resources, model);
+      return level !== undefined && mayRead(level);
+    },
+  };
+}
+
+/** The resources by name. The models come with the facts of the database, once it has been read. */
+export function serveResources(
+  definitions: readonly Resource[],
+  models: ReadonlyMap<string, Model>,
+  settings: Pick<Settings, 'access'>,
+): ServedResources {
+  const served = new Map<string, ServedResource>();
+  for (const definition of definitions) {
+    const model = models.get(definition.model);
+    if (!model) continue;
+    const named = (names: readonly string[] = []): Set<Column> =>
+      new Set(model.columns.filter((column) => names.includes(column.name)));
+    const excluded = named(definition.exclude);
+    served.set(definition.model, {
+      name: definition.model,
+      model,
+      access: definition.access ?? settings.access,
+      read: definition.read ?? 'default',
+      methods: new Set(definition.methods ?? ['GET', 'POST', 'PUT', 'DELETE']),
+      output: [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))],
+      excluded,
+      readonly: new Set([
+        ...named(definition.readonly),
+        ...model.columns.filter(({ generated }) => generated),
+      ]),
+      owner: model.columns.find(({ name }) => name === definition.owner),
+      limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
+      maxLimit: definition.maxLimit ?? 1000,
+      ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
+    });
+  }
+  return served;
+}
+
+const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
+
+/** The faults of default orderings: each must be one that whoever may read the resource could ask for. */
+export function checkOrderings(resources: ServedResources): string[] {
+  return [...resources.values()].flatMap((resource) => {
+    const errors: FieldErrors = {};
+    const view = viewOf(resources, (level) => LEVELS.indexOf(level) <= LEVELS.indexOf(resource.read));
+    const query = { filters: [], orderings: undefined, page: 1n, limit: 1, link: '' };
+    planList(query, resource.model, view, resource.ordering, errors);
+    return (errors['ordering'] ?? []).map((text) => `${resource.name}: ordering: ${text}`);
+  });
+}
+
+/** Why the registry needs a user model, or undefined where every resource can do without. */
+export function neededUserModel(
+  resources: readonly Resource[],
+  settings: Pick<Settings, 'access'>,
+): string | undefined {
+  const one = resources.find(
+    ({ access, read }) => (access ?? settings.access) !== 'default' || (read ?? 'default') !== 'default',
+  );
+  if (one) return `the access levels of ${one.model} need one`;
+  const owned = resources.find(({ owner }) => owner !== undefined);
+  return owned ? `the owner of ${owned.model} needs one` : undefined;
+}

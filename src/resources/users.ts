@@ -1,0 +1,132 @@
+import { text, type Database } from '../db/connection.ts';
+import { compile, raw, sql, table, type Fragment, type Statement } from '../db/fragment.ts';
+import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
+import { isDatabaseError } from '../db/sqlstate.ts';
+import { StartError } from '../errors.ts';
+import { insertStatement, updateStatement, type Change } from '../query/write.ts';
+import { MAX_PASSWORD, type Passwords } from './passwords.ts';
+
+export interface User {
+  readonly id: string;
+  readonly name: string;
+  /** The stored PHC string. */
+  readonly password: string;
+  readonly active: boolean;
+  readonly admin: boolean;
+}
+
+/** The rows of the user model, for authentication and for the command line. */
+export interface Users {
+  readonly find: (name: string) => Promise<User | undefined>;
+  readonly list: () => Promise<User[]>;
+  /**
+   * Creates an active user; required texts that are not given are empty.
+   * @param values further columns by name, as texts
+   * @throws StartError that says what is wrong
+   */
+  readonly add: (
+    name: string,
+    password: string,
+    admin: boolean,
+    values?: ReadonlyMap<string, string>,
+  ) => Promise<void>;
+  /** @throws StartError when there is no such user */
+  readonly setPassword: (name: string, password: string) => Promise<void>;
+}
+
+const ROOT = 't';
+
+/** A column of the user model, which the registry's check has found to be there. */
+function required(model: Model, name: string): Column {
+  const column = findColumn(model, name);
+  if (!column) throw new Error(`the user model has no column ${name}`);
+  return column;
+}
+
+export function createUsers(database: Database, model: Model, passwords: Passwords): Users {
+  const username = required(model, 'username');
+  const password = required(model, 'password');
+  const active = required(model, 'active');
+  const admin = required(model, 'admin');
+  const name = reference(ROOT, username);
+  const flag = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
+  // A user whose `active` or `admin` is NULL is neither.
+  const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flag(active)}, ${flag(admin)} from ${table(model.table)} ${raw(ROOT)}`;
+
+  async function select(statement: Statement): Promise<User[]> {
+    const rows = await database.run(statement, 'quick', true);
+    return rows.map((row) => ({
+      id: text(row[0]) ?? '',
+      name: text(row[1]) ?? '',
+      password: text(row[2]) ?? '',
+      active: text(row[3]) === 't',
+      admin: text(row[4]) === 't',
+    }));
+  }
+
+  async function hashed(plain: string): Promise<Change> {
+    const bytes = Buffer.byteLength(plain);
+    if (bytes < 1 || bytes > MAX_PASSWORD) throw new StartError('A password has 1 to 1,024 bytes.');
+    return { column: password, value: null, hash: await passwords.hash(plain) };
+  }
+
+  function changeOf(column: Column, value: string): Change {
+    const parsed = column.type.parse(value, column);
+    if ('fault' in parsed) throw new StartError(`${column.name} ${parsed.fault}.`);
+    const checked = column.type.fromJson(parsed.value, JSON.stringify(parsed.value), column);
+    if (column.maxLength !== undefined && 'fault' in checked)
+      throw new StartError(`${column.name} ${checked.fault}.`);
+    return { column, value: parsed.value };
+  }
+
+  return {
+    find: async (wanted) =>
+      (await select(compile(sql`${all} where ${name} = ${typed(wanted, username)}`)))[0],
+    list: () => select(compile(sql`${all} order by ${name}`)),
+
+    async add(wanted, plain, makeAdmin, values = new Map()) {
+      if (wanted === '' || wanted.includes('\0')) throw new StartError('A user name must not be empty.');
+      const changes = new Map<Column, Change>();
+      for (const column of model.columns) {
+        const isText = column.type.sized && !column.references;
+        if (isText && !column.nullable && !column.hasDefault) changes.set(column, { column, value: '' });
+      }
+      for (const [key, value] of values) {
+        const column = findColumn(model, key);
+        if (!column || column === model.primaryKey || column === password)
+          throw new StartError(`The user model has no column ${key} to set.`);
+        changes.set(column, changeOf(column, value));
+      }
+      changes.set(username, changeOf(username, wanted));
+      changes.set(active, { column: active, value: 'true' });
+      changes.set(admin, { column: admin, value: String(makeAdmin) });
+      changes.set(password, await hashed(plain));
+      const missing = model.columns.filter(
+        (column) => !column.nullable && !column.hasDefault && !column.generated && !changes.has(column),
+      );
+      if (missing.length > 0) {
+        throw new StartError(
+          `The user model requires ${missing.map(({ name: key }) => key).join(', ')}: give --set NAME=VALUE for each.`,
+        );
+      }
+      try {
+        await database.run(insertStatement(model, [model.primaryKey], [...changes.values()], []), 'work');
+      } catch (error) {
+        if (!isDatabaseError(error) || error.code !== '23505') throw error;
+        const taken = model.uniques.get(error.constraint_name ?? '')?.map(({ name: key }) => key) ?? [
+          'username',
+        ];
+        throw new StartError(`There is a user with this ${taken.join(', ')} already.`);
+      }
+    },
+
+    async setPassword(wanted, plain) {
+      const user = (await select(compile(sql`${all} where ${name} = ${typed(wanted, username)}`)))[0];
+      if (!user) throw new StartError(`There is no user ${wanted}.`);
+      await database.run(
+        updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}),
+        'work',
+      );
+    },
+  };
+}

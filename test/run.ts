@@ -1,0 +1,33 @@
+// Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
+// Further words choose test files: npm test -- test/http
+import { spawn } from 'node:child_process';
+import { mkdtemp, readdir, rm, chmod } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startEmbedded } from '../src/db/embedded.ts';
+
+const given = process.env['TEST_DATABASE_URL'];
+const chosen = process.argv.slice(2);
+const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith('.test.ts')).sort();
+const files = all
+  .map((file) => join('test', file))
+  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
+
+const directory = given ? undefined : await mkdtemp(join(tmpdir(), 'vitrine-test-'));
+if (directory) await chmod(directory, 0o755); // the server runs as another user when this is root
+// Nothing here has to survive a crash of the machine.
+const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=200'];
+const embedded = directory ? await startEmbedded(join(directory, 'postgres'), fast) : undefined;
+let status: number;
+try {
+  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', '--test-concurrency=2'];
+  const child = spawn(process.execPath, [...flags, ...files], {
+    stdio: 'inherit',
+    env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url },
+  });
+  status = await new Promise((resolve) => child.on('close', (code) => resolve(code ?? 1)));
+} finally {
+  await embedded?.stop();
+  if (directory) await rm(directory, { recursive: true, force: true });
+}
+process.exit(status);

@@ -1,0 +1,145 @@
+import { hash } from '@node-rs/argon2';
+import { randomBytes } from 'node:crypto';
+import postgres from 'postgres';
+import { createVitrine, type Resource, type VitrineOptions } from '../src/index.ts';
+import shipped from '../src/resources/registry.ts';
+
+export type Sql = postgres.Sql;
+
+/** A database of its own for one test file, on the server of this run. */
+export interface TestDatabase {
+  readonly url: string;
+  readonly sql: Sql;
+  readonly drop: () => Promise<void>;
+}
+
+/** The server that `npm test` has started or was given. */
+export function serverUrl(): string {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (!url) throw new Error('TEST_DATABASE_URL is not set: run the tests with npm test');
+  return url;
+}
+
+export async function createDatabase(): Promise<TestDatabase> {
+  const name = `vitrine_test_${randomBytes(8).toString('hex')}`;
+  const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
+  await server.unsafe(`create database ${name} template template0 encoding 'UTF8'`);
+  const url = new URL(serverUrl());
+  url.pathname = `/${name}`;
+  const sql = postgres(url.href, { max: 4, onnotice: () => undefined, connection: { TimeZone: 'UTC' } });
+  return {
+    url: url.href,
+    sql,
+    drop: async () => {
+      await sql.end();
+      await server.unsafe(`drop database if exists ${name} with (force)`);
+      await server.end();
+    },
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; undefined where it is no JSON. */
+  readonly json: any; // eslint-disable-line @typescript-eslint/no-explicit-any -- whatever the service answers
+}
+
+export interface RequestOptions {
+  readonly method?: string;
+  readonly user?: string;
+  readonly headers?: Record<string, string>;
+  /** An object is sent as JSON, a text as it is. */
+  readonly body?: unknown;
+}
+
+export interface TestService extends TestDatabase {
+  readonly base: string;
+  readonly lines: Record<string, unknown>[];
+  readonly request: (path: string, options?: RequestOptions) => Promise<Answer>;
+  /** Adds a user whose password is `pw-` and the name. Gives the key. */
+  readonly addUser: (name: string, columns?: Record<string, unknown>) => Promise<number>;
+  readonly close: () => Promise<void>;
+}
+
+export const basic = (name: string, password = `pw-${name}`): string =>
+  `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
+
+/** A request to a base address; `user` sends that user's credentials. */
+export async function request(base: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+  const { method = 'GET', user, headers = {}, body } = options;
+  const isText =
+    typeof body === 'string' || body === undefined || body instanceof FormData || body instanceof Uint8Array;
+  const response = await fetch(`${base}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(user === undefined ? {} : { authorization: basic(user) }),
+      ...(isText ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined
+      ? {}
+      : { body: isText ? (body as NonNullable<RequestInit['body']>) : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    json = undefined;
+  }
+  return { status: response.status, headers: response.headers, text, json };
+}
+
+/** A hash that costs next to nothing, so that tests with many users are quick. */
+export const cheapHash = (password: string): Promise<string> =>
+  hash(password, { memoryCost: 8, timeCost: 1, parallelism: 1 });
+
+/** Starts the real service with a database and a port of its own; without resources, the shipped registry. */
+export async function startService(
+  resources: readonly Resource[] = shipped,
+  options: Partial<Omit<VitrineOptions, 'resources'>> & { prepare?: (sql: Sql) => Promise<unknown> } = {},
+): Promise<TestService> {
+  const { prepare, ...settings } = options;
+  const database = await createDatabase();
+  await prepare?.(database.sql);
+  const lines: Record<string, unknown>[] = [];
+  const log = (text: string): void => {
+    for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line) as Record<string, unknown>);
+  };
+  const vitrine = await createVitrine({
+    databaseUrl: database.url,
+    resources,
+    port: 0,
+    log,
+    ...settings,
+  }).catch(async (error: unknown) => {
+    await database.drop();
+    throw error;
+  });
+  const { url: base } = await vitrine.start();
+  return {
+    ...database,
+    base,
+    lines,
+    request: (path, requestOptions) => request(base, path, requestOptions),
+    addUser: async (username, columns = {}) => {
+      const row = {
+        username,
+        password: await cheapHash(`pw-${username}`),
+        email: `${username}@example.org`,
+        ...columns,
+      };
+      const [added] = await database.sql<
+        { id: number }[]
+      >`insert into "user" ${database.sql(row)} returning id`;
+      return added?.id ?? 0;
+    },
+    close: async () => {
+      await vitrine.close();
+      await database.drop();
+    },
+  };
+}

@@ -1,0 +1,63 @@
+// Checked by `npm run typecheck`: what the types of the registry find, and what they let pass.
+import { message, user } from '../src/resources/registry.ts';
+import type { Registry, Resource, Row } from '../src/resources/resource.ts';
+
+export const row: Row<typeof message> = { id: 1, user_id: 2, content: 'x', pub_date: '2024-01-01 00:00:00' };
+export const person: Row<typeof user> = { id: 1, username: 'x', join_date: 'y', active: true, admin: false };
+// @ts-expect-error an excluded column is not in the record
+export const secret = person.password;
+// @ts-expect-error an id is a number
+export const text: string = row.id;
+
+// @ts-expect-error a misspelt key of a resource
+export const misspelt = [
+  { model: 'a', columns: { x: { type: 'string' } }, acess: 'user' },
+] satisfies Resource[];
+// @ts-expect-error a misspelt key of a column
+export const column = [{ model: 'a', columns: { x: { type: 'string', maxlength: 3 } } }] satisfies Resource[];
+// @ts-expect-error a default of another type
+export const fallback = [
+  { model: 'a', columns: { x: { type: 'boolean', default: 'yes' } } },
+] satisfies Resource[];
+
+const owner = [{ model: 'a', columns: { x: { type: 'string' } }, owner: 'y' }] satisfies Resource[];
+// @ts-expect-error an owner that is no column
+export const checkedOwner = owner satisfies Registry<typeof owner>;
+
+const textOwner = [
+  message,
+  user,
+  { model: 'a', columns: { x: { type: 'string' } }, owner: 'x' },
+] satisfies Resource[];
+// @ts-expect-error an owner that is no foreign key
+export const checkedTextOwner = textOwner satisfies Registry<typeof textOwner>;
+
+const exclude = [{ model: 'a', columns: { x: { type: 'string' } }, exclude: ['y'] }] satisfies Resource[];
+// @ts-expect-error an exclusion that is no column
+export const checkedExclude = exclude satisfies Registry<typeof exclude>;
+
+const references = [
+  { model: 'a', columns: { x: { type: 'foreignKey', references: 'b' } } },
+] satisfies Resource[];
+// @ts-expect-error a reference to no model
+export const checkedReferences = references satisfies Registry<typeof references>;
+
+const ordering = [{ model: 'a', columns: { x: { type: 'string' } }, ordering: '-x,y' }] satisfies Resource[];
+// @ts-expect-error an ordering by no column
+export const checkedOrdering = ordering satisfies Registry<typeof ordering>;
+
+const right = [
+  {
+    model: 'a',
+    columns: { x: { type: 'string', null: true }, f: { type: 'foreignKey', references: 'b' } },
+    ordering: '-x,id,f__x,f_id',
+    exclude: ['x'],
+    readonly: ['f'],
+  },
+  { model: 'b', columns: { x: { type: 'text', null: true } }, primaryKey: { type: 'uuid' } },
+] satisfies Resource[];
+export const checkedRight = right satisfies Registry<typeof right>;
+type B = Extract<(typeof right)[number], { model: 'b' }>;
+export const nullable: Row<B> = { id: 'a uuid', x: null };
+type A = Extract<(typeof right)[number], { model: 'a' }>;
+export const related: Row<A, (typeof right)[number]> = { id: 1, f_id: 'a uuid' };
