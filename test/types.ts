@@ -14,10 +14,7 @@ export const misspelt = { model: 'a', columns: {}, acess: 'user' } satisfies Res
 // @ts-expect-error a misspelt key of a column
 export const column = { model: 'a', columns: { x: { type: 'text', maxlen: 3 } } } satisfies Resource;
 // @ts-expect-error a default of another type
-export const fallback = {
-  model: 'a',
-  columns: { x: { type: 'boolean', default: 'yes' } },
-} satisfies Resource;
+export const fallback = { model: 'a', columns: { x: { type: 'text', default: 1 } } } satisfies Resource;
 
 const owner = [{ model: 'a', columns: { x: { type: 'string' } }, owner: 'y' }] satisfies Resource[];
 // @ts-expect-error an owner that is no column

@@ -101,16 +101,7 @@ export function openDatabase(url: string): Database {
         },
       };
       waiting.add(entry);
-      query.then(
-        (rows) => {
-          waiting.delete(entry);
-          resolve(rows);
-        },
-        (error: unknown) => {
-          waiting.delete(entry);
-          reject(error);
-        },
-      );
+      query.finally(() => waiting.delete(entry)).then(resolve, reject);
     });
   }
 
