@@ -85,7 +85,14 @@ async function withService(settings: Settings, work: (prepared: Prepared) => Pro
 async function welcome({ users, resources, operations }: Prepared, isShipped: boolean): Promise<void> {
   if (!users || (await users.list()).length > 0) return;
   const password = randomBytes(12).toString('base64url');
-  await users.add('admin', password, true);
+  try {
+    await users.add('admin', password, true);
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    return print(
+      `no user "admin" could be created: ${error.message} Create one with: vitrine user add NAME --admin`,
+    );
+  }
   if (isShipped) await loadSamples(resources, operations, users);
   print(`created the user "admin" with the password ${password}`);
 }

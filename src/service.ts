@@ -177,7 +177,7 @@ export function createService(
         authentication: users && createAuthentication(users, passwords, createThrottle()),
         isReady: async () => {
           if (isClosing) return false;
-          await database.run({ text: 'select 1', values: [] }, 'quick', true);
+          await database.run({ text: 'select 1', values: [], fixed: true }, 'quick');
           return true;
         },
       };

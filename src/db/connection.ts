@@ -9,24 +9,20 @@ export type RawRow = readonly (Buffer | null)[];
  * `quick` statements are certain to be short (by key, a first page) and are pipelined over few connections, which is
  * fastest; `work` may be slow or wait for a lock, so each has a connection to itself and never holds up the others.
  */
-export type Lane = 'quick' | 'work';
+export type LaneName = 'quick' | 'work';
 
 export interface Database {
-  /**
-   * Runs one statement. `fixed` says that its text is one of few, whatever clients ask, so that it is always prepared;
-   * other texts are prepared while there is room for them.
-   */
-  run: (statement: Statement, lane: Lane, fixed?: boolean) => Promise<RawRow[]>;
+  readonly run: (statement: Statement, lane: LaneName) => Promise<RawRow[]>;
   /** Runs statements of the program's own, one after the other, in one transaction. */
-  transaction: <T>(
+  readonly transaction: <T>(
     work: (run: (text: string, values?: readonly string[]) => Promise<RawRow[]>) => Promise<T>,
   ) => Promise<T>;
-  close: () => Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
-const CONNECTIONS: Record<Lane, number> = { quick: 2, work: 8 };
+const CONNECTIONS: Record<LaneName, number> = { quick: 2, work: 8 };
 /** How many statements may wait or run at once, so that overload is answered and not queued without end. */
-const MOST_PENDING: Record<Lane, number> = { quick: 4000, work: 1000 };
+const MOST_PENDING: Record<LaneName, number> = { quick: 4000, work: 1000 };
 /** Milliseconds after which PostgreSQL itself ends a statement, and one that waits for a lock. */
 const STATEMENT_TIMEOUT = 10_000;
 const LOCK_TIMEOUT = 5_000;
@@ -60,53 +56,78 @@ const options = (connections: number): postgres.Options<Record<string, never>> =
   },
 });
 
+/** A pool of connections for statements of one kind, and what is under way on it. */
+class Lane {
+  readonly #open: () => postgres.Sql;
+  readonly #mostPending: number;
+  readonly #pending = new Set<Pending>();
+  #sql: postgres.Sql;
+  #lastAnswer = Date.now();
+
+  constructor(open: () => postgres.Sql, mostPending: number) {
+    this.#open = open;
+    this.#mostPending = mostPending;
+    this.#sql = open();
+  }
+
+  run({ text, values }: Statement, prepare: boolean): Promise<RawRow[]> {
+    if (this.#pending.size >= this.#mostPending) {
+      return Promise.reject(unavailable('The service is overloaded. Try again.'));
+    }
+    return new Promise((resolve, reject) => {
+      const expire = (): void => reject(unavailable('The database took too long. Try again.'));
+      const entry = { deadline: Date.now() + DEADLINE, expire };
+      this.#pending.add(entry);
+      const query = this.#sql.unsafe(text, values as string[], { prepare }).raw();
+      const settled = (): void => {
+        this.#pending.delete(entry);
+        this.#lastAnswer = Date.now();
+      };
+      query.finally(settled).then(resolve, reject);
+    });
+  }
+
+  /** Gives up what has waited too long. Where nothing at all is answered any more, the connections are dead: new ones are made. */
+  sweep(now: number): void {
+    for (const entry of this.#pending) {
+      if (entry.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
+      entry.expire();
+      this.#pending.delete(entry);
+      if (now - this.#lastAnswer < DEADLINE) continue;
+      this.#lastAnswer = now;
+      const dead = this.#sql;
+      this.#sql = this.#open();
+      void dead.end({ timeout: 0 });
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#sql.end({ timeout: 1 });
+  }
+}
+
 /** Opens the two lanes; no connection is made before the first statement. */
 export function openDatabase(url: string): Database {
-  const lanes: Record<Lane, postgres.Sql> = {
-    quick: postgres(url, options(CONNECTIONS.quick)),
-    work: postgres(url, { ...options(CONNECTIONS.work), ...NO_PIPELINE }),
+  const lanes: Record<LaneName, Lane> = {
+    quick: new Lane(() => postgres(url, options(CONNECTIONS.quick)), MOST_PENDING.quick),
+    work: new Lane(() => postgres(url, { ...options(CONNECTIONS.work), ...NO_PIPELINE }), MOST_PENDING.work),
   };
-  const pending: Record<Lane, Set<Pending>> = { quick: new Set(), work: new Set() };
   const prepared = new Set<string>();
-
   const sweep = setInterval(() => {
     const now = Date.now();
-    for (const lane of [pending.quick, pending.work]) {
-      for (const entry of lane) {
-        if (entry.deadline > now) break; // a Set keeps the order of insertion, so the oldest comes first
-        entry.expire();
-      }
-    }
+    lanes.quick.sweep(now);
+    lanes.work.sweep(now);
   }, 1000).unref();
 
-  function isPrepared(text: string, fixed: boolean): boolean {
+  function isPrepared({ text, fixed }: Statement): boolean {
     if (fixed || prepared.has(text)) return true;
     if (prepared.size >= MOST_PREPARED) return false;
     prepared.add(text);
     return true;
   }
 
-  function run({ text, values }: Statement, lane: Lane, fixed = false): Promise<RawRow[]> {
-    const waiting = pending[lane];
-    if (waiting.size >= MOST_PENDING[lane])
-      return Promise.reject(unavailable('The service is overloaded. Try again.'));
-    return new Promise((resolve, reject) => {
-      const query = lanes[lane].unsafe(text, values as string[], { prepare: isPrepared(text, fixed) }).raw();
-      const entry: Pending = {
-        deadline: Date.now() + DEADLINE,
-        expire: () => {
-          waiting.delete(entry);
-          reject(unavailable('The database took too long. Try again.'));
-          query.cancel();
-        },
-      };
-      waiting.add(entry);
-      query.finally(() => waiting.delete(entry)).then(resolve, reject);
-    });
-  }
-
   return {
-    run,
+    run: (statement, lane) => lanes[lane].run(statement, isPrepared(statement)),
     transaction: async (work) => {
       // A connection of its own: a lane that does not pipeline cannot hold a transaction.
       const sql = postgres(url, options(1));
@@ -125,7 +146,7 @@ export function openDatabase(url: string): Database {
     },
     close: async () => {
       clearInterval(sweep);
-      await Promise.all([lanes.quick.end({ timeout: 5 }), lanes.work.end({ timeout: 5 })]);
+      await Promise.all([lanes.quick.close(), lanes.work.close()]);
     },
   };
 }

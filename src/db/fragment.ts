@@ -11,6 +11,8 @@ export interface Fragment {
 export interface Statement {
   readonly text: string;
   readonly values: readonly (string | null)[];
+  /** Its text is one of few, whatever clients ask, so that it is always prepared; others are while there is room for them. */
+  readonly fixed?: boolean;
 }
 
 /** SQL that the program itself wrote, never anything from outside. */

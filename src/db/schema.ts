@@ -14,6 +14,9 @@ import {
 import { identifier, table as tableName } from './fragment.ts';
 import type { OnDelete } from './model.ts';
 
+/** An ordinary or a partitioned table, as against views, foreign tables and others. */
+const isTable = ({ kind }: CatalogTable): boolean => kind === 'r' || kind === 'p';
+
 const quote = (name: string): string => identifier(name).text.join('');
 const quoteTable = (name: string): string => tableName(name).text.join('');
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
@@ -74,7 +77,8 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
     if (!found) {
       const key = `${quote(keyFieldOf(definition))} ${KEYS[keyTypeOf(definition)]}`;
       tables.push(`create table ${quoteTable(table)} (\n  ${[key, ...columns.map(clause)].join(',\n  ')}\n)`);
-    } else {
+    } else if (!isTable(found)) continue;
+    else {
       const addable = columns
         .filter(isMissing)
         .filter(([, column]) => isNullable(column) || column.default !== undefined);
@@ -167,7 +171,7 @@ export function differences(
 }
 
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): string[] {
-  if (!['r', 'p'].includes(found.kind)) return ['it is not a table'];
+  if (!isTable(found)) return ['it is not a table'];
   const field = keyFieldOf(definition);
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   if (!isKey(found, field)) {

@@ -24,8 +24,9 @@ export async function readBody(request: IncomingMessage, limit: number): Promise
       reject(tooLarge(limit));
     });
     request.on('end', resolve);
-    request.on('error', reject);
-    request.on('close', () => reject(new Problem(400, 'The body ended early.')));
+    const abort = (): void => reject(new Problem(400, 'The body ended early.'));
+    request.on('error', abort);
+    request.on('close', abort);
   });
   return Buffer.concat(chunks, size);
 }

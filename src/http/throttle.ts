@@ -25,29 +25,35 @@ export interface Throttle {
 export function createThrottle(now: () => number = Date.now): Throttle {
   const counts = new Map<string, Count>();
 
+  const isOver = ({ pending, ends }: Count): boolean => pending === 0 && ends <= now();
+
+  /** Makes room for one more: what is over goes, else the oldest. */
+  function makeRoom(): void {
+    for (const [key, count] of counts) if (isOver(count)) counts.delete(key);
+    const oldest = counts.keys().next();
+    if (counts.size >= MOST_KEYS && !oldest.done) counts.delete(oldest.value);
+  }
+
   function countOf(key: string): Count {
     const count = counts.get(key);
-    if (count && (count.ends > now() || count.pending > 0)) return count;
-    if (counts.size >= MOST_KEYS) {
-      for (const [old, { ends, pending }] of counts) if (ends <= now() && pending === 0) counts.delete(old);
-      if (counts.size >= MOST_KEYS) counts.clear();
-    }
+    if (count && !isOver(count)) return count;
+    counts.delete(key);
+    if (counts.size >= MOST_KEYS) makeRoom();
     const fresh = { failures: 0, pending: 0, ends: now() + MINUTE };
     counts.set(key, fresh);
     return fresh;
   }
 
-  function limits(address: string, name: string): [Count, number][] {
-    return [
-      [countOf(`address ${address}`), MOST_BY_ADDRESS],
-      [countOf(`name ${name.slice(0, 256)}`), MOST_BY_NAME],
-    ];
-  }
+  const limits = (address: string, name: string): [key: string, most: number][] => [
+    [`address ${address}`, MOST_BY_ADDRESS],
+    [`name ${name.slice(0, 256)}`, MOST_BY_NAME],
+  ];
 
   function check(address: string, name: string): void {
-    for (const [{ failures, pending, ends }, most] of limits(address, name)) {
-      if (failures + pending < most) continue;
-      const seconds = Math.max(1, Math.ceil((ends - now()) / 1000));
+    for (const [key, most] of limits(address, name)) {
+      const count = counts.get(key);
+      if (!count || isOver(count) || count.failures + count.pending < most) continue;
+      const seconds = Math.max(1, Math.ceil((count.ends - now()) / 1000));
       throw new Problem(429, 'Too many failed logins. Try again later.', {
         headers: { 'Retry-After': String(seconds) },
       });
@@ -58,7 +64,7 @@ export function createThrottle(now: () => number = Date.now): Throttle {
     check,
     begin(address, name) {
       check(address, name);
-      const both = limits(address, name).map(([count]) => count);
+      const both = limits(address, name).map(([key]) => countOf(key));
       for (const count of both) count.pending += 1;
       return (failed) => {
         for (const count of both) {

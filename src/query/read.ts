@@ -93,7 +93,6 @@ export const countStatement = (plan: ListPlan): Statement => compile(sql`select 
 /** One record by its key: its JSON and its version. */
 export function recordStatement(model: Model, columns: readonly Column[], id: string): Statement {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
-  return compile(
-    sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`,
-  );
+  const found = sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`;
+  return { ...compile(found), fixed: true };
 }

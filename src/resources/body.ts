@@ -22,6 +22,12 @@ export interface Writing {
 const isIgnored = (column: Column, resource: ServedResource): boolean =>
   resource.readonly.has(column) || column === resource.owner;
 
+/** A value as the database takes it, by which 5 and "5" are the same key; what cannot be used, as it was sent. */
+function textOf({ value, source }: Member, column: Column): string {
+  const parsed = column.type.fromJson(value, source, column);
+  return 'value' in parsed ? parsed.value : source;
+}
+
 /** The member that stands for a column; a foreign key has two names, which must agree. */
 function memberOf(
   column: Column,
@@ -30,7 +36,7 @@ function memberOf(
 ): [key: string, member: Member] | undefined {
   const byKey = members.get(column.key);
   const byName = column.name === column.key ? undefined : members.get(column.name);
-  if (byKey && byName && JSON.stringify(byKey.value) !== JSON.stringify(byName.value)) {
+  if (byKey && byName && textOf(byKey, column) !== textOf(byName, column)) {
     addError(errors, column.key, `differs from ${column.name}, which means the same`);
   }
   if (byKey) return [column.key, byKey];

@@ -199,14 +199,14 @@ export function createOperations(
       const view = viewOf(resources, (level) => meets(level, caller));
       const plan = planList(query, resource.model, view, resource.ordering, errors);
       if (Object.keys(errors).length > 0) throw badQuery(errors);
-      const lane = isQuick(plan) ? 'quick' : 'work';
+      const isShort = isQuick(plan);
+      // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
+      const statement = {
+        ...pageStatement(plan, resource.output),
+        fixed: isShort && query.limit === resource.limit,
+      };
       const [rows, counts] = await Promise.all([
-        // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
-        database.run(
-          pageStatement(plan, resource.output),
-          lane,
-          lane === 'quick' && query.limit === resource.limit,
-        ),
+        database.run(statement, isShort ? 'quick' : 'work'),
         counted ? database.run(countStatement(plan), 'work') : undefined,
       ]);
       const records = rows.slice(0, query.limit).map(([json]) => json ?? Buffer.from('null'));
@@ -220,7 +220,7 @@ export function createOperations(
 
     async read(resource, id) {
       const statement = recordStatement(resource.model, resource.output, requireId(resource, id));
-      const [row] = await database.run(statement, 'quick', true);
+      const [row] = await database.run(statement, 'quick');
       if (!row?.[0]) throw notFound(NO_RECORD);
       return { json: row[0], version: text(row[1]) ?? '' };
     },

@@ -1,4 +1,5 @@
 import { hash, verify } from '@node-rs/argon2';
+import { randomBytes } from 'node:crypto';
 import { unavailable } from '../errors.ts';
 
 /** OWASP's recommendation for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
@@ -26,7 +27,7 @@ export function createPasswords(): Passwords {
   let running = 0;
   const waiting: (() => void)[] = [];
   /** A hash that no password belongs to, of the same cost as real ones. */
-  let decoy: Promise<string> | undefined;
+  const decoy = hash(randomBytes(18).toString('base64'), OPTIONS);
 
   async function enter(): Promise<void> {
     if (running < AT_ONCE) {
@@ -74,7 +75,6 @@ export function createPasswords(): Passwords {
             return false; // not a PHC string after all
           }
         }
-        decoy ??= hash(Math.random().toString(), OPTIONS);
         await verify(await decoy, password);
         return false;
       }),

@@ -54,7 +54,7 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
   const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flag(active)}, ${flag(admin)} from ${table(model.table)} ${raw(ROOT)}`;
 
   async function select(statement: Statement): Promise<User[]> {
-    const rows = await database.run(statement, 'quick', true);
+    const rows = await database.run({ ...statement, fixed: true }, 'quick');
     return rows.map((row) => ({
       id: text(row[0]) ?? '',
       name: text(row[1]) ?? '',
