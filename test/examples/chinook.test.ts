@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { after, before, describe, test } from 'node:test';
+import resources from '../../examples/chinook/resources.ts';
+import type { Resource } from '../../src/index.ts';
+import { startService, type TestService } from '../support.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const FOLDER = `${ROOT}/examples/chinook`;
+const README = readFileSync(`${FOLDER}/README.md`, 'utf8');
+
+/** A command of the README, and what the README says that it prints. */
+interface Example {
+  readonly command: string;
+  readonly output: string;
+}
+
+/** The examples under each heading: in `console` blocks a command stands behind `$ ` and its output below it. */
+function readExamples(markdown: string): Map<string, Example[]> {
+  const sections = new Map<string, Example[]>();
+  for (const section of markdown.split(/^## /m).slice(1)) {
+    const heading = section.slice(0, section.indexOf('\n'));
+    const examples = [...section.matchAll(/^```console\n([^]*?)^```$/gm)].flatMap(([, block = '']) =>
+      block
+        .split(/^\$ /m)
+        .slice(1)
+        .map((example) => {
+          const end = example.indexOf('\n');
+          return { command: example.slice(0, end), output: example.slice(end + 1) };
+        }),
+    );
+    if (examples.length > 0) sections.set(heading, examples);
+  }
+  return sections;
+}
+
+/** What differs from run to run, and how a terminal would show the rest. */
+const masked = (output: string): string =>
+  output
+    .replaceAll('\r', '')
+    .replace(/^Date: .+$/m, 'Date: …')
+    .replace(/^ETag: "\d+"$/m, 'ETag: …')
+    .trimEnd();
+
+/** The SQL of a script for psql, without the commands that make and enter a database of its own. */
+function sqlOf(script: string): string {
+  const isForPsql = /^(\\|(drop|create) database\b)/i;
+  return script
+    .split('\n')
+    .filter((line) => !isForPsql.test(line))
+    .join('\n');
+}
+
+const SEPARATOR = '\x1e';
+
+/** Runs the commands in one shell, as the README's reader would, on the service and the database of this test. */
+async function run(commands: readonly string[], { base, url }: TestService): Promise<string[]> {
+  const { host } = new URL(base);
+  const script = [
+    'exec 2>&1',
+    // npx would look for the package first; here it is the checkout itself.
+    `npx() { shift; '${process.execPath}' bin/vitrine.js "$@"; }`,
+    ...commands.map((command) => `${command.replaceAll('localhost:8000', host)}\nprintf '\\036'`),
+  ];
+  const { stdout } = await promisify(execFile)('bash', ['-c', script.join('\n')], {
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      DATABASE_URL: url,
+      RESOURCES: 'examples/chinook/resources.ts',
+      SCHEMA: 'check',
+      no_proxy: '*',
+    },
+    timeout: 60_000,
+  });
+  return stdout.split(SEPARATOR).slice(0, -1);
+}
+
+describe('the example of the Chinook database', () => {
+  const sections = readExamples(README);
+  const examples = [...sections.values()].flat();
+  const outputs = new Map<Example, string>();
+  let service: TestService;
+
+  before(async () => {
+    service = await startService(resources, {
+      schema: 'check',
+      prepare: async (sql) => {
+        await sql.unsafe(sqlOf(readFileSync(`${FOLDER}/chinook.sql`, 'utf8'))).simple();
+        await sql.unsafe(readFileSync(`${FOLDER}/users.sql`, 'utf8')).simple();
+      },
+    });
+  });
+  after(() => service.close());
+
+  test('every table of the script is served but playlist_track, which has no key of one column', async () => {
+    const rows = await service.sql<{ name: string }[]>`
+      select tablename as name from pg_tables where schemaname = 'public'`;
+    const served = resources.map(({ model, ...rest }) => ('table' in rest ? rest.table : model));
+    assert.deepEqual(rows.map(({ name }) => name).sort(), [...served, 'playlist_track'].sort());
+  });
+
+  test('every column is served but the personal ones of employees and the password hashes', async () => {
+    const rows = await service.sql<{ path: string }[]>`
+      select table_name || '.' || column_name as path from information_schema.columns
+      where table_schema = 'public' and table_name <> 'playlist_track'`;
+    const served = new Set(
+      (resources as readonly Resource[]).flatMap(({ model, table, primaryKey, columns, exclude = [] }) => {
+        const fields = Object.entries(columns)
+          .filter(([name]) => !exclude.includes(name))
+          .map(([name, { type, column }]) => column ?? (type === 'foreignKey' ? `${name}_id` : name));
+        return [primaryKey?.column, ...fields].map((field) => `${table ?? model}.${field}`);
+      }),
+    );
+    assert.deepEqual(
+      rows
+        .map(({ path }) => path)
+        .filter((path) => !served.has(path))
+        .sort(),
+      [
+        'employee.address',
+        'employee.birth_date',
+        'employee.city',
+        'employee.country',
+        'employee.postal_code',
+        'employee.state',
+        'login.password',
+      ],
+    );
+  });
+
+  const catalogue = ['artist', 'album', 'track', 'genre', 'media_type', 'playlist'];
+  for (const { model } of resources) {
+    const isPublic = catalogue.includes(model);
+    test(`without a login ${model} can${isPublic ? '' : 'not'} be read, and not be written`, async () => {
+      assert.equal((await service.request(`/api/${model}/?limit=1`)).status, isPublic ? 200 : 401);
+      assert.equal((await service.request(`/api/${model}/1/`)).status, isPublic ? 200 : 401);
+      for (const [method, path] of [
+        ['POST', ''],
+        ['PUT', '1/'],
+        ['DELETE', '1/'],
+      ] as const) {
+        const { status } = await service.request(`/api/${model}/${path}`, { method, body: {} });
+        assert.equal(status, 401, method);
+      }
+    });
+  }
+
+  describe('its README', () => {
+    before(async () => {
+      const printed = await run(
+        examples.map(({ command }) => command),
+        service,
+      );
+      assert.equal(printed.length, examples.length, printed.at(-1));
+      examples.forEach((example, index) => outputs.set(example, printed[index] ?? ''));
+    });
+
+    test('has no command that is not run here', () => {
+      const commands = README.match(/^\$ .+$/gm) ?? [];
+      assert.ok(commands.length > 0);
+      assert.deepEqual(
+        commands,
+        examples.map(({ command }) => `$ ${command}`),
+      );
+    });
+
+    for (const [heading, own] of sections) {
+      test(`prints under "${heading}" what its commands print`, () => {
+        const shown = (printed: (example: Example) => string): string[] =>
+          own.map((example) => `$ ${example.command}\n${masked(printed(example))}`);
+        assert.deepEqual(
+          shown((example) => outputs.get(example) ?? ''),
+          shown(({ output }) => output),
+        );
+      });
+    }
+  });
+});
