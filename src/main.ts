@@ -231,6 +231,9 @@ function parseArguments(parameters: readonly string[]) {
   }
 }
 
+// Whoever read our output may be gone (`vitrine --help | head`): no reason to die of it.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+
 main(process.argv.slice(2)).catch((error: unknown) => {
   const isExpected = error instanceof StartError || error instanceof UsageError;
   const text = isExpected ? error.message : ((error as Error)?.stack ?? String(error));
