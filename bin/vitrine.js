@@ -6,8 +6,10 @@ const source = new URL('../src/main.ts', import.meta.url);
 
 async function registerTsx() {
   try {
-    const { register } = await import('tsx/esm/api');
-    register();
+    // Both: a registry file beside no package.json is CommonJS to Node.
+    const [modules, scripts] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')]);
+    scripts.register();
+    modules.register();
     return true;
   } catch {
     return false;

@@ -3,7 +3,7 @@ import { buildModels } from './db/build-models.ts';
 import { catalogStatement, parseCatalog, type Catalog } from './db/catalog.ts';
 import { openDatabase, text, type Database } from './db/connection.ts';
 import { tableOf } from './db/definition.ts';
-import { differences, missingIndexes, missingSchema } from './db/schema.ts';
+import { differences, missingIndexes, missingSchema, type Privilege } from './db/schema.ts';
 import { isAway, isDatabaseError } from './db/sqlstate.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api.ts';
@@ -14,8 +14,13 @@ import { createThrottle } from './http/throttle.ts';
 import { checkRegistry } from './resources/check.ts';
 import { createOperations, type Operations } from './resources/operations.ts';
 import { createPasswords } from './resources/passwords.ts';
-import type { Resource } from './resources/resource.ts';
-import { checkOrderings, serveResources, type ServedResources } from './resources/served.ts';
+import type { Method, Resource } from './resources/resource.ts';
+import {
+  checkOrderings,
+  serveResources,
+  type ServedResource,
+  type ServedResources,
+} from './resources/served.ts';
 import { createUsers, type Users } from './resources/users.ts';
 
 /** What a database that was read and fits the registry makes possible. */
@@ -104,13 +109,18 @@ async function applySchema(
   });
 }
 
-/** Resources whose POST can work, so that their tables must accept what the registry knows. */
-const insertable = (served: ServedResources): Set<string> =>
-  new Set(
-    [...served.values()]
-      .filter(({ access, methods }) => access !== 'default' && methods.has('POST'))
-      .map(({ name }) => name),
-  );
+/** What the service does with each table. A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
+const NEEDS: Record<Method, readonly Privilege[]> = {
+  GET: ['SELECT'],
+  POST: ['SELECT', 'INSERT'],
+  PUT: ['SELECT', 'UPDATE'],
+  DELETE: ['SELECT', 'UPDATE', 'DELETE'],
+};
+
+function privilegesOf({ access, methods }: ServedResource): readonly Privilege[] {
+  const used = [...methods].filter((method) => method === 'GET' || access !== 'default');
+  return [...new Set(['SELECT' as const, ...used.flatMap((method) => NEEDS[method])])];
+}
 
 /**
  * Compares the registry with the database without changing anything.
@@ -124,7 +134,8 @@ export async function checkSchema(
 ): Promise<{ served: ServedResources; catalog: Catalog }> {
   const catalog = await readCatalog(database, resources);
   const served = serveResources(resources, buildModels(resources, catalog), settings);
-  const found = differences(resources, catalog, insertable(served));
+  const privileges = new Map([...served.values()].map((resource) => [resource.name, privilegesOf(resource)]));
+  const found = differences(resources, catalog, privileges);
   if (found.length > 0) throw startError('The database does not fit the registry', found);
   return { served, catalog };
 }

@@ -37,7 +37,8 @@ export type ColumnDefinition =
       Bounds & { readonly precision?: number; readonly scale?: number })
   | ScalarColumn<'boolean', boolean>
   | ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})>
-  | ScalarColumn<'uuid' | 'password', string>
+  | ScalarColumn<'uuid', string>
+  | (CommonColumn & { readonly type: 'password'; readonly default?: never; readonly choices?: never })
   | ScalarColumn<'json', unknown>
   | (CommonColumn & {
       readonly type: 'foreignKey';

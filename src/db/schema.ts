@@ -133,6 +133,8 @@ function missingForeignKey(
   ];
 }
 
+export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
+
 /** Foreign keys that no index serves, a sentence each: no fault, but joins and deletes will be slow. */
 export function missingIndexes(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
   return definitions.flatMap((definition) => {
@@ -148,24 +150,28 @@ export function missingIndexes(definitions: readonly ModelDefinition[], catalog:
 
 /**
  * Everything in which the database does not fit the registry, a sentence each.
- * @param insertable the models whose records can be created, so that their tables may require nothing that is not known
+ * @param privileges what is done with the records of each model; where they are inserted, the table may require nothing
+ * that the registry does not know
  */
 export function differences(
   definitions: readonly ModelDefinition[],
   catalog: Catalog,
-  insertable: ReadonlySet<string>,
+  privileges: ReadonlyMap<string, readonly Privilege[]>,
 ): string[] {
   return definitions.flatMap((definition) => {
     const found = catalog.get(tableOf(definition));
     if (!found) return [`${definition.model}: there is no table ${tableOf(definition)}`];
+    const needs = privileges.get(definition.model) ?? [];
     const prefix = `${definition.model} (table ${tableOf(definition)})`;
     return [
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
         columnDifferences(name, column, definitions, found),
       ),
-      ...(insertable.has(definition.model) ? strangers(definition, found) : []),
-      ...(found.privileges.includes('SELECT') ? [] : ['the database role may not read it']),
+      ...(needs.includes('INSERT') ? strangers(definition, found) : []),
+      ...needs
+        .filter((privilege) => !found.privileges.includes(privilege))
+        .map((privilege) => `the database role may not ${privilege}`),
     ].map((text) => `${prefix}: ${text}`);
   });
 }

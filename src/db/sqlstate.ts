@@ -27,6 +27,8 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '23514': [400, 'A rule of the database does not allow these values.'],
   '23P01': [409, 'A rule of the database does not allow these values beside those of another record.'],
   '25006': [503, AWAY],
+  '28': [503, AWAY],
+  '3D': [503, AWAY],
   '40': [503, BUSY],
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
@@ -59,7 +61,10 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
+/** What waiting does not mend: a refused login, a database that does not exist, a setting that a pooler does not take. */
+const REFUSALS = /^(28|3D|08P01|57014)/;
+
 /** The database is not there (yet), as against one that refuses us: worth waiting for. */
 export function isAway(error: unknown): boolean {
-  return isDatabaseError(error) && toProblem(error)?.status === 503 && error.code !== '57014';
+  return isDatabaseError(error) && toProblem(error)?.status === 503 && !REFUSALS.test(error.code);
 }

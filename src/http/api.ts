@@ -11,7 +11,7 @@ import { assertOrigin } from './origin.ts';
 import type { ResourceRoute } from './routes.ts';
 
 export interface Api {
-  readonly index: () => Reply;
+  readonly index: (request: ApiRequest) => Reply;
   /** Answers a request whose route and method are known to fit. */
   readonly answer: (request: ApiRequest, route: ResourceRoute) => Promise<Reply>;
 }
@@ -109,8 +109,9 @@ export function createApi(resources: ServedResources, operations: Operations, se
   }
 
   return {
-    index: () =>
-      json(
+    index: ({ query }) => {
+      assertNoParameters(query);
+      return json(
         200,
         JSON.stringify({
           resources: [...resources.values()].map(({ name, read: readLevel, access, methods }) => ({
@@ -121,7 +122,8 @@ export function createApi(resources: ServedResources, operations: Operations, se
             methods: [...methods],
           })),
         }),
-      ),
+      );
+    },
     answer: (request, route) => {
       const { resource } = route;
       if (route.kind === 'collection') {

@@ -65,7 +65,7 @@ async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Rep
     throw unavailable('The service is not ready.');
   }
   if (!current) throw unavailable('The service is starting.');
-  return 'resource' in found ? current.api.answer(request, found) : current.api.index();
+  return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
 }
 
 /** Turns whatever was thrown into an answer: the one place that does. */

@@ -12,7 +12,8 @@ type Report = (key: string, text: string) => void;
 
 const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string> =>
   new Set([
-    ...COMMON_KEYS,
+    // A default password would stand in the schema as plain text.
+    ...COMMON_KEYS.filter((key) => typeName !== 'password' || (key !== 'default' && key !== 'choices')),
     ...(type?.sized ? ['maxLength'] : []),
     ...(type?.bounded ? ['min', 'max'] : []),
     ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
@@ -47,6 +48,16 @@ export function checkColumn(column: unknown, report: Report): void {
   if (isForeignKey) checkForeignKey(column, report);
   checkSizes(column, report);
   if (type) checkValues(column, type, report);
+  else checkKeyValues(column, report);
+}
+
+/** Of a foreign key's values only the shape can be told: their type is that of a key elsewhere. */
+function checkKeyValues({ choices, default: value }: Record<string, unknown>, report: Report): void {
+  const isKey = (key: unknown): boolean => Number.isInteger(key) || typeof key === 'string';
+  if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0 && choices.every(isKey))) {
+    report('choices', 'must be an array of keys');
+  }
+  if (value !== undefined && !isKey(value)) report('default', 'must be a key');
 }
 
 function checkForeignKey(column: Record<string, unknown>, report: Report): void {

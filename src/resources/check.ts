@@ -25,17 +25,22 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   if (!Array.isArray(registry)) return ['the registry: its default export must be an array of resources'];
   if (registry.length === 0) return ['the registry: it has no resources'];
   const faults: string[] = [];
+  const shaped: Resource[] = [];
   registry.forEach((entry: unknown, index) => {
-    const name =
-      isObject(entry) && typeof entry['model'] === 'string' ? entry['model'] : `resource ${index + 1}`;
+    const name = modelOf(entry) ?? `resource ${index + 1}`;
+    const before = faults.length;
     const report: Report = (key, text) =>
       faults.push(key === '' ? `${name}: ${text}` : `${name}: ${key}: ${text}`);
     if (!isObject(entry)) report('', 'must be an object');
     else checkResource(entry, report);
+    if (faults.length === before) shaped.push(entry as Resource);
   });
-  if (faults.length > 0) return faults; // what follows relies on the shapes
-  return checkTogether(registry as Resource[], settings);
+  // How names fit each other can be told of the resources whose own shape is right.
+  return [...faults, ...checkTogether(shaped, new Set((registry as unknown[]).map(modelOf)), settings)];
 }
+
+const modelOf = (entry: unknown): string | undefined =>
+  isObject(entry) && typeof entry['model'] === 'string' ? entry['model'] : undefined;
 
 function checkNames(value: unknown, names: readonly string[], key: string, report: Report): void {
   if (value === undefined) return;
@@ -150,8 +155,15 @@ function checkAdmin(admin: unknown, names: readonly string[], report: Report): v
     report('admin.hidden', 'must be true or false');
 }
 
-/** What only shows when all resources are looked at: names that refer to one another. */
-function checkTogether(resources: readonly Resource[], settings: Settled): string[] {
+/**
+ * What only shows when all resources are looked at: names that refer to one another.
+ * @param names the models of all resources, faulty ones included
+ */
+function checkTogether(
+  resources: readonly Resource[],
+  names: ReadonlySet<string | undefined>,
+  settings: Settled,
+): string[] {
   const faults: string[] = [];
   const models = new Set<string>();
   const tables = new Set<string>();
@@ -167,14 +179,14 @@ function checkTogether(resources: readonly Resource[], settings: Settled): strin
       const other = fields.get(field);
       if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
       fields.set(field, name);
-      if (column.type === 'foreignKey' && !resources.some(({ model }) => model === column.references)) {
+      if (column.type === 'foreignKey' && !names.has(column.references)) {
         report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
       }
     }
     checkOwner(resource, settings.userModel, report);
   }
   const needed = neededUserModel(resources, settings);
-  if (needed) checkUserModel(resources, needed, settings.userModel, faults);
+  if (needed) checkUserModel(resources, names, needed, settings.userModel, faults);
   return faults;
 }
 
@@ -187,12 +199,14 @@ function checkOwner(resource: Resource, userModel: string, report: Report): void
 
 function checkUserModel(
   resources: readonly Resource[],
+  names: ReadonlySet<string | undefined>,
   needed: string,
   userModel: string,
   faults: string[],
 ): void {
   const users = resources.find(({ model }) => model === userModel);
   if (!users) {
+    if (names.has(userModel)) return; // it is there, with other faults
     faults.push(`the registry: there is no user model "${userModel}", and ${needed}`);
     return;
   }

@@ -72,7 +72,9 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
 
   function changeOf(column: Column, value: string): Change {
     // Texts are held to their length, which a filter's value is not.
-    const parsed = column.type.sized ? column.type.fromJson(value, '', column) : column.type.parse(value, column);
+    const parsed = column.type.sized
+      ? column.type.fromJson(value, '', column)
+      : column.type.parse(value, column);
     if ('fault' in parsed) throw new StartError(`${column.name} ${parsed.fault}.`);
     return { column, value: parsed.value };
   }

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { DEFAULTS } from '../../src/config.ts';
+import { createLogger } from '../../src/http/logger.ts';
+import { createHttpServer, listen, type RunningServer } from '../../src/http/server.ts';
+import shipped from '../../src/resources/registry.ts';
+import { loadSamples } from '../../src/resources/samples.ts';
+import { createService, type Service } from '../../src/service.ts';
+import { createDatabase, type TestDatabase } from '../support.ts';
+import { allPages, curlExamples, testExamples, type Site } from './pages.ts';
+
+const PASSWORD = 'the password that was printed';
+
+/** The service as `npm start` leaves it at the first start, for each page anew. */
+for (const page of allPages().filter((name) => name.startsWith('docs/') && curlExamples(name).length > 0)) {
+  describe(`${page}, on the sample records`, () => {
+    let database: TestDatabase;
+    let service: Service;
+    let server: RunningServer;
+    let site: Site;
+
+    before(async () => {
+      database = await createDatabase();
+      const logger = createLogger('error');
+      const settings = { ...DEFAULTS, databaseUrl: database.url };
+      service = createService(settings, shipped, database.url, logger);
+      const { resources, operations, users } = await service.prepare();
+      assert.ok(users);
+      await users.add('admin', PASSWORD, true);
+      await loadSamples(resources, operations, users);
+      server = await listen(createHttpServer(service.handler), settings.host, 0);
+      site = { base: server.url, password: `'${PASSWORD}'` };
+    });
+    after(async () => {
+      await server.close();
+      await service.close();
+      await database.drop();
+    });
+
+    testExamples(page, () => site);
+  });
+}
+
+test('the pages show what they tell: each has its examples', () => {
+  for (const page of ['README.md', 'docs/reading.md', 'docs/writing.md', 'docs/access.md']) {
+    assert.ok(curlExamples(page).length >= 3, page);
+  }
+});
