@@ -15,12 +15,7 @@ import { checkRegistry } from './resources/check.ts';
 import { createOperations, type Operations } from './resources/operations.ts';
 import { createPasswords } from './resources/passwords.ts';
 import type { Method, Resource } from './resources/resource.ts';
-import {
-  checkOrderings,
-  serveResources,
-  type ServedResource,
-  type ServedResources,
-} from './resources/served.ts';
+import { serveResources, type ServedResource, type ServedResources } from './resources/served.ts';
 import { createUsers, type Users } from './resources/users.ts';
 
 /** What a database that was read and fits the registry makes possible. */
@@ -54,10 +49,7 @@ const sleep = (milliseconds: number): Promise<void> =>
 export function requireRegistry(registry: unknown, settings: Settings): readonly Resource[] {
   const faults = checkRegistry(registry, settings);
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
-  const resources = registry as readonly Resource[];
-  const orderings = checkOrderings(serveResources(resources, buildModels(resources), settings));
-  if (orderings.length > 0) throw startError('The registry cannot be used', orderings);
-  return resources;
+  return registry as readonly Resource[];
 }
 
 const tablesOf = (resources: readonly Resource[]): string[] => resources.map(tableOf);

@@ -20,7 +20,7 @@ const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'ma
 const embedded = directory ? await startEmbedded(join(directory, 'postgres'), fast) : undefined;
 let status: number;
 try {
-  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', '--test-concurrency=2'];
+  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', '--test-concurrency=2', '--test-timeout=120000'];
   const child = spawn(process.execPath, [...flags, ...files], {
     stdio: 'inherit',
     env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url },

@@ -3,6 +3,10 @@ import { COLUMN_TYPES, type ColumnType, type Facts } from '../db/column-types.ts
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** PostgreSQL cuts longer names off. */
+export const isTooLong = (name: unknown): boolean => typeof name === 'string' && Buffer.byteLength(name) > 63;
+export const TOO_LONG = 'is longer than the 63 bytes that PostgreSQL keeps of a name';
+
 const COMMON_KEYS = ['type', 'null', 'default', 'unique', 'index', 'choices', 'column', 'label', 'help'];
 const FLAGS = ['null', 'unique', 'index'];
 const TEXTS = ['column', 'label', 'help'];
@@ -45,19 +49,10 @@ export function checkColumn(column: unknown, report: Report): void {
     const value = column[key];
     if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
   }
+  if (isTooLong(column['column'])) report('column', TOO_LONG);
   if (isForeignKey) checkForeignKey(column, report);
   checkSizes(column, report);
   if (type) checkValues(column, type, report);
-  else checkKeyValues(column, report);
-}
-
-/** Of a foreign key's values only the shape can be told: their type is that of a key elsewhere. */
-function checkKeyValues({ choices, default: value }: Record<string, unknown>, report: Report): void {
-  const isKey = (key: unknown): boolean => Number.isInteger(key) || typeof key === 'string';
-  if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0 && choices.every(isKey))) {
-    report('choices', 'must be an array of keys');
-  }
-  if (value !== undefined && !isKey(value)) report('default', 'must be a key');
 }
 
 function checkForeignKey(column: Record<string, unknown>, report: Report): void {
@@ -87,9 +82,11 @@ function checkSizes(column: Record<string, unknown>, report: Report): void {
   if (typeof min === 'number' && typeof max === 'number' && min > max) report('min', 'must not be above max');
 }
 
-function checkValues(column: Record<string, unknown>, type: ColumnType, report: Report): void {
+/** Reports choices and a default that a column of this type could not hold. */
+export function checkValues(column: Record<string, unknown>, type: ColumnType, report: Report): void {
   const { choices } = column;
-  const facts: Facts = { castType: type.castType, ...(column as Partial<Facts>) };
+  const maxLength = column['type'] === 'string' ? 255 : undefined;
+  const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
   const fault = (value: unknown): string | undefined => {
     const parsed = type.fromJson(value, JSON.stringify(value) ?? '', facts);
     if ('fault' in parsed) return parsed.fault;

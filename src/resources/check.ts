@@ -1,7 +1,8 @@
 import { KEY_TYPES } from '../db/column-types.ts';
-import { fieldOf, tableOf, type ColumnDefinition } from '../db/definition.ts';
-import { checkColumn, isObject } from './check-column.ts';
-import { neededUserModel } from './served.ts';
+import { buildModels } from '../db/build-models.ts';
+import { fieldOf, tableOf, typeOf, type ColumnDefinition } from '../db/definition.ts';
+import { checkColumn, checkValues, isObject, isTooLong, TOO_LONG } from './check-column.ts';
+import { checkOrderings, neededUserModel, serveResources } from './served.ts';
 import type { Settings } from '../config.ts';
 import type { Resource } from './resource.ts';
 
@@ -26,6 +27,7 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   if (registry.length === 0) return ['the registry: it has no resources'];
   const faults: string[] = [];
   const shaped: Resource[] = [];
+  const names = new Set<string | undefined>();
   registry.forEach((entry: unknown, index) => {
     const name = modelOf(entry) ?? `resource ${index + 1}`;
     const before = faults.length;
@@ -33,10 +35,13 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
       faults.push(key === '' ? `${name}: ${text}` : `${name}: ${key}: ${text}`);
     if (!isObject(entry)) report('', 'must be an object');
     else checkResource(entry, report);
+    if (names.has(name)) report('model', 'another resource has this model');
+    names.add(name);
     if (faults.length === before) shaped.push(entry as Resource);
   });
   // How names fit each other can be told of the resources whose own shape is right.
-  return [...faults, ...checkTogether(shaped, new Set((registry as unknown[]).map(modelOf)), settings)];
+  const orderings = checkOrderings(serveResources(shaped, buildModels(shaped), settings));
+  return [...faults, ...checkTogether(shaped, names, settings), ...orderings];
 }
 
 const modelOf = (entry: unknown): string | undefined =>
@@ -106,8 +111,8 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
     ['model', model],
     ['table', table],
   ] as const) {
-    if (typeof name === 'string' && name.split('.').some((part) => Buffer.byteLength(part) > 63)) {
-      report(key, 'is longer than the 63 bytes that PostgreSQL keeps of a name');
+    if (typeof name === 'string' && name.split('.').some(isTooLong)) {
+      report(key, TOO_LONG);
     }
   }
   if (table !== undefined && (typeof table !== 'string' || !/^[^.\0]+(\.[^.\0]+)?$/.test(table))) {
@@ -125,6 +130,7 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
   const column = primaryKey['column'];
   if (column !== undefined && (typeof column !== 'string' || column === ''))
     report('primaryKey.column', 'must be a name');
+  if (isTooLong(column)) report('primaryKey.column', TOO_LONG);
 }
 
 function checkColumnName(name: string, columns: Record<string, unknown>, report: Report): void {
@@ -151,8 +157,19 @@ function checkAdmin(admin: unknown, names: readonly string[], report: Report): v
     if (!ADMIN_KEYS.has(key)) report(`admin.${key}`, 'there is no such key');
   checkNames(admin['list'], ['id', ...names], 'admin.list', report);
   checkNames(admin['readonly'], names, 'admin.readonly', report);
+  for (const key of ['search', 'filters']) checkPaths(admin[key], names, `admin.${key}`, report);
+  if (admin['label'] !== undefined && typeof admin['label'] !== 'string')
+    report('admin.label', 'must be a text');
   if (admin['hidden'] !== undefined && typeof admin['hidden'] !== 'boolean')
     report('admin.hidden', 'must be true or false');
+}
+
+/** Columns that may lie across foreign keys: here only where a path begins can be told. */
+function checkPaths(value: unknown, names: readonly string[], key: string, report: Report): void {
+  const heads = Array.isArray(value)
+    ? (value as unknown[]).map((path) => (typeof path === 'string' ? path.split('__')[0] : path))
+    : value;
+  checkNames(heads, ['id', ...names], key, report);
 }
 
 /**
@@ -165,13 +182,10 @@ function checkTogether(
   settings: Settled,
 ): string[] {
   const faults: string[] = [];
-  const models = new Set<string>();
   const tables = new Set<string>();
   for (const resource of resources) {
     const report: Report = (key, text) => faults.push(`${resource.model}: ${key}: ${text}`);
-    if (models.has(resource.model)) report('model', 'another resource has this model');
-    else if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
-    models.add(resource.model);
+    if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
     tables.add(tableOf(resource));
     const fields = new Map<string, string>([[resource.primaryKey?.column ?? 'id', 'the primary key']]);
     for (const [name, column] of Object.entries(resource.columns)) {
@@ -179,9 +193,13 @@ function checkTogether(
       const other = fields.get(field);
       if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
       fields.set(field, name);
-      if (column.type === 'foreignKey' && !names.has(column.references)) {
+      if (column.type !== 'foreignKey') continue;
+      if (!names.has(column.references)) {
         report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
       }
+      checkValues({ ...column }, typeOf(column, resources), (key, text) =>
+        report(`columns.${name}.${key}`, text),
+      );
     }
     checkOwner(resource, settings.userModel, report);
   }
