@@ -91,8 +91,16 @@ export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
 
 /** A JSON value that PostgreSQL can store; it is passed on as the text that was sent. */
 export function checkJson(value: unknown, source: string): Parsed {
-  const fault = jsonFault(value, 0);
+  const fault =
+    jsonFault(value, 0) ??
+    (hasHugeExponent(source) ? 'has a number that is too large or too small' : undefined);
   return fault ? { fault } : { value: source };
+}
+
+/** An exponent of four digits or more, past what jsonb's numbers hold; inside strings it is a text like any other. */
+function hasHugeExponent(source: string): boolean {
+  const huge = /e[+-]?0*[1-9]\d{3}/i;
+  return huge.test(source) && huge.test(source.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, ''));
 }
 
 function jsonFault(value: unknown, depth: number): string | undefined {

@@ -35,13 +35,14 @@ function refusal({ code, rawPacket }: ParseError): [number, string] {
     : [431, 'The headers are too large.'];
 }
 
-function refuse(error: ParseError, socket: Socket): void {
-  const [status, detail] = refusal(error);
-  const answers = error.code !== 'ECONNRESET' && socket.writable && socket.bytesWritten === 0;
-  if (!answers && error.code !== 'ERR_HTTP_REQUEST_TIMEOUT') {
+/** @param isAnswering whether a response is under way on the connection, into which nothing may be written */
+function refuse(error: ParseError, socket: Socket, isAnswering: boolean): void {
+  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'; // its response has not begun: it waits for the body
+  if (error.code === 'ECONNRESET' || !socket.writable || (isAnswering && !isLate)) {
     socket.destroy();
     return;
   }
+  const [status, detail] = refusal(error);
   const body = problemDocument(status, detail);
   const title = (JSON.parse(body) as { title: string }).title;
   const head = [
@@ -56,6 +57,13 @@ function refuse(error: ParseError, socket: Socket): void {
 
 /** A server with the service's limits for slow and garbled clients. */
 export function createHttpServer(handler: Handler): Server {
+  const answering = new WeakSet<Socket>();
+  const tracked: Handler = (request, response) => {
+    const { socket } = request;
+    answering.add(socket);
+    response.on('close', () => answering.delete(socket));
+    handler(request, response);
+  };
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT,
@@ -64,12 +72,14 @@ export function createHttpServer(handler: Handler): Server {
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: MAX_HEADER_BYTES,
     },
-    handler,
+    tracked,
   );
   // Without this Node asks for every body at once; the handler asks for it when it wants it.
-  server.on('checkContinue', handler);
-  server.on('checkExpectation', handler);
-  server.on('clientError', refuse);
+  server.on('checkContinue', tracked);
+  server.on('checkExpectation', tracked);
+  server.on('clientError', (error, socket) =>
+    refuse(error, socket as Socket, answering.has(socket as Socket)),
+  );
   return server;
 }
 

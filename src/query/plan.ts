@@ -85,9 +85,8 @@ function resolvePath(
   if (!column) return { fault: NO_SUCH_COLUMN };
   for (let index = 1; index < parts.length; index += 1) {
     const target: Model | undefined = column.references;
-    const next: Column | undefined =
-      target && view.joinable(target) ? view.find(target, parts[index] ?? '') : undefined;
-    if (!target || !next) return { alias, column, rest: parts.slice(index) };
+    const next: Column | undefined = target && view.find(target, parts[index] ?? '');
+    if (!target || !next || !view.joinable(target)) return { alias, column, rest: parts.slice(index) };
     if (index > MAX_JOINS) return { fault: `follows more than ${MAX_JOINS} foreign keys` };
     // The related record's key is the foreign key itself.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
