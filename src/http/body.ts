@@ -7,9 +7,15 @@ import { UTF8_FATAL } from './text.ts';
 const tooLarge = (limit: number): Problem =>
   new Problem(413, `The body is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
 
-/** Reads a body to its end, or gives up as soon as it is known to pass the limit (bytes). */
-export async function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+/**
+ * Reads a body to its end, or gives up as soon as it is known to pass the limit.
+ * @param limit bytes
+ * @param begin is called when the body is wanted: the moment to answer `Expect: 100-continue`
+ */
+export async function readBody(request: IncomingMessage, limit: number, begin: () => void): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  if (request.destroyed) throw new Problem(400, 'The body ended early.'); // no event would come any more
+  begin();
   const chunks: Buffer[] = [];
   let size = 0;
   await new Promise<void>((resolve, reject) => {
@@ -47,18 +53,22 @@ function onlyData<T>(values: readonly T[]): T {
   return data;
 }
 
+/**
+ * Node's parser puts U+FFFD where a field's bytes are no UTF-8 and drops a byte order mark. So it gets the bytes as Latin-1,
+ * where each is a character, and what it finds is turned back into bytes and decoded strictly.
+ */
 async function multipartData(bytes: Buffer, contentType: string): Promise<string> {
-  let form: FormData;
+  let values: (string | Blob)[];
   try {
-    form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData();
+    const body = Buffer.from(bytes.toString('latin1'), 'utf8');
+    values = (await new Response(body, { headers: { 'content-type': contentType } }).formData()).getAll(
+      'data',
+    );
   } catch {
     throw new Problem(400, 'The body is not multipart/form-data.');
   }
-  const data = onlyData(form.getAll('data'));
-  if (typeof data !== 'string') return decodeUtf8(new Uint8Array(await data.arrayBuffer()));
-  // The parser puts U+FFFD where the bytes are no UTF-8.
-  if (data.includes('\uFFFD') && !bytes.includes('\uFFFD')) throw new Problem(400, 'The body is not UTF-8.');
-  return data;
+  const data = onlyData(values);
+  return decodeUtf8(Buffer.from(typeof data === 'string' ? data : await data.text(), 'latin1'));
 }
 
 /**

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { toProblem } from '../db/sqlstate.ts';
 import { Problem, unavailable } from '../errors.ts';
@@ -85,11 +86,28 @@ function errorReply(error: unknown, requestId: string, logger: Logger): Reply {
   return internalError(requestId);
 }
 
+const NO_HOST = new Problem(400, 'The request has no Host.', { headers: { Connection: 'close' } });
+
+/**
+ * Requests that a client sends ahead on one connection take turns: a read must see what the write before it has done.
+ * @returns a function that resolves when the response before on the same connection is done
+ */
+function createTurns(): (socket: Socket, response: ServerResponse) => Promise<void> {
+  const latest = new WeakMap<Socket, ServerResponse>();
+  return async (socket, response) => {
+    const previous = latest.get(socket);
+    latest.set(socket, response);
+    if (!previous || previous.writableFinished || previous.closed) return;
+    await new Promise((resolve) => previous.once('close', resolve));
+  };
+}
+
 /** The service as one function for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   let count = 0;
+  const turn = createTurns();
 
   return (incoming, response) => {
     const started = performance.now();
@@ -103,10 +121,10 @@ export function createHandler(options: HandlerOptions): Handler {
       path,
       query,
       headers,
-      body: () => {
-        if (/^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
-        return readBody(incoming, settings.maxBody);
-      },
+      body: () =>
+        readBody(incoming, settings.maxBody, () => {
+          if (/^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
+        }),
       authenticate: async () => {
         const authentication = site()?.authentication;
         if (!authentication) throw new Unauthorized();
@@ -136,7 +154,11 @@ export function createHandler(options: HandlerOptions): Handler {
         user: caller?.name ?? null,
       });
     };
-    route(request, options)
+    const answered = turn(socket, response).then(() => {
+      if (headers.host === undefined && incoming.httpVersion === '1.1') throw NO_HOST;
+      return route(request, options);
+    });
+    answered
       .catch((error: unknown) => errorReply(error, requestId, logger))
       .then(finish)
       .catch((error: unknown) => {

@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { problemDocument } from '../errors.ts';
 import { MAX_QUERY_BYTES } from '../query/grammar.ts';
@@ -9,8 +9,8 @@ const HEADERS_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 30_000;
 /** Longer than the minute for which proxies keep their connections, so that they never use one that is closing. */
 const KEEP_ALIVE_TIMEOUT = 65_000;
-/** Large enough that a query string of some times its limit is answered by 414 and not by the parser. */
-const MAX_HEADER_BYTES = 65_536;
+/** The request line and the headers together. */
+const MAX_HEADER_BYTES = 32_768;
 /** How long a shutdown waits for requests that are being answered. */
 const GRACE = 10_000;
 
@@ -35,13 +35,27 @@ function refusal({ code, rawPacket }: ParseError): [number, string] {
     : [431, 'The headers are too large.'];
 }
 
-/** @param isAnswering whether a response is under way on the connection, into which nothing may be written */
-function refuse(error: ParseError, socket: Socket, isAnswering: boolean): void {
-  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'; // its response has not begun: it waits for the body
-  if (error.code === 'ECONNRESET' || !socket.writable || (isAnswering && !isLate)) {
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/** Answers what the parser refused, behind the responses that are still under way on the connection. */
+function refuse(error: ParseError, socket: Socket, latest: Exchange | undefined): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
-    return;
+  } else if (!latest || latest.response.writableFinished || latest.response.closed) {
+    endWith(error, socket);
+  } else if (latest.request.complete) {
+    latest.response.once('close', () => refuse(error, socket, undefined));
+  } else if (latest.response.headersSent) {
+    socket.destroy();
+  } else {
+    endWith(error, socket); // it is the body of this very request that is late or garbled
   }
+}
+
+function endWith(error: ParseError, socket: Socket): void {
   const [status, detail] = refusal(error);
   const body = problemDocument(status, detail);
   const title = (JSON.parse(body) as { title: string }).title;
@@ -57,11 +71,9 @@ function refuse(error: ParseError, socket: Socket, isAnswering: boolean): void {
 
 /** A server with the service's limits for slow and garbled clients. */
 export function createHttpServer(handler: Handler): Server {
-  const answering = new WeakSet<Socket>();
+  const latest = new WeakMap<Socket, Exchange>();
   const tracked: Handler = (request, response) => {
-    const { socket } = request;
-    answering.add(socket);
-    response.on('close', () => answering.delete(socket));
+    latest.set(request.socket, { request, response });
     handler(request, response);
   };
   const server = createServer(
@@ -71,15 +83,14 @@ export function createHttpServer(handler: Handler): Server {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: MAX_HEADER_BYTES,
+      requireHostHeader: false, // the handler says it, in the form of all errors
     },
     tracked,
   );
   // Without this Node asks for every body at once; the handler asks for it when it wants it.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
-  server.on('clientError', (error, socket) =>
-    refuse(error, socket as Socket, answering.has(socket as Socket)),
-  );
+  server.on('clientError', (error, socket) => refuse(error, socket as Socket, latest.get(socket as Socket)));
   return server;
 }
 
