@@ -46,9 +46,19 @@ function wholeNumber(least: number, most: number): (text: string) => number {
   };
 }
 
+/** Whether every % begins a code: the driver decodes the name and the password. */
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function parseDatabaseUrl(text: string): string {
   // The value holds a password: the message must not repeat it.
-  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol)) {
+  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol) || !isDecodable(text)) {
     throw new Error('must be an address such as postgres://user:password@host:5432/database');
   }
   return text;

@@ -143,7 +143,9 @@ async function readPassword(): Promise<string> {
   const ask = async (prompt: string): Promise<string> => {
     process.stderr.write(prompt);
     const terminal = createInterface({ input: process.stdin, output: silent, terminal: true });
-    const answer = await terminal.question('');
+    const answer = await terminal.question('').catch(() => {
+      throw new StartError('No password was given.'); // Ctrl-C or Ctrl-D
+    });
     terminal.close();
     process.stderr.write('\n');
     return answer;

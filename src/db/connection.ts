@@ -36,6 +36,8 @@ const NO_PIPELINE = { max_pipeline: 0 } as object;
 
 interface Pending {
   readonly deadline: number;
+  /** Whether a connection works on it, so that it does not just wait for its turn. */
+  readonly isActive: () => boolean;
   readonly expire: () => void;
 }
 
@@ -62,7 +64,6 @@ class Lane {
   readonly #mostPending: number;
   readonly #pending = new Set<Pending>();
   #sql: postgres.Sql;
-  #lastAnswer = Date.now();
 
   constructor(open: () => postgres.Sql, mostPending: number) {
     this.#open = open;
@@ -75,30 +76,33 @@ class Lane {
       return Promise.reject(unavailable('The service is overloaded. Try again.'));
     }
     return new Promise((resolve, reject) => {
-      const expire = (): void => reject(unavailable('The database took too long. Try again.'));
-      const entry = { deadline: Date.now() + DEADLINE, expire };
-      this.#pending.add(entry);
       const query = this.#sql.unsafe(text, values as string[], { prepare }).raw();
-      const settled = (): void => {
-        this.#pending.delete(entry);
-        this.#lastAnswer = Date.now();
+      const entry: Pending = {
+        deadline: Date.now() + DEADLINE,
+        isActive: () => (query as unknown as { active: boolean }).active,
+        expire: () => reject(unavailable('The database took too long. Try again.')),
       };
-      query.finally(settled).then(resolve, reject);
+      this.#pending.add(entry);
+      query.finally(() => this.#pending.delete(entry)).then(resolve, reject);
     });
   }
 
-  /** Gives up what has waited too long. Where nothing at all is answered any more, the connections are dead: new ones are made. */
+  /**
+   * Gives up what has waited too long. PostgreSQL itself ends a statement sooner: where one has no answer by then, its
+   * connection is dead, so new ones are made, and those there are may finish what they still can.
+   */
   sweep(now: number): void {
+    let isDead = false;
     for (const entry of this.#pending) {
-      if (entry.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
+      if (entry.deadline > now) break; // a Set keeps the order of insertion, so the oldest comes first
+      isDead ||= entry.isActive();
       entry.expire();
       this.#pending.delete(entry);
-      if (now - this.#lastAnswer < DEADLINE) continue;
-      this.#lastAnswer = now;
-      const dead = this.#sql;
-      this.#sql = this.#open();
-      void dead.end({ timeout: 0 });
     }
+    if (!isDead) return;
+    const old = this.#sql;
+    this.#sql = this.#open();
+    void old.end({ timeout: STATEMENT_TIMEOUT / 1000 });
   }
 
   close(): Promise<void> {

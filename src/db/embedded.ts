@@ -1,9 +1,12 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { existsSync } from 'node:fs';
+import { chown, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { arch, platform } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
 import { StartError } from '../errors.ts';
@@ -66,6 +69,18 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -78,45 +93,83 @@ function isAlive(pid: number): boolean {
 /** A file's text, or undefined when there is none. */
 const read = (file: string): Promise<string | undefined> => readFile(file, 'utf8').catch(() => undefined);
 
-async function initialise(
-  directory: string,
-  password: string,
-  binaries: Binaries,
-  owner: Owner | undefined,
-): Promise<void> {
-  const cluster = join(directory, 'cluster');
-  const passwordFile = join(directory, 'initdb-password');
-  await rm(cluster, { recursive: true, force: true });
-  await mkdir(cluster, { recursive: true, mode: 0o700 });
-  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
-  if (owner) for (const path of [directory, cluster, passwordFile]) await chown(path, owner.uid, owner.gid);
+/**
+ * Makes a cluster beside its place and moves it there when it is complete: what is in `cluster` is never half-made, and never
+ * removed, since it may hold data.
+ */
+async function initialise(directory: string, binaries: Binaries, owner: Owner | undefined): Promise<void> {
+  const fresh = await mkdtemp(join(directory, 'new-'));
+  const cluster = join(fresh, 'cluster');
+  const password = randomBytes(24).toString('hex');
+  const passwordFile = join(fresh, 'password');
+  await mkdir(cluster, { mode: 0o700 });
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  if (owner) for (const path of [fresh, cluster, passwordFile]) await chown(path, owner.uid, owner.gid);
   const flags = ['--username=postgres', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C'];
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
   await run(binaries.initdb, [`--pgdata=${cluster}`, `--pwfile=${passwordFile}`, ...flags, ...locale], {
     ...owner,
     cwd: '/',
   });
-  await rm(passwordFile);
-  // Written last: without it the folder counts as half-made and is made anew.
-  await writeFile(join(directory, 'password'), password, { mode: 0o600 });
+  await rename(passwordFile, join(directory, 'password'));
+  await rename(cluster, join(directory, 'cluster'));
+  await rm(fresh, { recursive: true });
 }
 
-/** Creates the database where it is missing, and gives its address. */
-async function ensureDatabase(port: number, password: string, name: string): Promise<string> {
+/** Holds the folder for this process alone, so that of several that start or stop at once only one acts. */
+async function alone<T>(directory: string, work: () => Promise<T>): Promise<T> {
+  const file = join(directory, 'lock');
+  for (;;) {
+    try {
+      await writeFile(file, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      const holder = Number(await read(file));
+      const isKilled = holder > 0 && (holder === process.pid || !isAlive(holder));
+      const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Date.now() }));
+      // The number of a process that was killed may be another's by now, but nobody holds the folder for a minute.
+      if (isKilled || Date.now() - mtimeMs > 60_000) await rm(file, { force: true });
+      await sleep(50);
+    }
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+const SEAT = 'vitrine seat';
+
+/** Creates the database where it is missing, and gives its address and a connection that stays open. */
+async function takeSeat(
+  port: number,
+  password: string,
+  name: string,
+): Promise<{ url: string; seat: postgres.Sql }> {
   const address = (database: string): string =>
     `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
-  const sql = postgres(address('postgres'), { max: 1, fetch_types: false, onnotice: () => undefined });
+  const seat = postgres(address('postgres'), {
+    max: 1,
+    max_lifetime: null,
+    fetch_types: false,
+    onnotice: () => undefined,
+    connection: { application_name: SEAT },
+  });
   try {
-    const [found] = await sql.unsafe('select 1 from pg_database where datname = $1', [name]);
-    if (!found) await sql.unsafe(`create database "${name}"`);
-  } finally {
-    await sql.end();
+    const [found] = await seat.unsafe('select 1 from pg_database where datname = $1', [name]);
+    if (!found) await seat.unsafe(`create database "${name}"`);
+  } catch (error) {
+    await seat.end({ timeout: 1 });
+    throw error;
   }
-  return address(name);
+  return { url: address(name), seat };
 }
 
 /**
- * Starts the embedded PostgreSQL with its data in `directory`, or finds the one that runs there already.
+ * Starts the embedded PostgreSQL with its data in `directory`, or joins the one that runs there already: left by a process
+ * that was killed, or used by another one. The last to leave stops it.
  * @param settings server settings such as `fsync=off`
  */
 export async function startEmbedded(
@@ -126,37 +179,53 @@ export async function startEmbedded(
   const binaries = await findBinaries();
   const owner = await serverOwner();
   const cluster = join(directory, 'cluster');
-  await mkdir(directory, { recursive: true });
-  try {
-    if (!(await read(join(directory, 'password')))) {
-      await initialise(directory, randomBytes(24).toString('hex'), binaries, owner);
-    }
-    const password = (await read(join(directory, 'password'))) ?? '';
-    const ownerFile = join(directory, 'owner');
-    const [serverPid, , , runningPort] = ((await read(join(cluster, 'postmaster.pid'))) ?? '').split('\n');
-    const isRunning = Boolean(runningPort) && isAlive(Number(serverPid));
-    // A process that was killed leaves its server behind: whoever comes next adopts it.
-    const isOurs = !isRunning || !isAlive(Number((await read(ownerFile)) ?? '0') || 2 ** 30);
-    const port = isRunning ? Number(runningPort) : await freePort();
+  const control = (...words: string[]): Promise<unknown> =>
+    run(binaries.pg_ctl, [...words, '-w', '-D', cluster], {
+      ...owner,
+      cwd: '/',
+    });
+  const halt = (): Promise<unknown> => control('stop', '-m', 'fast');
+
+  async function startOrJoin(): Promise<{ url: string; seat: postgres.Sql }> {
+    if (!existsSync(cluster)) await initialise(directory, binaries, owner);
+    const password = await readFile(join(directory, 'password'), 'utf8');
+    const [pid, , , running] = ((await read(join(cluster, 'postmaster.pid'))) ?? '').split('\n');
+    // After a crash the number may be another process's by now: only a server that listens counts.
+    const isRunning = Boolean(running) && isAlive(Number(pid)) && (await isListening(Number(running)));
+    const port = isRunning ? Number(running) : await freePort();
     if (!isRunning) {
       const flags = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
-      const log = join(cluster, 'server.log');
-      await run(
-        binaries.pg_ctl,
-        ['start', '-w', '-D', cluster, '-l', log, '-o', flags.map((flag) => `-c ${flag}`).join(' ')],
-        {
-          ...owner,
-          cwd: '/',
-        },
+      await control(
+        'start',
+        '-l',
+        join(cluster, 'server.log'),
+        '-o',
+        flags.map((flag) => `-c ${flag}`).join(' '),
       );
     }
-    if (isOurs) await writeFile(ownerFile, String(process.pid));
-    const stop = async (): Promise<void> => {
-      if (!isOurs) return;
-      await run(binaries.pg_ctl, ['stop', '-w', '-m', 'fast', '-D', cluster], { ...owner, cwd: '/' });
-      await rm(ownerFile, { force: true });
-    };
-    return { url: await ensureDatabase(port, password, 'vitrine'), stop };
+    try {
+      return await takeSeat(port, password, 'vitrine');
+    } catch (error) {
+      if (!isRunning) await halt();
+      throw error;
+    }
+  }
+
+  try {
+    await mkdir(directory, { recursive: true });
+    if (owner) await chown(directory, owner.uid, owner.gid);
+    const { url, seat } = await alone(directory, startOrJoin);
+    const stop = (): Promise<void> =>
+      alone(directory, async () => {
+        const others = await seat
+          .unsafe('select 1 from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()', [
+            SEAT,
+          ])
+          .catch(() => undefined); // the server is gone already
+        await seat.end({ timeout: 1 });
+        if (others?.length === 0) await halt();
+      });
+    return { url, stop };
   } catch (error) {
     if (error instanceof StartError) throw error;
     const { message, stderr } = error as Error & { stderr?: string };

@@ -6,7 +6,7 @@ import { parseBasic, type Credentials } from './credentials.ts';
 import { Unauthorized } from './message.ts';
 import type { Throttle } from './throttle.ts';
 
-/** How long a verified password is remembered (milliseconds), and how many are. */
+/** How long a verified password is remembered after its last use (milliseconds), and how many are. */
 const MEMORY = 5 * 60_000;
 const MOST_REMEMBERED = 10_000;
 
@@ -88,8 +88,9 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       if (!known) {
         if (isFresh) throttle.check(address, credentials.name);
         if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
-        remember(digest, user.password);
       }
+      // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.
+      remember(digest, user.password);
       return { id: user.id, name: user.name, admin: user.admin };
     },
   };

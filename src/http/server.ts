@@ -96,6 +96,11 @@ export function createHttpServer(handler: Handler): Server {
 
 /** @throws the error of listen(), for instance when the port is taken */
 export async function listen(server: Server, host: string, port: number): Promise<RunningServer> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
@@ -114,6 +119,8 @@ export async function listen(server: Server, host: string, port: number): Promis
           resolve();
         });
         server.closeIdleConnections();
+        // Node counts a connection on which nothing was ever asked as busy: browsers open such ones in advance.
+        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
       }),
   };
 }

@@ -26,8 +26,8 @@ const typedList = (values: readonly string[], { castType }: Column): Fragment =>
  * Compares a column that keeps fractions of a second with a value that has none, as the output shows it: 18:30:00.25 equals
  * 18:30:00. Written as bounds on the bare column, so that an index on it is used and infinity behaves.
  */
-function compareSeconds(column: Fragment, operator: Comparison, value: Fragment): Fragment {
-  const last = sql`${value} + interval '999999 microseconds'`;
+function compareSeconds(column: Fragment, operator: Comparison, value: Fragment, isLast: boolean): Fragment {
+  const last = isLast ? value : sql`${value} + interval '999999 microseconds'`;
   switch (operator) {
     case 'eq':
       return sql`(${column} >= ${value} and ${column} <= ${last})`;
@@ -55,17 +55,22 @@ function compare(
   const comparison = operator === 'in' ? 'eq' : operator;
   const [only] = values;
   if (column.fractional && !isPattern) {
-    const each = values.map((value) => compareSeconds(bare, comparison as Comparison, typed(value, column)));
+    const each = values.map((text) => {
+      const isLast = text === '24:00:00'; // it has no fractions, and a time of day starts again behind it
+      return compareSeconds(bare, comparison as Comparison, typed(text, column), isLast);
+    });
     return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
   }
   const left =
     isPattern && !isTextual(column) ? sql`${bare}::text` : (column.type.comparable?.(bare) ?? bare);
+  // What the column is compared as, the value must be too.
+  const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
   const symbol = raw(SYMBOLS[comparison]);
   if (values.length === 1 && only !== undefined) {
-    const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, column);
+    const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, compared);
     return sql`${left} ${symbol} ${value}`;
   }
-  const list = isPattern ? valueList(values) : typedList(values, column);
+  const list = isPattern ? valueList(values) : typedList(values, compared);
   return sql`${left} ${symbol} ${raw(comparison === 'ne' ? 'all' : 'any')}(${list})`;
 }
 

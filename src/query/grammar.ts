@@ -119,15 +119,14 @@ export function parseListQuery(
     if (isReserved) reserved.set(name, value);
     else {
       count += 1;
+      if (count === MAX_FILTERS + 1)
+        addError(errors, name, `is one filter too many; ${MAX_FILTERS} are allowed`);
       const values = filters.get(name);
       if (values) values.push(value);
       else filters.set(name, [value]);
     }
     if (!isReserved || name === 'ordering')
       link += `${encodeURIComponent(name)}=${encodeURIComponent(value)}&`;
-  }
-  if (count > MAX_FILTERS) {
-    throw new Problem(400, `There are ${count} filters; ${MAX_FILTERS} are allowed.`);
   }
   const limitText = reserved.get('limit');
   const pageText = reserved.get('page');

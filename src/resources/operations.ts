@@ -117,15 +117,18 @@ export function createOperations(
   resources: ServedResources,
   passwords: Passwords,
 ): Operations {
-  /** Finishes the faults of a body with those that the database knows, so that all are told at once. */
-  async function assertValid({ checks, errors }: CheckedBody): Promise<void> {
-    if (Object.keys(errors).length === 0) return;
+  /**
+   * Finishes the faults of a body with those that the database knows, so that all are told at once.
+   * @param asks whether to ask it even where no fault is known yet: the statement that writes would, but will not run
+   */
+  async function assertValid({ checks, errors }: CheckedBody, asks = false): Promise<void> {
+    if (!asks && Object.keys(errors).length === 0) return;
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
       const [row] = await database.run(checkStatement(references), 'work');
       addCheckErrors(references, parseBooleans(row?.[0]), errors);
     }
-    throw badBody(errors);
+    if (Object.keys(errors).length > 0) throw badBody(errors);
   }
 
   async function hashPasswords(changes: readonly Change[], isUpdate: boolean): Promise<Change[]> {
@@ -242,9 +245,10 @@ export function createOperations(
 
     async update(resource, idText, members, caller, versions) {
       const { model, output } = resource;
-      const body = checkBody(members, resource, { id: parseId(resource, idText) ?? idText, caller });
-      await assertValid(body);
-      const id = requireId(resource, idText);
+      const id = parseId(resource, idText);
+      const body = checkBody(members, resource, { id: id ?? idText, caller });
+      await assertValid(body, id === undefined);
+      if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashPasswords(body.changes, true);
       const guard = guardOf(resource, caller, versions);
       const [row] = await write(updateStatement(model, output, id, changes, body.checks, guard), resource);

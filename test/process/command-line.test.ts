@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createDatabase, type TestDatabase } from '../support.ts';
+import { REPOSITORY, run, temporaryFolder } from './support.ts';
+
+const SETTINGS: Record<string, string> = {
+  DATABASE_URL: '.data',
+  RESOURCES: 'shipped registry',
+  HOST: '127.0.0.1',
+  PORT: '8000',
+  ACCESS: 'default',
+  USER_MODEL: 'user',
+  SCHEMA: 'apply',
+  MAX_BODY: '1048576',
+  LOG_LEVEL: 'info',
+  CORS_ORIGINS: 'none',
+  TRUST_PROXY: '0',
+};
+
+describe('what the command line says of itself', { concurrency: 2, timeout: 60_000 }, () => {
+  for (const words of [['--help'], ['serve', '--help']]) {
+    test(`${words.join(' ')} lists every command, and every setting with its default`, async () => {
+      const { code, stdout, stderr } = await run(words);
+      assert.deepEqual([code, stderr], [0, '']);
+      for (const command of ['serve', 'check', 'user add', 'user password', 'user list']) {
+        assert.match(stdout, new RegExp(`^ +${command}\\b`, 'm'));
+      }
+      for (const option of ['--admin', '--set', '--help', '--version']) assert.ok(stdout.includes(option));
+      for (const [name, fallback] of Object.entries(SETTINGS)) {
+        const line = stdout.split('\n').find((candidate) => candidate.trimStart().startsWith(`${name} `));
+        assert.ok(line?.includes(fallback), `${name} with ${fallback}`);
+      }
+    });
+  }
+
+  test('npx vitrine runs in a checkout', async () => {
+    const env = { HOME: await temporaryFolder(), npm_config_update_notifier: 'false' }; // npx keeps notes at home
+    const { code, stdout } = await run(['vitrine', '--help'], { command: 'npx', cwd: REPOSITORY, env });
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: vitrine/);
+  });
+
+  test('npm start passes words on to the service', async () => {
+    const words = ['start', '--silent', '--', '--help'];
+    const { code, stdout } = await run(words, { command: 'npm', cwd: REPOSITORY });
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: vitrine/m);
+  });
+
+  test('--version prints the version of the package and nothing else', async () => {
+    const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
+    const { code, stdout, stderr } = await run(['--version']);
+    assert.deepEqual([code, stdout, stderr], [0, `${version}\n`, '']);
+  });
+
+  const mistakes: [words: string, named: RegExp][] = [
+    ['', /command/],
+    ['serv', /serv/],
+    ['--bogus', /--bogus/],
+    ['serve now', /serve/],
+    ['serve --admin', /serve/],
+    ['user remove ada', /add, password or list/],
+    ['user add', /NAME/],
+    ['user add ada bob', /NAME/],
+    ['user add ada --set email', /--set email/],
+    ['user password ada --admin', /--admin/],
+    ['user list ada', /list/],
+  ];
+  for (const [words, named] of mistakes) {
+    test(`"vitrine ${words}" is a mistake: exit 2, and one message on standard error`, async () => {
+      const { code, stdout, stderr } = await run(words === '' ? [] : words.split(' '));
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, /^vitrine: /);
+      assert.match(stderr, named);
+      assert.match(stderr, /--help/);
+      assert.doesNotMatch(stderr, /^ +at /m);
+    });
+  }
+});
+
+describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, () => {
+  test('each of them is named in one message, and no password is shown', async () => {
+    const env = {
+      DATABASE_URL: 'mysql://ada:hunter2@localhost/db',
+      PORT: '70000',
+      ACCESS: 'nobody',
+      USER_MODEL: 'User',
+      SCHEMA: 'drop',
+      MAX_BODY: '-1',
+      LOG_LEVEL: 'loud',
+      CORS_ORIGINS: 'example.org',
+      TRUST_PROXY: 'yes',
+    };
+    const { code, stdout, stderr } = await run(['serve'], { env });
+    assert.deepEqual([code, stdout], [1, '']);
+    for (const name of Object.keys(env)) assert.match(stderr, new RegExp(`\\b${name}\\b`));
+    assert.doesNotMatch(stderr, /hunter2/);
+    assert.doesNotMatch(stderr, /^ +at /m);
+  });
+
+  const addresses = [
+    'postgres://ada:hunter2@localhost:port/db',
+    'postgres://ada:hunter2%@localhost/db',
+    'postgres://ada%zz:hunter2@localhost/db',
+    'ada:hunter2@localhost/db',
+  ];
+  for (const address of addresses) {
+    test(`DATABASE_URL=${address} is named and not shown`, async () => {
+      const { code, stdout, stderr } = await run(['check'], { env: { DATABASE_URL: address } });
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, /DATABASE_URL/);
+      assert.doesNotMatch(stderr, /hunter2/);
+      assert.doesNotMatch(stderr, /^ +at /m);
+    });
+  }
+
+  test('an empty variable counts as absent', async () => {
+    const { code, stderr } = await run(['check'], { env: { PORT: '', ACCESS: '', DATABASE_URL: 'x' } });
+    assert.equal(code, 1);
+    assert.doesNotMatch(stderr, /PORT|ACCESS/);
+  });
+});
+
+describe('vitrine check', { timeout: 60_000 }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  const tables = async (): Promise<string[]> => {
+    const rows = await database.sql<{ name: string }[]>`
+      select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`;
+    return rows.map(({ name }) => name);
+  };
+
+  test('lists everything that is missing and creates nothing; what it finds in order, it says', async () => {
+    const env = { DATABASE_URL: database.url };
+    const before = await run(['check'], { env });
+    assert.deepEqual([before.code, before.stdout], [1, '']);
+    for (const model of ['user', 'relationship', 'message', 'note']) {
+      assert.match(before.stderr, new RegExp(`^ +- ${model}: `, 'm'));
+    }
+    assert.deepEqual(await tables(), []);
+
+    await run(['user', 'list'], { env }); // applies the schema
+    const fits = await run(['check'], { env });
+    assert.deepEqual([fits.code, fits.stderr], [0, '']);
+    assert.match(fits.stdout, /^.*fits.*\n$/);
+
+    await database.sql`alter table note drop column created`;
+    await database.sql`alter table message alter column content type integer using 0`;
+    const after = await run(['check'], { env });
+    assert.deepEqual([after.code, after.stdout], [1, '']);
+    assert.match(after.stderr, /note.*created/);
+    assert.match(after.stderr, /message.*content.*integer/);
+    assert.doesNotMatch(after.stderr, /user|relationship/);
+  });
+});

@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { request, type Answer } from '../support.ts';
+import {
+  folderWith,
+  listening,
+  run,
+  serve,
+  start,
+  temporaryFolder,
+  until,
+  type Program,
+  type Serving,
+} from './support.ts';
+
+const SAMPLED = ['message', 'relationship', 'note'];
+
+/** The folders in which servers were started. */
+const folders: string[] = [];
+/** A process that is always there and never PostgreSQL. */
+const TAKEN = 1;
+
+async function folderOf(files: Record<string, string> = {}): Promise<string> {
+  const folder = await folderWith(files);
+  folders.push(folder);
+  return folder;
+}
+
+/** The file in which the PostgreSQL server of a folder notes its process, or undefined when it has stopped. */
+async function pidFile(folder: string): Promise<string | undefined> {
+  const names = await readdir(join(folder, '.data'), { recursive: true });
+  const name = names.find((candidate) => candidate.endsWith('postmaster.pid'));
+  return name && join(folder, '.data', name);
+}
+
+async function serverPid(folder: string): Promise<number> {
+  return Number((await readFile((await pidFile(folder)) ?? '', 'utf8')).split('\n')[0]);
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+/** The password that the service printed, if it printed one. */
+const printedPassword = ({ stdout }: Serving): string | undefined =>
+  /^.*\badmin\b.*\bpassword\b.* (\S+)$/m.exec(stdout())?.[1];
+
+/** Lines on standard output other than the one that says where the service listens. */
+const further = ({ stdout }: Serving): string[] =>
+  stdout()
+    .trim()
+    .split('\n')
+    .filter((line) => !line.startsWith('listening on '));
+
+/** The program once it serves; undefined when it ends instead. */
+const settled = (program: Program): Promise<Serving | undefined> => listening(program).catch(() => undefined);
+
+describe('the embedded database', { timeout: 100_000 }, () => {
+  let folder: string;
+  let service: Serving;
+  let password: string;
+  before(async () => {
+    folder = await folderOf();
+    service = await serve({ cwd: folder });
+    password = printedPassword(service) ?? '';
+  });
+  after(async () => {
+    // What a failed test may have left running.
+    for (const left of folders) {
+      const pid = (await pidFile(left)) === undefined ? 0 : await serverPid(left);
+      if (pid > TAKEN && isAlive(pid)) process.kill(pid, 'SIGQUIT');
+    }
+  });
+
+  const authorization = (): string => `Basic ${Buffer.from(`admin:${password}`).toString('base64')}`;
+  const addNote = (message: string): Promise<Answer> =>
+    request(service.base, '/api/note/', {
+      method: 'POST',
+      headers: { authorization: authorization() },
+      body: { message },
+    });
+  const hasNote = async (message: string): Promise<boolean> => {
+    const { json } = await request(service.base, `/api/note/?message=${message}`);
+    return json.objects.length === 1;
+  };
+
+  test('is made at the first start, with a user who can log in and records to look at', async () => {
+    assert.deepEqual(await readdir(folder), ['.data']);
+    assert.ok(password.length >= 12);
+    assert.equal(further(service).length, 1);
+    assert.equal((await addNote('first')).status, 201);
+    const put = await request(service.base, '/api/user/1/', {
+      method: 'PUT',
+      headers: { authorization: authorization() },
+      body: {},
+    });
+    assert.equal(put.status, 200, 'the user admin is an admin');
+    for (const model of SAMPLED) {
+      const { json } = await request(service.base, `/api/${model}/`);
+      assert.ok(json.objects.length > 0, model);
+    }
+    assert.ok(!service.stderr().includes(password));
+  });
+
+  test('serves the command line beside the service, which goes on', async () => {
+    const { code, stdout } = await run(['user', 'list'], { cwd: folder });
+    assert.equal(code, 0);
+    assert.match(stdout, /^admin admin$/m);
+    const added = await run(['user', 'add', 'eve'], { cwd: folder, input: 'secret' });
+    assert.equal(added.code, 0, added.stderr);
+    assert.equal((await request(service.base, '/api/user/?username=eve')).json.objects.length, 1);
+  });
+
+  test('stops with the service, and the next start has its data and makes no user', async () => {
+    const pid = await serverPid(folder);
+    assert.equal((await service.stop()).code, 0);
+    assert.equal(await pidFile(folder), undefined);
+    await until('the server to be gone', () => !isAlive(pid));
+    service = await serve({ cwd: folder });
+    assert.deepEqual(further(service), []);
+    assert.ok(await hasNote('first'));
+    assert.equal((await addNote('second')).status, 201);
+  });
+
+  test('is taken over by the next start when the service was killed', async () => {
+    const ended = await service.stop('SIGKILL');
+    assert.equal(ended.signal, 'SIGKILL');
+    service = await serve({ cwd: folder });
+    assert.ok(await hasNote('second'));
+    assert.equal((await addNote('third')).status, 201);
+    assert.equal((await service.stop()).code, 0);
+    assert.equal(await pidFile(folder), undefined);
+    service = await serve({ cwd: folder });
+  });
+
+  test('recovers when service and server were both killed, even if the number of the server is taken', async () => {
+    const pid = await serverPid(folder);
+    const file = (await pidFile(folder)) ?? '';
+    process.kill(pid, 'SIGKILL');
+    await service.stop('SIGKILL');
+    await until('the server to be gone', () => !isAlive(pid));
+    const [, ...lines] = (await readFile(file, 'utf8')).split('\n');
+    await writeFile(file, [TAKEN, ...lines].join('\n')); // as after a restart of the machine: another process has it
+    service = await serve({ cwd: folder });
+    assert.ok(await hasNote('third'));
+  });
+
+  test('outlives Ctrl-C, which a terminal sends to all processes, until the last request is answered', async () => {
+    await service.stop();
+    service = await serve({ cwd: folder, detached: true });
+    const outgoing = httpRequest(`${service.base}/api/note/`, {
+      method: 'POST',
+      headers: {
+        Authorization: authorization(),
+        'Content-Type': 'application/json',
+        Expect: '100-continue',
+      },
+    });
+    outgoing.flushHeaders();
+    await once(outgoing, 'continue'); // the service waits for the body now
+    process.kill(-service.child.pid!, 'SIGINT');
+    await until('the service to take note', () => service.stderr().includes('shutting down'));
+    outgoing.end('{"message":"last"}');
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
+    response.resume();
+    assert.equal(response.statusCode, 201);
+    assert.equal((await service.ended).code, 0);
+    assert.equal(await pidFile(folder), undefined);
+  });
+
+  test('is never made anew over data: not even when the files beside its data are lost', async () => {
+    const data = join(folder, '.data');
+    const aside = await temporaryFolder();
+    for (const entry of await readdir(data, { withFileTypes: true })) {
+      if (entry.isFile()) await rename(join(data, entry.name), join(aside, entry.name));
+    }
+    const program = await start(['serve'], { cwd: folder, env: { PORT: '0' } });
+    await settled(program); // whether it serves or says that it cannot
+    program.child.kill('SIGTERM');
+    await program.ended;
+    for (const name of await readdir(aside)) await cp(join(aside, name), join(data, name));
+    service = await serve({ cwd: folder });
+    assert.ok(await hasNote('last'));
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('is not spoiled by two that start at the same time in an empty folder', async () => {
+    const cwd = await folderOf();
+    const options = { cwd, env: { PORT: '0' } };
+    const programs = [await start(['serve'], options), await start(['serve'], options)];
+    const serving = (await Promise.all(programs.map(settled))).filter((one) => one !== undefined);
+    assert.ok(serving.length > 0, programs.map(({ stderr }) => stderr()).join(''));
+    for (const one of serving) {
+      for (const other of serving.slice(serving.indexOf(one))) {
+        assert.equal((await request(other.base, '/api/note/')).status, 200);
+      }
+      assert.equal((await one.stop()).code, 0);
+    }
+    assert.equal(await pidFile(cwd), undefined, 'the last one has stopped the server');
+    const next = await serve({ cwd });
+    assert.deepEqual(further(next), []);
+    assert.equal((await next.stop()).code, 0);
+  });
+
+  test('has a user admin and no sample records for a registry of its owner', async () => {
+    const registry = await readFile(new URL('../../src/resources/registry.ts', import.meta.url), 'utf8');
+    const own = await folderOf({ 'own.mts': registry, 'package.json': '{}' });
+    const started = await serve({ cwd: own, env: { RESOURCES: 'own.mts' } });
+    assert.ok(printedPassword(started));
+    for (const model of SAMPLED) {
+      assert.deepEqual((await request(started.base, `/api/${model}/`)).json.objects, []);
+    }
+    const { json } = await request(started.base, '/api/user/');
+    assert.deepEqual(
+      json.objects.map(({ username }: { username: string }) => username),
+      ['admin'],
+    );
+    assert.equal((await started.stop()).code, 0);
+  });
+
+  test('that cannot be started ends the start with one message', async () => {
+    const cwd = await temporaryFolder();
+    await writeFile(join(cwd, '.data'), 'a file where a folder should be');
+    const { code, stdout, stderr } = await run(['serve'], { cwd, env: { PORT: '0' } });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: .*\.data/);
+    assert.doesNotMatch(stderr, /^ +at /m);
+  });
+});

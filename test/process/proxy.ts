@@ -1,0 +1,89 @@
+// A stretch of network between the service and PostgreSQL that can fail in each of the ways in which networks do.
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket | undefined;
+}
+
+export interface Proxy {
+  /** The address of the database through the proxy. */
+  readonly url: string;
+  /** Forwards connections, those that are made from now on. */
+  readonly open: () => Promise<void>;
+  /** Ends every connection there is. */
+  readonly cut: () => void;
+  /** Ends every connection, and refuses new ones. */
+  readonly refuse: () => Promise<void>;
+  /** Takes connections in and forwards nothing: nobody ever hears of what is sent. */
+  readonly swallow: () => void;
+  /** Makes the connections there are (or only some) go silent for good, and counts them; new ones are forwarded. */
+  readonly silence: (isChosen?: (index: number) => boolean) => number;
+  readonly close: () => Promise<void>;
+}
+
+export async function startProxy(target: string): Promise<Proxy> {
+  const { hostname, port } = new URL(target);
+  const links = new Set<Link>();
+  let swallows = false;
+  let server: Server | undefined;
+  let address: AddressInfo | undefined;
+
+  function accept(client: Socket): void {
+    const upstream = swallows ? undefined : connect(Number(port || 5432), hostname);
+    const link: Link = { client, server: upstream };
+    links.add(link);
+    const end = (): void => {
+      links.delete(link);
+      client.destroySoon();
+      upstream?.destroySoon();
+    };
+    for (const socket of [client, upstream]) socket?.on('error', end).on('close', end);
+    if (upstream) client.pipe(upstream).pipe(client);
+    else client.pause();
+  }
+
+  async function open(): Promise<void> {
+    swallows = false;
+    if (server) return;
+    server = createServer(accept).listen(address?.port ?? 0, '127.0.0.1');
+    await once(server, 'listening');
+    address = server.address() as AddressInfo;
+  }
+
+  const cut = (): void => links.forEach(({ client }) => client.destroy());
+
+  async function refuse(): Promise<void> {
+    const closing = server;
+    server = undefined;
+    closing?.close();
+    cut();
+    if (closing) await once(closing, 'close');
+  }
+
+  function silence(isChosen: (index: number) => boolean = () => true): number {
+    const silent = [...links].filter((_, index) => isChosen(index));
+    for (const { client, server: upstream } of silent) {
+      for (const socket of [client, upstream]) socket?.unpipe().pause();
+    }
+    return silent.length;
+  }
+
+  await open();
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String(address?.port);
+  return {
+    url: url.href,
+    open,
+    cut,
+    refuse,
+    silence,
+    swallow: () => {
+      swallows = true;
+      silence();
+    },
+    close: refuse,
+  };
+}

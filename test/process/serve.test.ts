@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createDatabase, request, serverUrl, type TestDatabase } from '../support.ts';
+import { startProxy } from './proxy.ts';
+import { folderWith, freePort, listening, run, serve, start, until } from './support.ts';
+
+const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
+
+/** The tables of the database, a name each. */
+async function tablesOf({ sql }: TestDatabase): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+    order by relname`;
+  return rows.map(({ name }) => name);
+}
+
+describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  test('prints one line once it answers, and logs JSON lines on standard error', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url } });
+    assert.match(service.stdout(), /^listening on http:\/\/127\.0\.0\.1:[1-9]\d*\n$/);
+    assert.equal((await request(service.base, '/readyz')).status, 200);
+    assert.equal((await request(service.base, '/api/note/?message=shown%20to%20nobody')).status, 200);
+    const { code, stdout, stderr } = await service.stop();
+    assert.deepEqual([code, stdout], [0, `listening on ${service.base}\n`]);
+    const lines = stderr
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    for (const { time, level } of lines) {
+      assert.ok(!Number.isNaN(Date.parse(time)));
+      assert.match(level, /^(info|warn|error)$/);
+    }
+    const requests = lines.filter(({ method }) => method === 'GET');
+    assert.deepEqual(
+      requests.map(({ path, status }) => [path, status]),
+      [
+        ['/readyz', 200],
+        ['/api/note/?message', 200],
+      ],
+    );
+    assert.deepEqual(await tablesOf(database), ['message', 'note', 'relationship', 'user']);
+  });
+
+  test('a port that is taken ends the start with a message', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url, LOG_LEVEL: 'error' } });
+    const { port } = new URL(service.base);
+    const { code, stdout, stderr } = await run(['serve'], {
+      env: { DATABASE_URL: database.url, PORT: port },
+    });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, new RegExp(`^vitrine: .*${port}.*\\n$`));
+    assert.equal((await request(service.base, '/healthz')).status, 200);
+    assert.equal((await service.stop()).stderr, '');
+  });
+
+  test('goes on when whoever read its output is gone', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url } });
+    service.child.stdout?.destroy();
+    service.child.stderr?.destroy();
+    for (let count = 0; count < 5; count += 1) {
+      assert.equal((await request(service.base, '/api/note/')).status, 200);
+      await sleep(60); // so that the lines of the log are written one by one
+    }
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  const registries: [file: string, text: string][] = [
+    ['registry.mjs', `export default ${things};`],
+    ['registry.js', `export default ${things};`],
+    ['common.js', `module.exports = ${things};`],
+    ['registry.ts', `interface Named { model: string }\nexport default ${things} satisfies Named[];`],
+  ];
+  for (const [file, text] of registries) {
+    test(`RESOURCES=${file}: ${text.slice(0, 14)}… is served`, async () => {
+      const service = await serve({
+        env: { DATABASE_URL: database.url, RESOURCES: file },
+        cwd: await folderWith({ [file]: text }),
+      });
+      assert.equal((await request(service.base, '/api/thing/')).json.meta.model, 'thing');
+      assert.equal((await request(service.base, '/api/note/')).status, 404);
+      assert.equal((await service.stop()).code, 0);
+    });
+  }
+
+  const files: [file: string, text: string | undefined, said: RegExp[]][] = [
+    ['missing.mjs', undefined, [/missing\.mjs/]],
+    ['registry.json', '[]', [/registry\.json/, /\.mjs/]],
+    ['broken.mjs', 'export default [', [/broken\.mjs/]],
+    ['broken.ts', 'export default [', [/broken\.ts/]],
+    ['throws.mjs', `throw new Error('not today');`, [/throws\.mjs/, /not today/]],
+    ['nothing.mjs', 'export const resources = [];', [/array/]],
+    [
+      'faulty.mjs',
+      `export default [
+        { model: 'One', columns: {}, acess: 'user' },
+        { model: 'two', columns: { x: { type: 'strin' }, page: { type: 'text' } }, exclude: ['y'], owner: 'x' },
+      ];`,
+      [/One: model/, /One: acess/, /two: columns\.x/, /two: columns\.page/, /two: exclude/, /two: owner/],
+    ],
+  ];
+  for (const [file, text, said] of files) {
+    test(`RESOURCES=${file}, which cannot be used, ends the start with one message`, async () => {
+      const cwd = await folderWith(text === undefined ? {} : { [file]: text });
+      const env = { DATABASE_URL: database.url, RESOURCES: file, PORT: '0' };
+      const { code, stdout, stderr } = await run(['serve'], { env, cwd });
+      assert.deepEqual([code, stdout], [1, '']);
+      for (const pattern of said) assert.match(stderr, pattern);
+      assert.equal(stderr.match(/^vitrine: /gm)?.length, 1);
+      assert.doesNotMatch(stderr, /^ +at /m);
+    });
+  }
+
+  test('SCHEMA=check on an empty database lists what is missing, and creates nothing', async () => {
+    const empty = await createDatabase();
+    try {
+      const env = { DATABASE_URL: empty.url, SCHEMA: 'check', PORT: '0' };
+      const { code, stdout, stderr } = await run(['serve'], { env });
+      assert.deepEqual([code, stdout], [1, '']);
+      for (const table of ['user', 'relationship', 'message', 'note']) {
+        assert.match(stderr, new RegExp(`^ +- ${table}: .*table ${table}`, 'm'));
+      }
+      assert.deepEqual(await tablesOf(empty), []);
+    } finally {
+      await empty.drop();
+    }
+  });
+
+  const addresses: [what: string, change: (url: URL) => void, said: RegExp][] = [
+    [
+      'a user whom the server does not let in',
+      (url) => Object.assign(url, { username: 'vitrine_nobody', password: 'hunter2' }),
+      /vitrine_nobody/,
+    ],
+    ['a database that the server does not have', (url) => (url.pathname = '/vitrine_none'), /vitrine_none/],
+  ];
+  for (const [what, change, said] of addresses) {
+    test(`${what} ends the start with a message without the password`, async () => {
+      const url = new URL(serverUrl());
+      if (url.password === '') url.password = 'hunter2';
+      change(url);
+      const { code, stdout, stderr } = await run(['serve'], { env: { DATABASE_URL: url.href, PORT: '0' } });
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, said);
+      assert.match(stderr, /^vitrine: .*\n$/);
+      assert.ok(!stderr.includes(url.password));
+    });
+  }
+});
+
+describe('a database that is not there yet', { concurrency: true, timeout: 120_000 }, () => {
+  test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async () => {
+    const database = await createDatabase();
+    const proxy = await startProxy(database.url);
+    await proxy.refuse();
+    const base = `http://127.0.0.1:${await freePort()}`;
+    try {
+      const program = await start(['serve'], { env: { DATABASE_URL: proxy.url, PORT: new URL(base).port } });
+      await until('healthz', async () => (await request(base, '/healthz')).status === 200);
+      for (const path of ['/readyz', '/api/', '/api/note/', '/api/note/1/']) {
+        const { status, headers, json } = await request(base, path);
+        assert.equal(status, 503, path);
+        assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/);
+        assert.equal(headers.get('content-type'), 'application/problem+json');
+        assert.equal(json.status, 503);
+      }
+      assert.equal(program.stdout(), '');
+      await proxy.open();
+      const service = await listening(program);
+      for (const path of ['/readyz', '/api/', '/api/note/']) {
+        assert.equal((await request(base, path)).status, 200, path);
+      }
+      assert.equal(service.base, base);
+      assert.equal((await service.stop()).code, 0);
+    } finally {
+      await proxy.close();
+      await database.drop();
+    }
+  });
+
+  test('does not keep a signal from ending the service', async () => {
+    const port = String(await freePort());
+    const env = { DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/none`, PORT: port };
+    const program = await start(['serve'], { env });
+    await until(
+      'healthz',
+      async () => (await request(`http://127.0.0.1:${port}`, '/healthz')).status === 200,
+    );
+    program.child.kill('SIGTERM');
+    const { code, stdout } = await program.ended;
+    assert.deepEqual([code, stdout], [0, '']);
+  });
+});

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { Agent, get } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
+import {
+  addUser,
+  connections,
+  listening,
+  REPOSITORY,
+  serve,
+  start as launch,
+  until,
+  type Serving,
+} from './support.ts';
+
+/** Opens a connection and sends what is given; `received` is what came back so far. */
+async function dial(base: string, text = ''): Promise<{ socket: Socket; received: () => string }> {
+  const { port, hostname } = new URL(base);
+  const socket = connect(Number(port), hostname);
+  await once(socket, 'connect');
+  let received = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => (received += chunk));
+  socket.on('error', () => undefined);
+  if (text !== '') socket.write(text);
+  return { socket, received: () => received };
+}
+
+const refusesConnections = (base: string): Promise<boolean> =>
+  dial(base).then(
+    ({ socket }) => {
+      socket.destroy();
+      return false;
+    },
+    (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED',
+  );
+
+/** Holds the process's end against a time at which nothing but the grace for requests in flight can have kept it. */
+const endsBeforeGrace = ({ ended }: Serving): Promise<unknown> =>
+  Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 8_000, 'still there').unref())]);
+
+describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
+  let database: TestDatabase;
+  let record: number;
+  before(async () => {
+    database = await createDatabase();
+    const service = await serve({ env: { DATABASE_URL: database.url } }); // makes the tables
+    await service.stop();
+    const user_id = await addUser(database.sql, 'ada');
+    const message = { user_id, content: 'before' };
+    const [row] = await database.sql`insert into message ${database.sql(message)} returning id`;
+    record = Number(row?.['id']);
+  });
+  after(() => database.drop());
+
+  const start = (): Promise<Serving> => serve({ env: { DATABASE_URL: database.url } });
+
+  test('let a request that waits for the database finish, refuse new connections, and end with 0', async () => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const service = await start();
+      let answer: ReturnType<typeof request> | undefined;
+      await database.sql.begin(async (transaction) => {
+        await transaction`select from message where id = ${record} for update`;
+        answer = request(service.base, `/api/message/${record}/`, {
+          method: 'PUT',
+          user: 'ada',
+          body: { content: signal },
+        });
+        await until('the PUT to wait', async () => {
+          return (
+            (await connections(database.sql, `wait_event_type = 'Lock' and query ilike '%message%'`)) > 0
+          );
+        });
+        service.child.kill(signal);
+        await until('new connections to be refused', () => refusesConnections(service.base));
+        service.child.kill(signal); // whoever is impatient changes nothing
+      });
+      const { status, headers, json } = (await answer)!;
+      assert.equal(status, 200);
+      assert.equal(json.content, signal);
+      assert.equal(headers.get('connection'), 'close');
+      const { code, stderr } = await service.ended;
+      assert.equal(code, 0);
+      const lines = stderr
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      assert.ok(
+        lines.some(({ method, status: logged }) => method === 'PUT' && logged === 200),
+        'the last request is in the log',
+      );
+      const [row] = await database.sql`select content from message where id = ${record}`;
+      assert.equal(row?.['content'], signal);
+    }
+  });
+
+  test('are not held up by connections that are kept alive', async () => {
+    const service = await start();
+    const agent = new Agent({ keepAlive: true });
+    for (let count = 0; count < 3; count += 1) {
+      const [response] = await once(get(`${service.base}/healthz`, { agent }), 'response');
+      response.resume();
+      await once(response, 'end');
+    }
+    const { socket } = await dial(service.base, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'data');
+    service.child.kill('SIGTERM');
+    assert.notEqual(await endsBeforeGrace(service), 'still there');
+    assert.equal((await service.ended).code, 0);
+    agent.destroy();
+  });
+
+  test('are not held up by connections on which nothing was ever asked', async () => {
+    const service = await start();
+    const { socket } = await dial(service.base); // browsers open such ones in advance
+    await request(service.base, '/healthz');
+    service.child.kill('SIGTERM');
+    assert.notEqual(await endsBeforeGrace(service), 'still there');
+    assert.equal((await service.ended).code, 0);
+    socket.destroy();
+  });
+
+  test('cut a request that takes longer than the grace, and still end with 0', async () => {
+    const service = await start();
+    const head = [
+      `PUT /api/message/${record}/ HTTP/1.1`,
+      'Host: x',
+      `Authorization: ${basic('ada')}`,
+      'Content-Type: application/json',
+      'Content-Length: 1000',
+      'Expect: 100-continue',
+    ];
+    const { socket, received } = await dial(service.base, `${head.join('\r\n')}\r\n\r\n`);
+    await once(socket, 'data');
+    assert.match(received(), /^HTTP\/1\.1 100 /); // the service waits for the body now
+    socket.write('{');
+    const cut = once(socket, 'close');
+    service.child.kill('SIGTERM');
+    await until('new connections to be refused', () => refusesConnections(service.base));
+    await cut;
+    assert.doesNotMatch(received(), /HTTP\/1\.1 2\d\d /);
+    assert.equal((await service.ended).code, 0);
+  });
+
+  test('are passed on by npm start', async () => {
+    const options = { command: 'npm', cwd: REPOSITORY, env: { DATABASE_URL: database.url, PORT: '0' } };
+    const npm = await listening(await launch(['start', '--silent'], options));
+    assert.equal((await request(npm.base, '/readyz')).status, 200);
+    const { stdout } = await npm.stop();
+    assert.equal(stdout, `listening on ${npm.base}\n`);
+    assert.ok(await refusesConnections(npm.base));
+  });
+
+  test('close the connections to the database', async () => {
+    const own = await createDatabase();
+    const service = await serve({ env: { DATABASE_URL: own.url } });
+    await request(service.base, '/api/note/');
+    assert.ok((await connections(own.sql)) > 0);
+    assert.equal((await service.stop('SIGINT')).code, 0);
+    await until('no connections to be left', async () => (await connections(own.sql)) === 0);
+    await own.drop();
+  });
+});

@@ -1,0 +1,162 @@
+// Runs the real executable as a child process, in a folder of its own.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { cheapHash, type Sql } from '../support.ts';
+
+export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+export const EXECUTABLE = join(REPOSITORY, 'bin', 'vitrine.js');
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Program {
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  readonly ended: Promise<Ended>;
+}
+
+export interface Serving extends Program {
+  readonly base: string;
+  /** Sends the signal, and waits for the end. */
+  readonly stop: (signal?: NodeJS.Signals) => Promise<Ended>;
+}
+
+export interface RunOptions {
+  /** A new folder when absent. */
+  readonly cwd?: string;
+  /** The settings; nothing of this process's own environment but what programs need to be found is passed on. */
+  readonly env?: Record<string, string>;
+  /** What stands on standard input. */
+  readonly input?: string;
+  readonly command?: string;
+  /** In a process group of its own, which a test can then signal as a terminal does. */
+  readonly detached?: boolean;
+}
+
+const running = new Set<ChildProcess>();
+const folders: string[] = [];
+const killAll = (): void => {
+  for (const child of running) child.kill('SIGKILL');
+};
+process.on('exit', killAll);
+after(async () => {
+  killAll();
+  await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true, maxRetries: 5 })));
+});
+
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'vitrine process-'));
+  folders.push(folder);
+  await chmod(folder, 0o755); // an embedded server runs as another user when this is root
+  return folder;
+}
+
+/** A new folder with these files. */
+export async function folderWith(files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await temporaryFolder();
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  return folder;
+}
+
+/** Starts `vitrine …`, or another command. */
+export async function start(words: readonly string[], options: RunOptions = {}): Promise<Program> {
+  const { cwd = await temporaryFolder(), env = {}, input = '', detached = false } = options;
+  const { PATH = '', HOME = '' } = process.env;
+  const [command, first] = options.command ? [options.command, []] : [process.execPath, [EXECUTABLE]];
+  const child = spawn(command, [...first, ...words], { cwd, env: { PATH, HOME, ...env }, detached });
+  running.add(child);
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  child.stdin.on('error', () => undefined); // a program that ends without reading its input
+  child.stdin.end(input);
+  const ended = once(child, 'close').then(([code, signal]): Ended => {
+    running.delete(child);
+    return { code: code as number | null, signal: signal as NodeJS.Signals | null, stdout, stderr };
+  });
+  return { child, stdout: () => stdout, stderr: () => stderr, ended };
+}
+
+/** Runs a command to its end. */
+export async function run(words: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return (await start(words, options)).ended;
+}
+
+/** Tries until the attempt gives something that is not false or undefined; what it throws counts as not yet. */
+export async function until<T>(what: string, attempt: () => T | Promise<T>, seconds = 45): Promise<T> {
+  const deadline = Date.now() + seconds * 1000;
+  let last: unknown;
+  while (Date.now() < deadline) {
+    try {
+      const result = await attempt();
+      if (result !== false && result !== undefined) return result;
+      last = result;
+    } catch (error) {
+      last = error;
+    }
+    await sleep(25);
+  }
+  throw new Error(`waited in vain for ${what}; at last: ${String(last)}`);
+}
+
+/** Waits for the line on standard output that says where the program listens. */
+export async function listening(program: Program): Promise<Serving> {
+  const found = await until('the service to listen', () => {
+    if (program.child.exitCode !== null || program.child.signalCode !== null) return 'ended';
+    return /^listening on (http:\/\/\S+)$/m.exec(program.stdout())?.[1];
+  });
+  if (!found || found === 'ended') throw new Error(`the service ended: ${(await program.ended).stderr}`);
+  return {
+    ...program,
+    base: found,
+    stop: (signal = 'SIGTERM') => {
+      program.child.kill(signal);
+      return program.ended;
+    },
+  };
+}
+
+/** Starts `vitrine serve` on a free port, and waits until it serves. */
+export async function serve(options: RunOptions = {}): Promise<Serving> {
+  return listening(await start(['serve'], { ...options, env: { PORT: '0', ...options.env } }));
+}
+
+/** A port that nobody listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** A user of the shipped user model whose password is `pw-` and the name. */
+export async function addUser(sql: Sql, username: string): Promise<number> {
+  const password = await cheapHash(`pw-${username}`);
+  const [row] = await sql<{ id: number }[]>`
+    insert into "user" (username, password, email) values (${username}, ${password}, '') returning id`;
+  return row?.id ?? 0;
+}
+
+/** How many connections of the service the database of `sql` has, waiting for a lock or not. */
+export async function connections(sql: Sql, condition = 'true'): Promise<number> {
+  const [row] = await sql.unsafe<{ count: number }[]>(
+    `select count(*)::int from pg_stat_activity
+     where application_name = 'vitrine' and datname = current_database() and ${condition}`,
+  );
+  return row?.count ?? 0;
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { verify } from '@node-rs/argon2';
+import { after, before, describe, test } from 'node:test';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { folderWith, run, serve, type Ended } from './support.ts';
+
+const credentials = (name: string, password: string): Record<string, string> => ({
+  authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
+});
+
+describe('vitrine user', { timeout: 90_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    const { code, stderr } = await user(['add', 'ada', '--admin', '--set', 'email=a@b.c'], 'pass:wörd\n');
+    assert.equal(code, 0, stderr);
+  });
+  after(() => database.drop());
+
+  const user = (words: readonly string[], input: string = ''): Promise<Ended> =>
+    run(['user', ...words], { env: { DATABASE_URL: database.url, LOG_LEVEL: 'warn' }, input });
+
+  const rows = async (): Promise<Record<string, unknown>[]> =>
+    database.sql`select username, password, email, active, admin from "user" order by username`;
+
+  const stored = async (name: string): Promise<string> => {
+    const [row] = await database.sql`select password from "user" where username = ${name}`;
+    return String(row?.['password']);
+  };
+
+  test('add makes an active user with the columns that were set, and keeps only a hash', async () => {
+    const [ada] = await rows();
+    assert.deepEqual(
+      { ...ada, password: '' },
+      { username: 'ada', password: '', email: 'a@b.c', active: true, admin: true },
+    );
+    assert.match(String(ada?.['password']), /^\$argon2id\$/);
+    assert.ok(await verify(String(ada?.['password']), 'pass:wörd'));
+  });
+
+  test('a user who was added can log in, and the settings of the environment hold', async () => {
+    const env = { DATABASE_URL: database.url, MAX_BODY: '64', ACCESS: 'user', LOG_LEVEL: 'info' };
+    const service = await serve({ env });
+    const post = (message: string): ReturnType<typeof request> =>
+      request(service.base, '/api/note/', {
+        method: 'POST',
+        headers: credentials('ada', 'pass:wörd'),
+        body: { message },
+      });
+    assert.equal((await post('short')).status, 201);
+    assert.equal((await post('x'.repeat(64))).status, 413);
+    const { code, stderr } = await service.stop();
+    assert.equal(code, 0);
+    const lines = stderr
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.ok(
+      lines.some(({ path, status, user }) => path === '/api/note/' && status === 201 && user === 'ada'),
+    );
+    assert.doesNotMatch(stderr, /wörd|argon2id/);
+  });
+
+  test('list shows the names on standard output, a line each, and who is admin or inactive', async () => {
+    await database.sql`
+      insert into "user" (username, password, email, active) values ('zoe', '', '', false)`;
+    const { code, stdout, stderr } = await user(['list']);
+    await database.sql`delete from "user" where username = 'zoe'`;
+    assert.deepEqual([code, stdout, stderr], [0, 'ada admin\nzoe inactive\n', '']);
+  });
+
+  const passwords: [what: string, input: string, password: string][] = [
+    ['with blanks and the line break of Windows', ' secret \r\n', ' secret '],
+    ['that ends with an empty line', 'secret\n\n', 'secret\n'],
+    ['of 1,024 bytes', 'x'.repeat(1024), 'x'.repeat(1024)],
+  ];
+  test('password takes all of standard input but the last line break', async () => {
+    assert.equal((await user(['add', 'eve'], 'first')).code, 0);
+    for (const [what, input, password] of passwords) {
+      const { code, stdout, stderr } = await user(['password', 'eve'], input);
+      assert.deepEqual([code, stdout, stderr], [0, '', ''], `a password ${what}`);
+      assert.ok(await verify(await stored('eve'), password), `a password ${what}`);
+    }
+    await database.sql`delete from "user" where username = 'eve'`;
+  });
+
+  const refused: [what: string, words: string[], input: string, said: RegExp][] = [
+    ['an empty password', ['add', 'eve'], '', /1,024/],
+    ['a password that is only a line break', ['add', 'eve'], '\n', /1,024/],
+    ['a password of 1,025 bytes', ['add', 'eve'], `${'x'.repeat(1023)}é`, /1,024/],
+    ['a name that is taken', ['add', 'ada'], 'secret', /username/],
+    ['an empty name', ['add', ''], 'secret', /name/],
+    ['a name that is too long', ['add', 'x'.repeat(256)], 'secret', /username/],
+    ['a column that is not there', ['add', 'eve', '--set', 'shoe=42'], 'secret', /shoe/],
+    ['a key of its own', ['add', 'eve', '--set', 'id=42'], 'secret', /id/],
+    ['a password among the arguments', ['add', 'eve', '--set', 'password=hunter2'], 'secret', /password/],
+    ['a value not of its type', ['add', 'eve', '--set', 'join_date=soon'], 'secret', /join_date/],
+    ['a new password for nobody', ['password', 'nobody'], 'secret', /nobody/],
+    ['an empty new password', ['password', 'ada'], '', /1,024/],
+  ];
+  test('what cannot be done is said on standard error, and nothing is changed', async () => {
+    const before = await rows();
+    await Promise.all(
+      refused.map(async ([what, words, input, said]) => {
+        const { code, stdout, stderr } = await user(words, input);
+        assert.deepEqual([code, stdout], [1, ''], what);
+        assert.match(stderr, said, what);
+        assert.match(stderr, /^vitrine: .*\n$/, what);
+        assert.doesNotMatch(stderr, /secret|hunter2/, what);
+      }),
+    );
+    assert.deepEqual(await rows(), before);
+  });
+
+  test('a registry without a user model has no users to list', async () => {
+    const { code, stdout, stderr } = await run(['user', 'list'], {
+      env: { DATABASE_URL: database.url, RESOURCES: 'plain.mjs', LOG_LEVEL: 'error' },
+      cwd: await folderWith({ 'plain.mjs': `export default [{ model: 'a', columns: {} }];` }),
+    });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /user model/);
+  });
+});

@@ -1,0 +1,206 @@
+// Random rows of every type, and random filters and orderings over them.
+import fc from 'fast-check';
+import { FOREIGN_KEYS, type Filter, type Ordering, type Row } from './predicate.ts';
+import { uuid } from './world.ts';
+
+interface Kind {
+  /** Few values, so that rows have duplicates and filters find them. */
+  readonly stored: fc.Arbitrary<unknown>;
+  /** What means the same in a filter. */
+  readonly spellings?: (value: never) => string[];
+  readonly operators: readonly string[];
+}
+
+const EQUALITY = ['eq', 'ne', 'in', 'is'];
+const ORDERED = [...EQUALITY, 'lt', 'lte', 'gt', 'gte'];
+const TEXTUAL = [...ORDERED, 'like', 'ilike'];
+
+const CHARACTERS = ['a', 'b', 'A', 'B', 'z', 'é', 'É', '%', '_', '\\', '"', ',', ' ', '+', '&', '-', '\n', '\u{FF5E}', '\u{1F600}']; // prettier-ignore
+const text = fc.string({ unit: fc.constantFrom(...CHARACTERS), maxLength: 3 });
+
+const DATE_TIMES = ['0001-01-01 00:00:00', '1969-12-31 23:59:59', '2024-02-29 00:00:00', '2024-02-29 12:30:00', '9999-12-31 23:59:59']; // prettier-ignore
+
+function dateTimeSpellings(value: string): string[] {
+  const [date = '', time = ''] = value.split(' ');
+  const shifted = new Date(`${date}T${time}Z`);
+  shifted.setUTCMinutes(shifted.getUTCMinutes() + 330);
+  const isShort = time.endsWith(':00');
+  return [
+    value,
+    `${date}T${time}`,
+    `${date}T${time}Z`,
+    ...(isShort ? [`${date} ${time.slice(0, 5)}`] : []),
+    ...(time === '00:00:00' ? [date] : []),
+    ...(date.startsWith('2024') ? [shifted.toISOString().replace(/\.\d+Z/, '+05:30')] : []),
+  ];
+}
+
+/** The type of each column; a column is named like its type. */
+const KINDS: Record<string, Kind> = {
+  string: { stored: text, operators: TEXTUAL },
+  text: { stored: text, operators: TEXTUAL },
+  password: { stored: text, operators: EQUALITY },
+  integer: {
+    stored: fc.constantFrom(-(2 ** 31), -1, 0, 1, 2, 2 ** 31 - 1),
+    spellings: (value: number) => [String(value), ...(value > 0 ? [`00${value}`] : [])],
+    operators: ORDERED,
+  },
+  bigint: {
+    stored: fc.constantFrom('-9223372036854775808', '-1', '0', '9007199254740992', '9007199254740993'),
+    operators: ORDERED,
+  },
+  float: {
+    stored: fc.constantFrom(-1e300, -0.5, 0, 5e-324, 0.1, 0.3, 100),
+    spellings: (value: number) => [String(value), value.toExponential(20), ...(value === 0.5 ? ['.5'] : [])],
+    operators: ORDERED,
+  },
+  decimal: {
+    stored: fc.constantFrom('-99999999.9999', '-0.0001', '0', '0.3', '1.5', '1.5001', '1000'),
+    spellings: (value: string) => [value, `${value}e0`, ...(value === '1.5' ? ['1.50000', '15e-1'] : [])],
+    operators: ORDERED,
+  },
+  boolean: {
+    stored: fc.boolean(),
+    spellings: (value: boolean) =>
+      value ? ['true', 't', '1', 'yes', 'on', 'TRUE', 'On'] : ['false', 'f', '0', 'no', 'off', 'False', 'NO'],
+    operators: EQUALITY,
+  },
+  datetime: { stored: fc.constantFrom(...DATE_TIMES), spellings: dateTimeSpellings, operators: ORDERED },
+  date: {
+    stored: fc.constantFrom('0001-01-01', '1999-12-31', '2024-02-29', '9999-12-31'),
+    operators: ORDERED,
+  },
+  time: {
+    stored: fc.constantFrom('00:00:00', '09:30:00', '12:00:01', '23:59:59'),
+    spellings: (value: string) => [value, ...(value.endsWith(':00') ? [value.slice(0, 5)] : [])],
+    operators: ORDERED,
+  },
+  uuid: {
+    stored: fc.constantFrom('0', '1', '9', 'a', 'f').map(uuid),
+    spellings: (value: string) => [value, value.toUpperCase()],
+    operators: ORDERED,
+  },
+  json: {
+    stored: fc.constantFrom<unknown>(0, 1.5, 'a,"b', '', true, [], [1, null], {}, { a: 1, b: [false] }),
+    spellings: (value: unknown) => [JSON.stringify(value), JSON.stringify(value, null, 2)],
+    operators: EQUALITY,
+  },
+  key: { stored: fc.integer({ min: 0, max: 14 }), operators: ORDERED },
+};
+
+const SCALARS = Object.keys(KINDS).filter((name) => name !== 'key');
+const kindOf = (column: string): Kind => (KINDS[column] ?? KINDS['key']) as Kind;
+
+/** Rows with the keys 1, 2, 3…; a foreign key is NULL or one of them. */
+export const rows: fc.Arbitrary<Row[]> = fc.integer({ min: 0, max: 12 }).chain((count) => {
+  const key = fc.option(fc.integer({ min: 1, max: Math.max(1, count) }), { freq: 4 });
+  const columns = SCALARS.map((name) => [name, fc.option(kindOf(name).stored, { freq: 4 })] as const);
+  const keys = FOREIGN_KEYS.map((name) => [name, key] as const);
+  const row = fc.record(Object.fromEntries<fc.Arbitrary<unknown>>([...columns, ...keys]));
+  return fc
+    .array(row, { minLength: count, maxLength: count })
+    .map((list) => list.map((values, index) => ({ ...values, id: index + 1 })));
+});
+
+const foreignKeys = fc.array(fc.constantFrom(...FOREIGN_KEYS), { maxLength: 2 });
+
+/** A path to a column of one of the names, with the foreign keys in one of their two spellings. */
+const pathTo = (names: readonly string[]): fc.Arbitrary<{ path: string[]; spelt: string }> =>
+  fc
+    .tuple(foreignKeys, fc.constantFrom(...names), fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }))
+    .map(([keys, column, withId]) => {
+      const path = [...keys, column];
+      const spell = (name: string, index: number): string =>
+        FOREIGN_KEYS.includes(name) && withId[index] ? `${name}_id` : name;
+      return { path, spelt: path.map(spell).join('__') };
+    });
+
+const spell = ({ spellings }: Kind, value: unknown): fc.Arbitrary<string> =>
+  fc.constantFrom(...(spellings?.(value as never) ?? [String(value)]));
+
+const inAnyCase = (word: string): fc.Arbitrary<string> =>
+  fc.constantFrom(word, word.toUpperCase(), `${word[0]?.toUpperCase()}${word.slice(1)}`);
+
+type Value = Filter['values'][number];
+
+const isValue = (column: string): fc.Arbitrary<Value> =>
+  fc
+    .constantFrom<[string, unknown]>(
+      ['null', null],
+      ['none', null],
+      ...(column === 'boolean'
+        ? ([
+            ['true', true],
+            ['false', false],
+          ] as [string, unknown][])
+        : []),
+    ) // prettier-ignore
+    .chain(([word, meaning]) => inAnyCase(word).map((written) => ({ text: written, meaning: [meaning] })));
+
+const inValue = (kind: Kind): fc.Arbitrary<Value> =>
+  fc
+    .array(
+      kind.stored.chain((value) =>
+        fc.tuple(fc.constant(value), spell(kind, value), fc.boolean()).map(([meaning, written, quoted]) => {
+          const needed = quoted || /[",]/.test(written) || written === '';
+          return { meaning, text: needed ? `"${written.replaceAll('"', '""')}"` : written };
+        }),
+      ),
+      { minLength: 1, maxLength: 4 },
+    )
+    .map((items) => ({
+      text: items.map((item) => item.text).join(','),
+      meaning: items.map(({ meaning }) => meaning),
+    }));
+
+const pattern: fc.Arbitrary<Value> = fc
+  .array(fc.oneof(text, fc.constantFrom('%', '_', '\\%', '\\_', '\\\\', '\\a')), { maxLength: 3 })
+  .map((parts) => parts.join(''))
+  .filter((written) => (/\\*$/.exec(written)?.[0].length ?? 0) % 2 === 0)
+  .map((written) => ({ text: written, meaning: [written] }));
+
+function valueFor(operator: string, column: string): fc.Arbitrary<Value> {
+  const kind = kindOf(column);
+  if (operator === 'is') return isValue(column);
+  if (operator === 'in') return inValue(kind);
+  if (operator === 'like' || operator === 'ilike') return pattern;
+  return kind.stored.chain((value) =>
+    spell(kind, value).map((written) => ({ text: written, meaning: [value] })),
+  );
+}
+
+const filter: fc.Arbitrary<Filter> = pathTo([...SCALARS, ...FOREIGN_KEYS, 'id'])
+  .chain(({ path, spelt }) => {
+    const column = path.at(-1) ?? '';
+    return fc.record({
+      path: fc.constant(path),
+      spelt: fc.constant(spelt),
+      operator: fc.constantFrom(...kindOf(column).operators),
+      negated: fc.boolean(),
+      bare: fc.boolean(),
+    });
+  })
+  .chain(({ path, spelt, operator, negated, bare }) => {
+    const suffix = operator === 'eq' && bare ? '' : `__${operator}`;
+    return fc.array(valueFor(operator, path.at(-1) ?? ''), { minLength: 1, maxLength: 3 }).map((values) => ({
+      path,
+      operator,
+      negated,
+      values,
+      parameter: `${negated ? '-' : ''}${spelt}${suffix}`,
+    }));
+  });
+
+/** Filters of one query, each with a name of its own. */
+export const filters: fc.Arbitrary<Filter[]> = fc.uniqueArray(filter, {
+  minLength: 1,
+  maxLength: 3,
+  selector: ({ parameter }) => parameter,
+});
+
+export const orderings: fc.Arbitrary<(Ordering & { spelt: string })[]> = fc.array(
+  fc
+    .tuple(pathTo([...SCALARS.filter((name) => name !== 'json'), ...FOREIGN_KEYS, 'id']), fc.boolean())
+    .map(([{ path, spelt }, descending]) => ({ path, spelt, descending })),
+  { maxLength: 4 },
+);

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { TestService } from '../support.ts';
+import { idsOf, startWorld } from './world.ts';
+
+/** `shelf` has 8 records, limit 3, maxLimit 5 and the ordering `-rank,name`; its ranks are 3, 1, null, 2, 3, null, 1, 2. */
+const orderings: [path: string, ids: number[]][] = [
+  ['shelf/?limit=5', [3, 6, 1, 5, 4]],
+  ['shelf/?limit=5&page=2', [8, 2, 7]],
+  ['shelf/?ordering=rank&limit=5', [2, 7, 4, 8, 1]],
+  ['shelf/?ordering=rank&limit=5&page=2', [5, 3, 6]],
+  ['shelf/?ordering=-rank&limit=5', [3, 6, 1, 5, 4]],
+  ['shelf/?ordering=rank,-name&limit=5', [7, 2, 8, 4, 5]],
+  ['shelf/?ordering=-rank,-id&limit=5', [6, 3, 5, 1, 8]],
+  ['shelf/?ordering=-name&limit=5', [8, 7, 6, 5, 4]],
+  ['shelf/?ordering=id', [1, 2, 3]],
+  ['shelf/?ordering=-id', [8, 7, 6]],
+  ['shelf/?ordering=-id,rank', [8, 7, 6]],
+  ['shelf/?ordering=rank,rank,-rank', [2, 7, 4]],
+  // Row 4 of `thing` is NULL throughout; NULLs come last ascending and first descending.
+  ['thing/', [1, 2, 3, 4]],
+  ['thing/?ordering=integer', [2, 1, 3, 4]],
+  ['thing/?ordering=-integer', [4, 3, 1, 2]],
+  ['thing/?ordering=bigint', [2, 1, 3, 4]],
+  ['thing/?ordering=float', [2, 1, 3, 4]],
+  ['thing/?ordering=decimal', [2, 1, 3, 4]],
+  ['thing/?ordering=boolean', [2, 1, 3, 4]],
+  ['thing/?ordering=-boolean,-id', [4, 3, 1, 2]],
+  ['thing/?ordering=datetime', [3, 1, 2, 4]],
+  ['thing/?ordering=-date', [4, 2, 1, 3]],
+  ['thing/?ordering=time', [3, 1, 2, 4]],
+  ['thing/?ordering=uuid', [1, 2, 3, 4]],
+  ['thing/?ordering=box', [1, 2, 3, 4]],
+  ['thing/?ordering=-box_id', [4, 3, 2, 1]],
+  ['thing/?ordering=-box__id', [4, 3, 2, 1]],
+  ['thing/?ordering=box__name', [3, 1, 2, 4]],
+  ['thing/?ordering=-box__name', [4, 2, 1, 3]],
+  ['thing/?ordering=spare_id__name,-box__name', [3, 2, 1, 4]],
+  ['thing/?ordering=box__in', [1, 2, 3, 4]],
+  ['thing/?ordering=box__owner__username,-id', [1, 4, 3, 2]],
+  ['thing/?box__name__ne=oak&ordering=box__name', [3, 2]],
+];
+
+/** The query of a request for `shelf` and its links, both without `/api/shelf/?`. */
+const links: [query: string, next: string, previous: string][] = [
+  ['', 'limit=3&page=2', ''],
+  ['page=1', 'limit=3&page=2', ''],
+  ['page=2', 'limit=3&page=3', 'limit=3&page=1'],
+  ['page=3', '', 'limit=3&page=2'],
+  ['page=4', '', 'limit=3&page=3'],
+  ['page=5&limit=1', 'limit=1&page=6', 'limit=1&page=4'],
+  ['limit=4', 'limit=4&page=2', ''],
+  ['limit=4&page=2', '', 'limit=4&page=1'],
+  ['limit=6', 'limit=5&page=2', ''],
+  ['limit=99999999999999999999999', 'limit=5&page=2', ''],
+  [`limit=${'9'.repeat(400)}&page=2`, '', 'limit=5&page=1'],
+  ['page=99999999999999999999', '', 'limit=3&page=99999999999999999998'],
+  ['page=9223372036854775807', '', 'limit=3&page=9223372036854775806'],
+  [`page=1${'0'.repeat(300)}`, '', `limit=3&page=${'9'.repeat(300)}`],
+  ['ordering=name&limit=1', 'ordering=name&limit=1&page=2', ''],
+  ['limit=1&ordering=-rank,name', 'ordering=-rank%2Cname&limit=1&page=2', ''],
+  ['page=2&name__like=s%25&limit=1', 'name__like=s%25&limit=1&page=3', 'name__like=s%25&limit=1&page=1'],
+  ['-name=a+b&limit=1', '-name=a%20b&limit=1&page=2', ''],
+  ['-name=a%2bb&limit=1', '-name=a%2Bb&limit=1&page=2', ''],
+  ['-name=%c3%a9%26=%3d%23&limit=1', '-name=%C3%A9%26%3D%3D%23&limit=1&page=2', ''],
+  ['-name__in=%22a,b%22,c&limit=1', '-name__in=%22a%2Cb%22%2Cc&limit=1&page=2', ''],
+  ['n%61me=s1&limit=1&rank__gt=0&name=s2', 'name=s1&rank__gt=0&name=s2&limit=1&page=2', ''],
+  ['&&-name&limit=1&', '-name=&limit=1&page=2', ''],
+  ['rank=77', '', ''],
+  ['rank=77&page=2', '', 'rank=77&limit=3&page=1'],
+];
+
+const faulty: [query: string, name: string][] = [
+  ...['0', '00', '-1', '+1', '1.5', '1e3', 'x', '', '%20', '1%20', '0x10', '%D9%A1', 'null', '1,2'].flatMap(
+    (value): [string, string][] => [
+      [`limit=${value}`, 'limit'],
+      [`page=${value}`, 'page'],
+    ],
+  ),
+  ['limit=2&limit=2', 'limit'],
+  ['page=1&name=a&page=2', 'page'],
+  ['ordering=name&ordering=name', 'ordering'],
+  ...[
+    '', ',', 'rank,', ',rank', 'rank,,name', '-', '--rank', '+rank', 'rank+desc', 'RANK', 'nosuch', 'rank,nosuch', 'rank__gt',
+    'rank__eq', 'name__id', 'id__id', '__name', 'name__', '1', 'name;', '%22name%22', '__proto__', 'constructor', 'limit',
+  ].map((value): [string, string] => [`ordering=${value}`, 'ordering']),
+]; // prettier-ignore
+
+describe('ordering and paging', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startWorld();
+  });
+  after(() => service.close());
+
+  test('records come in the order asked for, ties in the order of id', async () => {
+    for (const [path, ids] of orderings) {
+      const answer = await service.request(`/api/${path}`);
+      assert.equal(answer.status, 200, `${path}: ${answer.text}`);
+      assert.deepEqual(idsOf(answer), ids, path);
+    }
+  });
+
+  test('next and previous carry the filters and the ordering, then the limit in use and the page', async () => {
+    for (const [query, next, previous] of links) {
+      const { status, json } = await service.request(`/api/shelf/?${query}`);
+      assert.equal(status, 200, query);
+      assert.equal(json.meta.next, next && `/api/shelf/?${next}`, query);
+      assert.equal(json.meta.previous, previous && `/api/shelf/?${previous}`, query);
+      assert.deepEqual(Object.keys(json.meta), ['model', 'page', 'next', 'previous']);
+      assert.equal(json.meta.model, 'shelf');
+    }
+  });
+
+  test('the limit in use is the resource’s, or what was asked for up to its maxLimit', async () => {
+    for (const [query, count] of [
+      ['', 3],
+      ['limit=2', 2],
+      ['limit=5', 5],
+      ['limit=6', 5],
+      ['limit=1000000', 5],
+    ] as const) {
+      // prettier-ignore
+      assert.equal((await service.request(`/api/shelf/?${query}`)).json.objects.length, count);
+    }
+    await service.sql`insert into node (id, name) select 1000 + n, 'n' || n from generate_series(1, 1200) n`;
+    for (const [query, count] of [
+      ['', 20],
+      ['limit=1000', 1000],
+      ['limit=1001', 1000],
+    ] as const) {
+      const { json } = await service.request(`/api/node/?${query}`);
+      assert.equal(json.objects.length, count);
+      assert.equal(json.meta.next, `/api/node/?limit=${count}&page=2`);
+    }
+  });
+
+  test('pages far from the start follow each other like the first ones', async () => {
+    await service.sql`insert into node (id, name, parent_id) select 5000 + n, 'm' || n % 7, n % 3 + 1 from generate_series(1, 2600) n`;
+    for (const [ordering, sql] of [
+      ['id', 'id'],
+      ['-id', 'id desc'],
+      ['-parent,name', 'parent_id desc, name, id'],
+    ] as const) {
+      const rows = await service.sql.unsafe<{ id: number }[]>(
+        `select id from node where id > 5000 order by ${sql}`,
+      );
+      const visited: number[] = [];
+      let path = `/api/node/?id__gt=5000&ordering=${ordering}&limit=400`;
+      while (path !== '') {
+        const answer = await service.request(path);
+        visited.push(...idsOf(answer));
+        path = answer.json.meta.next;
+      }
+      assert.deepEqual(visited, rows.map(({ id }) => id), ordering); // prettier-ignore
+    }
+  });
+
+  test('a page past the end is empty, however far', async () => {
+    for (const page of ['4', '1000', '3074457345618258603', '9223372036854775808', `1${'0'.repeat(999)}`]) {
+      const { status, text } = await service.request(`/api/shelf/?page=${page}`);
+      assert.equal(status, 200, page);
+      const previous = BigInt(page) - 1n;
+      assert.equal(
+        text,
+        `{"meta":{"model":"shelf","page":${page},"next":"","previous":"/api/shelf/?limit=3&page=${previous}"},"objects":[]}`,
+      );
+    }
+  });
+
+  test('limit, page and ordering that cannot be used are 400 by name', async () => {
+    for (const [query, name] of faulty) {
+      const { status, json } = await service.request(`/api/shelf/?${query}`);
+      assert.equal(status, 400, query);
+      assert.deepEqual(Object.keys(json.errors ?? {}), [name], query);
+    }
+  });
+
+  test('the total is counted for those who ask for it alone', async () => {
+    const total = async (query: string, prefer?: string): Promise<string | null> => {
+      const { status, headers } = await service.request(`/api/shelf/?${query}`, {
+        headers: prefer === undefined ? {} : { prefer },
+      });
+      assert.equal(status, 200);
+      return headers.get('x-total-count');
+    };
+    assert.equal(await total(''), null);
+    assert.equal(await total('', 'count=planned'), null);
+    assert.equal(await total('', 'respond-async, wait=5'), null);
+    assert.equal(await total('', 'count=exact'), '8');
+    assert.equal(await total('', 'respond-async, count=exact'), '8');
+    assert.equal(await total('page=3&limit=1&ordering=-name', 'count=exact'), '8');
+    assert.equal(await total('page=99', 'count=exact'), '8');
+    assert.equal(await total('rank__gt=1', 'count=exact'), '4');
+    assert.equal(await total('-rank=3&page=2', 'count=exact'), '6');
+    assert.equal(await total('rank=77', 'count=exact'), '0');
+  });
+});
