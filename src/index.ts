@@ -49,7 +49,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   return {
     handler: service.handler,
     start: async () => {
-      server ??= await listen(createHttpServer(service.handler), settings.host, settings.port);
+      server ??= await listen(createHttpServer(service.handler, logger), settings.host, settings.port);
       return { url: server.url };
     },
     close: async () => {

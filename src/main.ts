@@ -99,7 +99,7 @@ async function welcome({ users, resources, operations }: Prepared, isShipped: bo
 
 async function serve(settings: Settings): Promise<void> {
   const { logger, service, embedded, close } = await open(settings);
-  const server = await listen(createHttpServer(service.handler), settings.host, settings.port).catch(
+  const server = await listen(createHttpServer(service.handler, logger), settings.host, settings.port).catch(
     async (error: Error) => {
       await close();
       throw new StartError(`Cannot listen on ${settings.host}:${settings.port}: ${error.message}`);

@@ -138,7 +138,12 @@ function warn(
   catalog: Catalog,
   logger: Logger,
 ): void {
-  for (const { name, output } of served.values()) {
+  for (const { name, output, access, read, methods } of served.values()) {
+    if (access === 'user' && read === 'admin' && methods.has('PUT')) {
+      logger.warn({
+        message: `${name} can be read by admins alone, but a PUT shows its record to any user who may write it`,
+      });
+    }
     const shown = output.filter(({ isPassword }) => isPassword).map((column) => column.name);
     if (shown.length > 0)
       logger.warn({ message: `${name} outputs the password hashes in ${shown.join(', ')}: exclude them` });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startEmbedded } from '../src/db/embedded.ts';
 
-const given = process.env['TEST_DATABASE_URL'];
+const given = process.env['TEST_DATABASE_URL'] || undefined;
 const chosen = process.argv.slice(2);
 const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith('.test.ts')).sort();
 const files = all
@@ -20,7 +20,14 @@ const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'ma
 const embedded = directory ? await startEmbedded(join(directory, 'postgres'), fast) : undefined;
 let status: number;
 try {
-  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', '--test-concurrency=2', '--test-timeout=120000'];
+  const flags = [
+    '--import',
+    'tsx',
+    '--test',
+    '--test-reporter=spec',
+    '--test-concurrency=2',
+    '--test-timeout=120000',
+  ];
   const child = spawn(process.execPath, [...flags, ...files], {
     stdio: 'inherit',
     env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url },

@@ -4,7 +4,7 @@ import type { Reply } from './message.ts';
 /** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
 const DRAIN = 65_536;
 /** How long a connection that is being closed still takes in what the client sends (milliseconds, bytes). */
-const LINGER_TIME = 500;
+export const LINGER_TIME = 500;
 const LINGER_BYTES = 4 * 1024 * 1024;
 
 /** Whether the request has a body that was not read and is too large to be drained. */

@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { problemDocument } from '../errors.ts';
+import type { Logger } from './logger.ts';
+import { LINGER_TIME } from './send.ts';
 import { MAX_QUERY_BYTES } from '../query/grammar.ts';
 import type { Handler } from './handler.ts';
 
@@ -40,37 +42,55 @@ interface Exchange {
   readonly response: ServerResponse;
 }
 
-/** Answers what the parser refused, behind the responses that are still under way on the connection. */
-function refuse(error: ParseError, socket: Socket, latest: Exchange | undefined): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-  } else if (!latest || latest.response.writableFinished || latest.response.closed) {
-    endWith(error, socket);
-  } else if (latest.request.complete) {
-    latest.response.once('close', () => refuse(error, socket, undefined));
-  } else if (latest.response.headersSent) {
-    socket.destroy();
-  } else {
-    endWith(error, socket); // it is the body of this very request that is late or garbled
+type Refuse = (error: ParseError, socket: Socket, latest: Exchange | undefined) => void;
+
+/**
+ * Answers what the parser refused, behind the responses that are still under way on the connection.
+ * @param onRefused gets the status, for the log
+ */
+function createRefuse(onRefused: (status: number) => void): Refuse {
+  const refused = new WeakSet<Socket>();
+
+  function end(error: ParseError, socket: Socket): void {
+    const [status, detail] = refusal(error);
+    const body = problemDocument(status, detail);
+    const title = (JSON.parse(body) as { title: string }).title;
+    const head = [
+      `HTTP/1.1 ${status} ${title}`,
+      'Content-Type: application/problem+json',
+      'X-Content-Type-Options: nosniff',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Connection: close',
+    ];
+    refused.add(socket);
+    socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+    // Closing at once would reset the connection of a client that is still sending, and it would lose the answer.
+    setTimeout(() => socket.destroy(), LINGER_TIME).unref();
+    onRefused(status);
   }
+
+  const refuse: Refuse = (error, socket, latest) => {
+    if (refused.has(socket)) return;
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy();
+    } else if (!latest || latest.response.writableFinished || latest.response.closed) {
+      end(error, socket);
+    } else if (latest.request.complete) {
+      latest.response.once('close', () => refuse(error, socket, undefined));
+    } else if (latest.response.headersSent) {
+      socket.destroy();
+    } else {
+      end(error, socket); // it is the body of this very request that is late or garbled
+    }
+  };
+  return refuse;
 }
 
-function endWith(error: ParseError, socket: Socket): void {
-  const [status, detail] = refusal(error);
-  const body = problemDocument(status, detail);
-  const title = (JSON.parse(body) as { title: string }).title;
-  const head = [
-    `HTTP/1.1 ${status} ${title}`,
-    'Content-Type: application/problem+json',
-    'X-Content-Type-Options: nosniff',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
-}
-
-/** A server with the service's limits for slow and garbled clients. */
-export function createHttpServer(handler: Handler): Server {
+/** A server with the service's limits for slow and garbled clients; what is no request is logged, too. */
+export function createHttpServer(handler: Handler, logger?: Logger): Server {
+  const refuse = createRefuse((status) =>
+    logger?.info({ message: 'not a request that could be read', status }),
+  );
   const latest = new WeakMap<Socket, Exchange>();
   const tracked: Handler = (request, response) => {
     latest.set(request.socket, { request, response });
@@ -87,6 +107,7 @@ export function createHttpServer(handler: Handler): Server {
     },
     tracked,
   );
+  server.maxHeadersCount = 0; // MAX_HEADER_BYTES bounds them; past a number of them Node would drop the rest without a word
   // Without this Node asks for every body at once; the handler asks for it when it wants it.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);

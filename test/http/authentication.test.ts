@@ -1,0 +1,165 @@
+import { hash } from '@node-rs/argon2';
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Resource } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { assertUnauthorized, fromNewAddress } from './expect.ts';
+
+const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
+const registry = [user, note, secret];
+
+describe('credentials', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(registry, { trustProxy: 1 });
+    await service.addUser('bob');
+    await service.addUser('zoe', { active: false });
+  });
+  after(() => service.close());
+
+  /** A GET that needs a user, from an address that nobody has used. */
+  const get = (authorization?: string): Promise<Answer> =>
+    service.request('/api/secret/', {
+      headers: { ...fromNewAddress(), ...(authorization === undefined ? {} : { authorization }) },
+    });
+
+  const encoded = (payload: string | Uint8Array): string => Buffer.from(payload as string).toString('base64');
+
+  const malformed: Record<string, string> = {
+    'nothing behind the scheme': 'Basic',
+    'a space behind the scheme': 'Basic ',
+    'no scheme': encoded('bob:pw-bob'),
+    'another scheme': `Bearer ${encoded('bob:pw-bob')}`,
+    'a scheme that only starts like it': `Basics ${encoded('bob:pw-bob')}`,
+    'no space behind the scheme': `Basic${encoded('bob:pw-bob')}`,
+    'no base64': 'Basic bob:pw-bob',
+    'base64 without its padding': `Basic ${encoded('bob:pw-bob').replaceAll('=', '')}`,
+    'base64 with too much padding': `Basic ${encoded('bob:pw-bob')}====`,
+    'base64 with spaces in it': `Basic ${encoded('bob:pw-bob').replace('W', ' W')}`,
+    'base64 of another alphabet': `Basic ${encoded('bob:pw-bob')}`.replace(/.=*$/, '_$&'),
+    'something behind the base64': `Basic ${encoded('bob:pw-bob')} x`,
+    'two credentials': `Basic ${encoded('bob:pw-bob')}, Basic ${encoded('bob:pw-bob')}`,
+    'no colon': `Basic ${encoded('bob')}`,
+    'bytes that are not UTF-8': `Basic ${encoded(Buffer.from([98, 111, 98, 58, 255]))}`,
+    'a NUL character': `Basic ${encoded('bob\0:pw-bob')}`,
+    'a byte order mark': `Basic ${encoded('\uFEFFbob:pw-bob')}`,
+    'an empty name': `Basic ${encoded(':pw-bob')}`,
+    'an empty password': `Basic ${encoded('bob:')}`,
+    'nothing but a colon': `Basic ${encoded(':')}`,
+    'an unknown user': basic('nobody'),
+    'a name in other case': basic('BOB', 'pw-bob'),
+    'a name with a space behind it': basic('bob ', 'pw-bob'),
+    'a wrong password': basic('bob', 'wrong'),
+    'a password with something behind it': basic('bob', 'pw-bob:'),
+    'an inactive user': basic('zoe'),
+    'a name that SQL would mind': basic("' or true --", 'x'),
+    'a long name': basic('b'.repeat(5000)),
+  };
+
+  test('whatever is wrong with them, the answer is the very one to no credentials', async () => {
+    const shown = ({ status, text, headers }: Answer) => {
+      const rest = [...headers].filter(([name]) => !['date', 'cache-control', 'vary'].includes(name));
+      return { status, text, headers: Object.fromEntries(rest) };
+    };
+    const none = await get();
+    assertUnauthorized(none);
+    for (const [name, header] of Object.entries(malformed)) {
+      const answer = await get(header);
+      assertUnauthorized(answer, name);
+      assert.deepEqual(shown(answer), shown(none), name);
+      assert.equal(answer.headers.get('cache-control'), 'no-store', name);
+    }
+    assert.equal((await get(basic('bob'))).status, 200);
+  });
+
+  test('the scheme may be in any case, with more than one space behind it', async () => {
+    for (const scheme of ['basic ', 'BASIC ', 'bAsIc   '])
+      assert.equal((await get(scheme + encoded('bob:pw-bob'))).status, 200);
+  });
+
+  test('names and passwords are UTF-8, and a password may hold colons', async () => {
+    const name = fc
+      .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
+      .filter((text) => !/[:\0]/.test(text) && text !== 'bob');
+    const password = fc
+      .string({
+        unit: fc.oneof(fc.constantFrom(':', ' ', '%', '"', '\\', 'é', '😀'), fc.string({ maxLength: 1 })),
+      })
+      .filter((text) => text !== '' && !text.includes('\0'));
+    await fc.assert(
+      fc.asyncProperty(name, password, async (username, plain) => {
+        await service.sql`delete from "user" where username = ${username}`;
+        const row = { username, password: await cheapHash(plain), email: '' };
+        await service.sql`insert into "user" ${service.sql(row)}`;
+        assert.equal((await get(basic(username, plain))).status, 200);
+        assertUnauthorized(await get(basic(username, `${plain}:`)));
+      }),
+      {
+        numRuns: 25,
+        examples: [
+          ['žofie 🦊', 'pa:ss:wörd:'],
+          ['plain', ':'],
+          ['::'.replaceAll(':', ' '), '::'],
+        ],
+      },
+    );
+  });
+
+  test('a password of 1,024 bytes is verified, one of more fails though its hash is right', async () => {
+    for (const [plain, status] of [
+      ['x'.repeat(1024), 200],
+      ['é'.repeat(512), 200],
+      ['x'.repeat(1025), 401],
+      ['é'.repeat(513), 401],
+    ] as const) {
+      await service.sql`update "user" set password = ${await cheapHash(plain)} where username = 'bob'`;
+      assert.equal((await get(basic('bob', plain))).status, status, `${Buffer.byteLength(plain)} bytes`);
+    }
+    await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
+  });
+
+  test('a user whose stored password is no argon2 hash cannot log in with it', async () => {
+    for (const stored of [
+      'pw-bob',
+      '',
+      '$argon2',
+      '$argon2id$v=19$m=8,t=1,p=1$',
+      '$2b$10$abcdefghijklmnopqrstuv',
+    ]) {
+      await service.sql`update "user" set password = ${stored} where username = 'bob'`;
+      for (const plain of ['pw-bob', stored]) assertUnauthorized(await get(basic('bob', plain)));
+    }
+    await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
+  });
+
+  test('a hash of argon2i or argon2d, and with other costs, is verified as well', async () => {
+    for (const algorithm of [0, 1, 2]) {
+      const stored = await hash('other', { algorithm, memoryCost: 64, timeCost: 3, parallelism: 2 });
+      await service.sql`update "user" set password = ${stored} where username = 'bob'`;
+      assert.equal((await get(basic('bob', 'other'))).status, 200);
+    }
+    await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
+  });
+
+  test('credentials that are sent where none are needed are not checked', async () => {
+    await service.sql`insert into note (message) values ('x')`;
+    for (const header of Object.values(malformed)) {
+      for (const path of ['/api/', '/api/note/', '/api/note/1/', '/api/note/?message=x', '/healthz']) {
+        const { status } = await service.request(path, { headers: { authorization: header } });
+        assert.equal(status, 200, `${path} ${header}`);
+      }
+    }
+  });
+});
+
+test('a service without users answers every write with 401', async () => {
+  const service = await startService([{ model: 'free', columns: {} }]);
+  try {
+    assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
+    assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
+  } finally {
+    await service.close();
+  }
+});

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { note, relationship, user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+import { assertProblem } from './expect.ts';
+import { dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes } from './forms.ts';
+
+const MAX_BODY = 400_000;
+
+describe('the forms of a body', () => {
+  let service: TestService;
+  before(async () => {
+    const box = { model: 'box', columns: { value: { type: 'json', null: true } }, access: 'user' } as const;
+    service = await startService([user, note, relationship, box], { maxBody: MAX_BODY });
+    await service.addUser('bob');
+  });
+  after(() => service.close());
+
+  function assertMessage(answer: Answer, message: string): void {
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal(answer.json.message, message);
+  }
+
+  const accepted: readonly [name: string, contentType: string | undefined, body: string | Uint8Array][] = [
+    ['JSON', JSON_TYPE, noteJson('hé')],
+    ['JSON with a charset', 'application/json; charset=utf-8', noteJson('hé')],
+    ['JSON with a quoted charset in capitals', 'Application/JSON;Charset="UTF-8"', noteJson('hé')],
+    ['a type that ends in +json', 'application/merge-patch+json', noteJson('hé')],
+    ['no content type', undefined, noteJson('hé')],
+    ['JSON with space around it', JSON_TYPE, ` \r\n\t${noteJson('hé')}\n`],
+    ['JSON with escapes', JSON_TYPE, '{"\\u006dessage":"h\\u00e9"}'],
+    ['JSON with a key twice, of which the last wins', undefined, '{"message":"a","message":"hé"}'],
+    ['what curl -d {…} sends', FORM, noteJson('hé')],
+    ['what curl -d {…} sends, with signs that forms give a meaning', FORM, '{"message":"hé","id":null}'],
+    ['a form', FORM, dataField(noteJson('hé'))],
+    ['a form with a charset', `${FORM}; charset=UTF-8`, dataField(noteJson('hé'))],
+    ['a form whose field is not encoded', FORM, `data=${noteJson('hé')}`],
+    ['a form with plus signs for spaces', FORM, `data=+${encodeURIComponent(noteJson('hé'))}+`],
+    ['a form with other fields', FORM, `a=1&${dataField(noteJson('hé'))}&b=%7B&datas=x&=&Data=y`],
+    ['a form with a field that is not UTF-8', FORM, `a=%FF&${dataField(noteJson('hé'))}`],
+    ['multipart', MULTIPART, multipart([{ name: 'data', content: noteJson('hé') }])],
+    [
+      'multipart with a type on the part',
+      MULTIPART,
+      multipart([{ name: 'data', content: noteJson('hé'), type: JSON_TYPE }]),
+    ],
+    [
+      'multipart whose data is a file',
+      MULTIPART,
+      multipart([{ name: 'data', content: noteJson('hé'), filename: 'data.json', type: JSON_TYPE }]),
+    ],
+    [
+      'multipart with another file beside data',
+      MULTIPART,
+      multipart([
+        {
+          name: 'file',
+          content: Buffer.from([0, 255, 13, 10, 45, 45]),
+          filename: 'a.bin',
+          type: 'image/png',
+        },
+        { name: 'data', content: noteJson('hé') },
+        { name: 'note', content: 'x' },
+      ]),
+    ],
+  ];
+  for (const [name, contentType, body] of accepted) {
+    test(`${name} is taken`, async () => {
+      const answer = await sendBytes(service, body, contentType);
+      // `id` is not for a POST to set, which shows that the body was read.
+      if (String(body).includes('"id"')) assert.deepEqual(Object.keys(answer.json.errors), ['id']);
+      else assertMessage(answer, 'hé');
+    });
+  }
+
+  test('any text survives each of the forms, and a PUT takes them too', async () => {
+    const { json: created } = await sendBytes(service, noteJson('first'));
+    const path = `/api/note/${created.id}/`;
+    const put = { path, method: 'PUT' };
+    const text = fc.string({ unit: 'binary', maxLength: 40 }).filter((value) => !value.includes('\0'));
+    await fc.assert(
+      fc.asyncProperty(text, async (message) => {
+        const body = noteJson(message);
+        const form = new FormData();
+        form.set('data', body);
+        const encoded = new URLSearchParams({ data: body }).toString();
+        const answers = [
+          await sendBytes(service, body, JSON_TYPE, put),
+          await sendBytes(service, body, FORM, put),
+          await sendBytes(service, encoded, FORM, put),
+          await sendBytes(service, multipart([{ name: 'data', content: body }]), MULTIPART, put),
+          await service.request(path, { method: 'PUT', user: 'bob', body: form }),
+        ];
+        for (const answer of answers) {
+          assert.equal(answer.status, 200, answer.text);
+          assert.equal(answer.json.message, message);
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test('a compressed body is 415, an identity is none', async () => {
+    for (const encoding of ['gzip', 'deflate', 'br', 'gzip, identity']) {
+      const answer = await sendBytes(service, gzipSync(noteJson('x')), JSON_TYPE, {
+        headers: { 'content-encoding': encoding },
+      });
+      assertProblem(answer, 415);
+    }
+    assertMessage(
+      await sendBytes(service, noteJson('x'), JSON_TYPE, { headers: { 'content-encoding': 'identity' } }),
+      'x',
+    );
+  });
+
+  test('a body of MAX_BODY bytes is taken, one byte more is 413 in every form', async () => {
+    const frame = noteJson('').length;
+    assertMessage(
+      await sendBytes(service, noteJson('x'.repeat(MAX_BODY - frame))),
+      'x'.repeat(MAX_BODY - frame),
+    );
+    const larger = noteJson('x'.repeat(MAX_BODY - frame + 1));
+    for (const type of [JSON_TYPE, FORM, MULTIPART])
+      assertProblem(await sendBytes(service, larger, type), 413);
+  });
+
+  test('a value that is nested very deeply is refused and not a fault of ours', async () => {
+    const deep = '['.repeat(90_000) + ']'.repeat(90_000);
+    for (const [model, body] of [
+      ['note', deep],
+      ['note', `{"message":${deep}}`],
+      ['note', `{"nope":${deep}}`],
+      ['relationship', `{"to_user":${deep},"to_user_id":${deep}}`],
+      ['box', `{"value":${deep}}`],
+    ] as const) {
+      assertProblem(await sendBytes(service, body, JSON_TYPE, { path: `/api/${model}/` }), 400, model);
+    }
+  });
+
+  test('any bytes under any of the content types get an answer that is no fault of ours', async () => {
+    const types = fc.constantFrom(undefined, JSON_TYPE, FORM, MULTIPART, 'text/plain');
+    const bodies = fc.oneof(
+      fc.uint8Array({ maxLength: 60 }),
+      fc.json().map((text) => Buffer.from(text)),
+      fc.string().map((text) => Buffer.from(`data=${text}&data`)),
+      fc.uint8Array({ maxLength: 30 }).map((content) => multipart([{ name: 'data', content }])),
+    );
+    await fc.assert(
+      fc.asyncProperty(types, bodies, async (type, body) => {
+        const answer = await sendBytes(service, body, type);
+        assertProblem(answer, type === 'text/plain' ? 415 : 400);
+      }),
+      { numRuns: 80 },
+    );
+  });
+});

@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const MAX_BODY = 1000;
+const json = (message: string): string => JSON.stringify({ message });
+
+describe('what is sent over a connection', () => {
+  let service: TestService;
+  const bob = { authorization: basic('bob') };
+  const noteHeaders = { ...bob, 'content-type': 'application/json' };
+  const open: Wire[] = [];
+  before(async () => {
+    service = await startService([user, note], { maxBody: MAX_BODY });
+    await service.addUser('bob');
+  });
+  after(async () => {
+    for (const connection of open) connection.destroy();
+    await service.close();
+  });
+
+  function start(): Wire {
+    const connection = wire(service);
+    open.push(connection);
+    return connection;
+  }
+  const notes = async (): Promise<string[]> =>
+    (await service.sql`select message from note order by id`).map((row) => String(row['message']));
+
+  test('pipelined requests are answered one after the other, in their order', async () => {
+    const connection = start();
+    const post = (message: string): string => requestText('POST', '/api/note/', noteHeaders, json(message));
+    connection.send(
+      [
+        requestText('GET', '/healthz'),
+        post('first'),
+        requestText('HEAD', '/api/note/'),
+        requestText('POST', '/api/note/', {}, json('unauthorized')),
+        requestText('GET', '/nowhere'),
+        post('second'),
+        requestText('GET', '/api/note/?message=second'),
+        requestText('OPTIONS', '/api/note/'),
+        requestText('GET', '/api/', { connection: 'close' }),
+      ].join(''),
+    );
+    const statuses: (number | undefined)[] = [];
+    for (let index = 0; index < 9; index += 1)
+      statuses.push((await connection.next({ head: index === 2 }))?.status);
+    assert.deepEqual(statuses, [200, 201, 200, 401, 404, 201, 200, 204, 200]);
+    assert.equal(await connection.rest(), '');
+    assert.deepEqual((await notes()).sort(), ['first', 'second']);
+  });
+
+  test('pipelined writes are carried out in their order, each after the answer before', async () => {
+    const [row] = await service.sql`insert into note (message) values ('0') returning id`;
+    const path = `/api/note/${row?.['id']}/`;
+    const put = (message: string): string => requestText('PUT', path, noteHeaders, json(message));
+    const connection = start();
+    const messages = Array.from({ length: 20 }, (_, index) => `${index + 1}`);
+    connection.send(messages.map((message) => put(message) + requestText('GET', path)).join(''));
+    for (const message of messages) {
+      for (let times = 0; times < 2; times += 1) {
+        const answer = await connection.next();
+        assert.equal(JSON.parse(answer?.body ?? '').message, message);
+      }
+    }
+  });
+
+  test('a connection goes on after any answer to a request that was read or is short', async () => {
+    const connection = start();
+    for (const [text, status] of [
+      [requestText('POST', '/api/note/', {}, json('x')), 401],
+      [requestText('POST', '/api/note/', {}, json('x'.repeat(5000))), 401],
+      [requestText('POST', '/nowhere', {}, json('x')), 404],
+      [requestText('PATCH', '/api/note/', {}, json('x')), 405],
+      [requestText('POST', '/api/note/', { ...bob, 'content-type': 'text/plain' }, 'x'), 415],
+      [requestText('POST', '/api/note/', noteHeaders, '{'), 400],
+      [requestText('GET', '/api/note/', {}, 'a body that a GET does not need'), 200],
+      [requestText('POST', '/api/note/', noteHeaders, json('kept alive')), 201],
+      [requestText('DELETE', '/api/note/999/', bob), 404],
+    ] as const) {
+      connection.send(text);
+      assert.equal((await connection.next())?.status, status);
+    }
+    connection.send(requestText('GET', '/healthz'));
+    assert.equal((await connection.next())?.status, 200);
+  });
+
+  test('a refused request with a long body gets its answer, and the connection is closed', async () => {
+    for (const size of [200_000, 3_000_000]) {
+      const connection = start();
+      connection.send(requestText('POST', '/api/note/', {}, 'x'.repeat(size)));
+      const answer = await connection.next();
+      assert.equal(answer?.status, 401);
+      assert.equal(answer.headers['connection'], 'close');
+      assert.equal(answer.body, 'Authentication failed');
+      assert.equal(await connection.rest(), '');
+    }
+  });
+
+  test('a body over MAX_BODY is 413 as soon as its length is known, and is not waited for', async () => {
+    const connection = start();
+    connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'content-length': '1001' }));
+    const answer = await connection.next();
+    assert.equal(answer?.status, 413);
+    assert.equal(answer.headers['content-type'], 'application/problem+json');
+    assert.equal(answer.headers['connection'], 'close');
+    assert.equal(await connection.rest(), '');
+  });
+
+  test('a chunked body that never ends is 413 when it passes MAX_BODY, and the connection is closed', async () => {
+    const connection = start();
+    const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
+    connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'transfer-encoding': 'chunked' }));
+    const sending = setInterval(() => connection.send(chunk), 1);
+    try {
+      const answer = await connection.next();
+      assert.equal(answer?.status, 413);
+      assert.equal(JSON.parse(answer.body).status, 413);
+      assert.equal(await connection.rest(), '');
+    } finally {
+      clearInterval(sending);
+    }
+  });
+
+  test('a chunked body within the limit is taken', async () => {
+    const connection = start();
+    const chunks = [...json('in pieces')].map((character) => `1\r\n${character}\r\n`).join('');
+    const headers = { ...noteHeaders, 'transfer-encoding': 'chunked' };
+    connection.send(requestText('POST', '/api/note/', headers, `${chunks}0\r\n\r\n`));
+    assert.equal((await connection.next())?.status, 201);
+  });
+
+  const expecting = (headers: Record<string, string>, length: number): string =>
+    requestText('POST', '/api/note/', {
+      ...headers,
+      expect: '100-continue',
+      'content-length': String(length),
+    });
+
+  test('Expect: 100-continue is told to continue when the body is wanted', async () => {
+    const connection = start();
+    const body = json('continued');
+    connection.send(expecting(noteHeaders, body.length));
+    assert.equal((await connection.next())?.status, 100);
+    connection.send(body);
+    const answer = await connection.next();
+    assert.equal(answer?.status, 201);
+    assert.equal(JSON.parse(answer.body).message, 'continued');
+  });
+
+  for (const [name, headers, length, status] of [
+    ['without credentials', {}, 10, 401],
+    ['of another type', { ...noteHeaders, 'content-type': 'text/plain' }, 10, 415],
+    ['that is too large', noteHeaders, MAX_BODY + 1, 413],
+  ] as const) {
+    test(`Expect: 100-continue for a body ${name} gets its ${status} and is not told to continue`, async () => {
+      const connection = start();
+      connection.send(expecting(headers, length));
+      assert.equal((await connection.next())?.status, status);
+      assert.equal(await connection.rest(), '');
+    });
+  }
+
+  /** Runs the work while no user can be looked up, so that requests wait before their bodies are read. */
+  const whileUsersAreLocked = (work: () => Promise<void>): Promise<unknown> =>
+    service.sql.begin(async (transaction) => {
+      await transaction`lock table "user" in access exclusive mode`;
+      await work();
+    });
+  const isWaiting = async (): Promise<boolean> =>
+    (await service.sql`select from pg_locks where not granted`).length > 0;
+
+  for (const [when, isLocked] of [
+    ['while its credentials are checked', true],
+    ['while its body is read', false],
+  ] as const) {
+    test(`a client that goes away ${when} leaves nothing behind`, async () => {
+      const before = await notes();
+      const known = service.lines.length;
+      const own = () => service.lines.slice(known).filter(({ method }) => method === 'POST');
+      const begun = `{"message":"${'x'.repeat(100)}`;
+      for (const [framing, body] of [
+        [{ 'content-length': '500' }, begun],
+        [{ 'transfer-encoding': 'chunked' }, `200\r\n${begun}`],
+      ] as const) {
+        for (const leave of ['destroy', 'end', 'resetAndDestroy'] as const) {
+          const connection = start();
+          const come = (): void =>
+            connection.send(requestText('POST', '/api/note/', { ...noteHeaders, ...framing }, body));
+          const go = async (): Promise<void> => {
+            connection.socket[leave]();
+            await connection.rest();
+          };
+          const soon = new Promise((resolve) => setTimeout(resolve, 50));
+          if (isLocked) {
+            await whileUsersAreLocked(async () => {
+              come();
+              await eventually(isWaiting, 'the question for the user');
+              await go();
+              await soon;
+            });
+          } else {
+            come();
+            await soon;
+            await go();
+          }
+        }
+      }
+      await eventually(() => own().length >= 6, 'the end of each request');
+      assert.deepEqual(
+        own().map(({ status, user }) => [status, user]),
+        Array(6).fill([400, 'bob']),
+      );
+      assert.deepEqual(
+        service.lines.filter(({ level }) => level === 'error'),
+        [],
+      );
+      assert.deepEqual(await notes(), before);
+    });
+  }
+
+  test('a request in pieces of a byte is read as one in one piece', async () => {
+    const connection = start();
+    connection.socket.setNoDelay(true);
+    const text = requestText('POST', '/api/note/', noteHeaders, json('byte by byte'));
+    for (const byte of text) {
+      connection.send(byte);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.equal((await connection.next())?.status, 201);
+  });
+
+  test('HTTP/1.0 and a target in absolute form are answered too', async () => {
+    const old = start();
+    old.send('GET /healthz HTTP/1.0\r\n\r\n');
+    assert.equal((await old.next())?.status, 200);
+    assert.equal(await old.rest(), '');
+    const absolute = start();
+    absolute.send(requestText('GET', 'http://localhost/api/note/?limit=1'));
+    const answer = await absolute.next();
+    assert.equal(JSON.parse(answer?.body ?? '').meta.next, '/api/note/?limit=1&page=2');
+  });
+});

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import shipped from '../../src/resources/registry.ts';
+import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
+import { assertProblem, eventually } from './expect.ts';
+
+const linesOf = (service: TestService, id: string): Record<string, unknown>[] =>
+  service.lines.filter((line) => line['id'] === id);
+
+describe('errors', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(shipped, { maxBody: 500 });
+    await service.addUser('ada', { admin: true });
+    await service.addUser('bob');
+    await service.sql`insert into message (user_id, content) values (1, 'x')`;
+    await service.sql`insert into note (message) values ('x')`;
+  });
+  after(() => service.close());
+
+  const post = (path: string, body: unknown, user = 'bob', headers = {}): [string, RequestOptions] => [
+    path,
+    { method: 'POST', user, body, headers },
+  ];
+  const ofUser = { username: 'ada', password: 'x', email: 'x' };
+  const every: readonly [
+    name: string,
+    request: [string, RequestOptions?],
+    status: number,
+    errors?: string[],
+  ][] = [
+    ['an unknown path', ['/nothing'], 404],
+    ['an unknown model', ['/api/nothing/'], 404],
+    ['a missing record', ['/api/note/999/'], 404],
+    ['a method that is not taken', ['/api/note/', { method: 'PATCH' }], 405],
+    ['an unknown filter', ['/api/note/?nope=1&other=2'], 400, ['nope', 'other']],
+    [
+      'a filter by a name that objects have',
+      ['/api/note/?__proto__=1&constructor=2'],
+      400,
+      ['__proto__', 'constructor'],
+    ],
+    ['a bad limit and page', ['/api/note/?limit=0&page=x'], 400, ['limit', 'page']],
+    ['a parameter on a record', ['/api/note/1/?x=1'], 400, ['x']],
+    ['a query that is too long', [`/api/note/?message=${'x'.repeat(9000)}`], 414],
+    [
+      'faulty fields, all of them',
+      post('/api/note/', { message: 5, created: 'x', nope: 1 }),
+      400,
+      ['message', 'created', 'nope'],
+    ],
+    [
+      'fields by names that objects have',
+      post('/api/note/', '{"message":"x","__proto__":1,"toString":2}'),
+      400,
+      ['__proto__', 'toString'],
+    ],
+    ['a body that is no JSON', post('/api/note/', '{'), 400],
+    ['a body of another type', post('/api/note/', '<x/>', 'bob', { 'content-type': 'text/xml' }), 415],
+    ['a body that is too large', post('/api/note/', { message: 'x'.repeat(600) }), 413],
+    ['a user where admins are needed', post('/api/user/', ofUser), 403],
+    ['another owner’s record', ['/api/message/1/', { method: 'DELETE', user: 'bob' }], 403],
+    ['a foreign page', post('/api/note/', {}, 'bob', { 'sec-fetch-site': 'cross-site' }), 403],
+    [
+      'a stale If-Match',
+      ['/api/note/1/', { method: 'DELETE', user: 'bob', headers: { 'if-match': '"x"' } }],
+      412,
+    ],
+    ['a duplicate', post('/api/user/', ofUser, 'ada'), 409, ['username']],
+    ['a record that others refer to', ['/api/user/1/', { method: 'DELETE', user: 'ada' }], 409],
+  ];
+  for (const [name, [path, options], status, errors] of every) {
+    test(`${name} is a problem document with ${status}`, async () => {
+      const headers = typeof options?.body === 'string' ? { 'content-type': 'application/json' } : {};
+      const answer = await service.request(path, {
+        ...options,
+        headers: { ...headers, ...options?.headers },
+      });
+      assertProblem(answer, status);
+      assert.deepEqual(Object.keys(answer.json.errors ?? {}).sort(), [...(errors ?? [])].sort());
+      assert.equal(answer.json.requestId, undefined);
+      assert.equal(answer.headers.get('content-length'), String(Buffer.byteLength(answer.text)));
+    });
+  }
+
+  test('no path and no query makes a fault of ours', async () => {
+    const piece = fc.oneof(
+      fc.string({ maxLength: 8 }).map(encodeURIComponent),
+      fc.constantFrom(
+        'note',
+        'api',
+        '1',
+        '..',
+        '%',
+        '%00',
+        '%ff',
+        '=',
+        '&',
+        '__',
+        'ordering',
+        'limit',
+        '-',
+        "'",
+      ),
+    );
+    const target = fc
+      .tuple(fc.array(piece, { maxLength: 4 }), fc.array(piece, { maxLength: 6 }))
+      .map(([path, query]) => `/api/note/${path.join('/')}?${query.join('')}`);
+    await fc.assert(
+      fc.asyncProperty(target, async (path) => {
+        const answer = await service.request(path);
+        if (answer.status !== 200) assertProblem(answer, answer.status);
+        assert.ok(answer.status < 500);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('a fault of ours', () => {
+  /** What a table, a column and a password are called; none of it may be in an answer. */
+  const HIDDEN = /relation|column|select|insert|note|email|postgres|syntax|src\/|\.ts|at .*:\d+|pw-|node/i;
+
+  async function assertInternal(service: TestService, answer: Answer): Promise<void> {
+    assertProblem(answer, 500);
+    assert.deepEqual(Object.keys(answer.json), ['type', 'title', 'status', 'detail', 'requestId']);
+    const { requestId, ...rest } = answer.json as Record<string, string>;
+    assert.doesNotMatch(JSON.stringify(rest), HIDDEN);
+    assert.doesNotMatch([...answer.headers].join(), HIDDEN);
+    const lines = await eventually(() => {
+      const found = linesOf(service, requestId ?? '');
+      return found.length >= 2 ? found : undefined;
+    }, 'the lines of the request');
+    assert.deepEqual(lines.map(({ level }) => level).sort(), ['error', 'info']);
+    assert.ok(lines.some(({ message }) => typeof message === 'string' && message !== ''));
+    assert.ok(lines.some(({ status }) => status === 500));
+  }
+
+  test('is 500 with nothing but a requestId, which the log has too', async () => {
+    const service = await startService();
+    try {
+      await service.addUser('ada', { admin: true });
+      await service.sql`drop table note`;
+      const single = await service.request('/api/note/1/');
+      const list = await service.request('/api/note/');
+      for (const answer of [single, list]) await assertInternal(service, answer);
+      assert.notEqual(single.json.requestId, list.json.requestId);
+      await assertInternal(
+        service,
+        await service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } }),
+      );
+      await service.sql`alter table "user" drop column email`;
+      const body = { username: 'new', password: 'top-secret', email: 'x' };
+      const created = await service.request('/api/user/', { method: 'POST', user: 'ada', body });
+      await assertInternal(service, created);
+      assert.equal((await service.request('/api/message/')).status, 200);
+      assert.doesNotMatch(JSON.stringify(service.lines), /top-secret|pw-ada|argon2id/);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('in looking up the user is 500 and not 401', async () => {
+    const service = await startService();
+    try {
+      await service.sql`drop table "user" cascade`;
+      const answer = await service.request('/api/note/', { method: 'POST', user: 'ada', body: {} });
+      await assertInternal(service, answer);
+      assert.equal((await service.request('/api/note/')).status, 200);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('by HEAD has no body, but the status and a log line', async () => {
+    const service = await startService();
+    try {
+      await service.sql`drop table note`;
+      const { status, text } = await service.request('/api/note/1/', { method: 'HEAD' });
+      assert.deepEqual([status, text], [500, '']);
+      await eventually(() => service.lines.find((line) => line['level'] === 'error'), 'the error');
+    } finally {
+      await service.close();
+    }
+  });
+});

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startService, type Answer, type TestService } from '../support.ts';
+import { assertProblem } from './expect.ts';
+
+describe('entity tags', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+    await service.addUser('ada', { admin: true });
+  });
+  after(() => service.close());
+
+  const note = (id: number): string => `/api/note/${id}/`;
+
+  async function newNote(): Promise<{ path: string; tag: string }> {
+    const { json, headers } = await service.request('/api/note/', {
+      method: 'POST',
+      user: 'ada',
+      body: { message: 'first' },
+    });
+    return { path: note(json.id), tag: headers.get('etag') ?? '' };
+  }
+
+  const put = (path: string, message: string, headers: Record<string, string> = {}): Promise<Answer> =>
+    service.request(path, { method: 'PUT', user: 'ada', body: { message }, headers });
+
+  const tagOf = async (path: string): Promise<string> =>
+    (await service.request(path)).headers.get('etag') ?? '';
+
+  test('POST, GET, HEAD and PUT give the tag of the record as it is', async () => {
+    const { path, tag } = await newNote();
+    assert.match(tag, /^"[\x21\x23-\x7e]+"$/);
+    assert.equal(await tagOf(path), tag);
+    assert.equal((await service.request(path, { method: 'HEAD' })).headers.get('etag'), tag);
+    const changed = (await put(path, 'second')).headers.get('etag');
+    assert.notEqual(changed, tag);
+    assert.equal(await tagOf(path), changed);
+  });
+
+  test('a write that changes nothing leaves the tag', async () => {
+    const { path, tag } = await newNote();
+    for (const body of [{}, { message: 'first' }]) {
+      const same = await service.request(path, { method: 'PUT', user: 'ada', body });
+      assert.deepEqual([same.status, same.headers.get('etag')], [200, tag]);
+    }
+  });
+
+  test('a change of an excluded column changes the tag, though nothing that is shown does', async () => {
+    const id = await service.addUser('eve');
+    const path = `/api/user/${id}/`;
+    const first = await service.request(path);
+    for (const body of [{ email: 'other@example.org' }, { password: 'other' }]) {
+      const tag = await tagOf(path);
+      await service.request(path, { method: 'PUT', user: 'ada', body });
+      const second = await service.request(path);
+      assert.deepEqual(second.json, first.json);
+      assert.notEqual(second.headers.get('etag'), tag);
+    }
+  });
+
+  test('a change behind the back of the service changes the tag', async () => {
+    const { path, tag } = await newNote();
+    await service.sql`update note set message = 'elsewhere' where id = ${Number(path.split('/')[3])}`;
+    assert.notEqual(await tagOf(path), tag);
+  });
+
+  /** The header with a record's tag in it, and whether it names that record. */
+  const headers: readonly [name: string, header: (tag: string) => string, strong: boolean, weak: boolean][] =
+    [
+      ['the tag', (tag) => tag, true, true],
+      ['the tag among others', (tag) => `"a", ${tag} ,"b"`, true, true],
+      ['the tag in a list without spaces', (tag) => `"a","with, comma",${tag}`, true, true],
+      ['the weak tag', (tag) => `W/${tag}`, false, true],
+      ['the weak tag among others', (tag) => `"a", W/${tag}`, false, true],
+      ['*', () => '*', true, true],
+      ['another tag', () => '"other"', false, false],
+      ['another weak tag', () => 'W/"other"', false, false],
+      ['a longer tag', (tag) => `"x${tag.slice(1)}`, false, false],
+      ['an empty tag', () => '""', false, false],
+      ['the tag without quotes', (tag) => tag.replaceAll('"', ''), false, false],
+      ['no tag at all', () => 'nonsense', false, false],
+    ];
+
+  for (const [name, header, strong, weak] of headers) {
+    test(`If-None-Match with ${name} is ${weak ? '304' : '200'}`, async () => {
+      const { path, tag } = await newNote();
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await service.request(path, { method, headers: { 'if-none-match': header(tag) } });
+        assert.equal(answer.status, weak ? 304 : 200);
+        assert.equal(answer.headers.get('etag'), tag);
+        assert.equal(answer.text === '', weak || method === 'HEAD');
+      }
+    });
+
+    test(`If-Match with ${name} is ${strong ? '200' : '412, and changes nothing'}`, async () => {
+      const { path, tag } = await newNote();
+      const changed = await put(path, 'second', { 'if-match': header(tag) });
+      if (!strong) assertProblem(changed, 412);
+      else assert.equal(changed.status, 200);
+      assert.equal((await service.request(path)).json.message, strong ? 'second' : 'first');
+      const removed = await service.request(path, {
+        method: 'DELETE',
+        user: 'ada',
+        headers: { 'if-match': header(await tagOf(path)) },
+      });
+      if (!strong) assertProblem(removed, 412);
+      else assert.equal(removed.status, 200);
+      assert.equal((await service.request(path)).status, strong ? 404 : 200);
+    });
+  }
+
+  test('of two writers with the same tag only one succeeds', async () => {
+    const { path, tag } = await newNote();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => put(path, `writer ${index}`, { 'if-match': tag })),
+    );
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [200, ...Array<number>(7).fill(412)]);
+    const winner = answers.find(({ status }) => status === 200);
+    assert.deepEqual((await service.request(path)).json, winner?.json);
+  });
+
+  test('If-Match on a record that is not there is 404, with * too', async () => {
+    for (const tag of ['*', '"x"']) {
+      for (const method of ['PUT', 'DELETE']) {
+        const body = method === 'PUT' ? {} : undefined;
+        const answer = await service.request(note(9999), {
+          method,
+          user: 'ada',
+          headers: { 'if-match': tag },
+          body,
+        });
+        assertProblem(answer, 404);
+      }
+    }
+  });
+
+  test('a record that was deleted and made again has another tag', async () => {
+    const [row] = await service.sql`insert into note (message) values ('same') returning id, created`;
+    const path = note(row?.['id']);
+    const tag = await tagOf(path);
+    await service.sql`delete from note where id = ${row?.['id']}`;
+    await service.sql`insert into note (id, message, created) values (${row?.['id']}, 'same', ${row?.['created']})`;
+    assertProblem(await put(path, 'second', { 'if-match': tag }), 412);
+  });
+
+  test('collections and errors have no tag, and If-None-Match does not make a 304 of them', async () => {
+    for (const [path, status] of [
+      ['/api/note/', 200],
+      ['/api/', 200],
+      [note(9999), 404],
+    ] as const) {
+      const answer = await service.request(path, { headers: { 'if-none-match': '*' } });
+      assert.deepEqual([answer.status, answer.headers.get('etag')], [status, null]);
+    }
+  });
+});

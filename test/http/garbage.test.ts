@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { requestText, wire, type WireAnswer } from './wire.ts';
+
+describe('what is no request', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note]);
+    await service.addUser('bob');
+    await service.sql`insert into note (message) values ('x')`;
+  });
+  after(() => service.close());
+
+  /** What comes back for these bytes; the connection must be closed behind it. */
+  async function answerTo(bytes: string | Uint8Array, pieces = 1): Promise<WireAnswer | undefined> {
+    const connection = wire(service);
+    connection.socket.setNoDelay(true);
+    const all = Buffer.from(bytes as string);
+    const size = Math.ceil(all.length / pieces);
+    for (let at = 0; at < all.length; at += size) {
+      connection.send(all.subarray(at, at + size));
+      if (pieces > 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    const answer = await connection.next();
+    assert.equal(await connection.rest(), '');
+    return answer;
+  }
+
+  function assertRefused(answer: WireAnswer | undefined, status: number, what?: string): void {
+    assert.equal(answer?.status, status, what);
+    assert.equal(answer?.headers['content-type'], 'application/problem+json', what);
+    assert.equal(answer?.headers['x-content-type-options'], 'nosniff', what);
+    assert.equal(answer?.headers['connection'], 'close', what);
+    const document = JSON.parse(answer?.body ?? '');
+    assert.deepEqual(Object.keys(document), ['type', 'title', 'status', 'detail']);
+    assert.equal(document.status, status);
+  }
+
+  const host = 'Host: localhost\r\n';
+  const garbage: Record<string, string | Uint8Array> = {
+    'a TLS handshake': Buffer.from('16030100a5010000a10303', 'hex'),
+    'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
+    'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'a line that is no request': 'hello\r\n\r\n',
+    'a lower-case method': `get / HTTP/1.1\r\n${host}\r\n`,
+    'an unknown method': `BREW / HTTP/1.1\r\n${host}\r\n`,
+    'an unknown version': `GET / HTTP/9.9\r\n${host}\r\n`,
+    'a space in the path': `GET /api/no te/ HTTP/1.1\r\n${host}\r\n`,
+    'a header without a name': `GET / HTTP/1.1\r\n${host}: x\r\n\r\n`,
+    'a header without a colon': `GET / HTTP/1.1\r\n${host}nonsense\r\n\r\n`,
+    'a space before the colon': `GET / HTTP/1.1\r\n${host}X-A : x\r\n\r\n`,
+    'a NUL character in a header': `GET / HTTP/1.1\r\n${host}X-A: \0\r\n\r\n`,
+    'no Host': 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n',
+    'a length that is no number': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: x\r\n\r\n`,
+    'a negative length': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n`,
+    'two lengths': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,
+    'a length and chunks': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    'chunks that are not the last coding': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n`,
+  };
+  for (const [name, bytes] of Object.entries(garbage)) {
+    test(`${name} is 400, and the connection is closed`, async () => {
+      assertRefused(await answerTo(bytes), 400);
+    });
+  }
+
+  test('a chunk that is none is 400, and the connection is closed', async () => {
+    const headers = { authorization: basic('bob'), 'transfer-encoding': 'chunked' };
+    const answer = await answerTo(requestText('POST', '/api/note/', headers, 'nonsense\r\n\r\n'));
+    assert.equal(answer?.status, 400);
+  });
+
+  test('any bytes that begin no method are 400, and the service goes on', async () => {
+    const first = fc.integer({ min: 0, max: 255 }).filter((byte) => {
+      const character = String.fromCharCode(byte);
+      return !/[A-Z\r\n]/.test(character);
+    });
+    await fc.assert(
+      fc.asyncProperty(first, fc.uint8Array({ maxLength: 300 }), async (byte, rest) => {
+        assertRefused(await answerTo(Buffer.from([byte, ...rest, 13, 10, 13, 10])), 400);
+      }),
+      { numRuns: 60 },
+    );
+    assert.equal((await service.request('/healthz')).status, 200);
+  });
+
+  for (const length of [9_000, 20_000, 200_000]) {
+    test(`an address of ${length} bytes is 414`, async () => {
+      const path = `/api/note/?message=${'x'.repeat(length)}`;
+      const text = requestText('GET', path, { connection: 'close' });
+      // The parser gives up at 32 KiB, and of what came in pieces it shows the last one only.
+      for (const pieces of length > 30_000 ? [1] : [1, 3, 40]) {
+        const answer = await answerTo(text, pieces);
+        assertRefused(answer, 414, `${pieces} pieces`);
+      }
+    });
+  }
+
+  for (const [name, headers] of [
+    ['one header of 70,000 bytes', { 'x-large': 'x'.repeat(70_000) }],
+    ['one header of 200,000 bytes', { 'x-large': 'x'.repeat(200_000) }],
+    [
+      '2,000 headers of 50 bytes',
+      Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`x-${index}`, 'x'.repeat(50)])),
+    ],
+  ] as const) {
+    test(`${name} are 431`, async () => {
+      const text = requestText('GET', '/api/', { ...headers, connection: 'close' });
+      assertRefused(await answerTo(text), 431);
+    });
+  }
+
+  test('headers that are long, but not that long, are read', async () => {
+    const connection = wire(service);
+    connection.send(requestText('GET', '/healthz', { 'x-large': 'x'.repeat(30_000) }));
+    assert.equal((await connection.next())?.status, 200);
+    connection.destroy();
+  });
+
+  test('garbage behind a request does not take its answer away', async () => {
+    const connection = wire(service);
+    connection.send(`${requestText('GET', '/api/note/1/')}nonsense\r\n\r\n`);
+    const answer = await connection.next();
+    assert.equal(answer?.status, 200);
+    assert.equal(JSON.parse(answer.body).message, 'x');
+    const rest = await connection.rest();
+    assert.ok(rest === '' || rest.startsWith('HTTP/1.1 400 '));
+  });
+
+  test('none of it is a fault of ours', () => {
+    assert.deepEqual(
+      service.lines.filter(({ level }) => level === 'error'),
+      [],
+    );
+  });
+});

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import shipped from '../../src/resources/registry.ts';
+import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+
+type Line = Record<string, unknown>;
+const isRequest = (line: Line): boolean => 'method' in line;
+
+describe('the log', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+    await service.addUser('ada', { admin: true });
+    await service.addUser('bob');
+  });
+  after(() => service.close());
+
+  /** The line that a request has left, and that it is the only one. */
+  async function lineOf(path: string, options?: RequestOptions): Promise<[Line, bytes: number]> {
+    const known = service.lines.filter(isRequest).length;
+    const { text } = await service.request(path, options);
+    const line = await eventually(() => service.lines.filter(isRequest)[known], 'the line');
+    assert.equal(service.lines.filter(isRequest).length, known + 1);
+    return [line, Buffer.byteLength(text)];
+  }
+
+  const requests: readonly [path: string, options: RequestOptions, expected: Line][] = [
+    ['/api/note/', {}, { method: 'GET', path: '/api/note/', status: 200, user: null }],
+    ['/api/note/', { method: 'HEAD' }, { method: 'HEAD', path: '/api/note/', status: 200, user: null }],
+    ['/api/note', {}, { method: 'GET', path: '/api/note', status: 200, user: null }],
+    ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
+    [
+      '/api/note/',
+      { method: 'POST', user: 'bob', body: { message: 'x' } },
+      { method: 'POST', path: '/api/note/', status: 201, user: 'bob' },
+    ],
+    [
+      '/api/note/1/',
+      { method: 'PUT', user: 'ada', body: { nope: 'x' } },
+      { method: 'PUT', path: '/api/note/1/', status: 400, user: 'ada' },
+    ],
+    [
+      '/api/user/1/',
+      { method: 'DELETE', user: 'bob' },
+      { method: 'DELETE', path: '/api/user/1/', status: 403, user: 'bob' },
+    ],
+    [
+      '/api/note/',
+      { method: 'POST', user: 'nobody' },
+      { method: 'POST', path: '/api/note/', status: 401, user: null },
+    ],
+    ['/api/note/', { method: 'OPTIONS' }, { method: 'OPTIONS', path: '/api/note/', status: 204, user: null }],
+    ['/nowhere', { method: 'PATCH' }, { method: 'PATCH', path: '/nowhere', status: 404, user: null }],
+    ['/healthz', {}, { method: 'GET', path: '/healthz', status: 200, user: null }],
+  ];
+  for (const [path, options, expected] of requests) {
+    test(`${options.method ?? 'GET'} ${path} with ${String(expected['status'])} by ${String(expected['user'])} is one line`, async () => {
+      const [line, bytes] = await lineOf(path, options);
+      const { time, ms, id, bytes: logged, ...rest } = line;
+      assert.deepEqual(rest, { level: 'info', ...expected });
+      assert.match(String(time), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      assert.ok(Math.abs(Date.now() - Date.parse(String(time))) < 60_000);
+      assert.ok(typeof ms === 'number' && ms >= 0);
+      assert.ok(typeof id === 'string' && id !== '');
+      assert.equal(logged, bytes);
+    });
+  }
+
+  test('each request has an id of its own', () => {
+    const ids = service.lines.filter(isRequest).map(({ id }) => id);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  test('a path shows the names of the parameters and none of their values', async () => {
+    for (const [query, shown] of [
+      ['message=hidden', 'message'],
+      ['message=hidden&limit=7171', 'message&limit'],
+      ['message=hidden=hidden&nope=hidden', 'message&nope'],
+      ['message__ilike=%25hidden%25', 'message__ilike'],
+    ] as const) {
+      const [line] = await lineOf(`/api/note/?${query}`);
+      assert.equal(line['path'], `/api/note/?${shown}`);
+      assert.doesNotMatch(JSON.stringify(line), /hidden|7171/);
+    }
+  });
+
+  test('no password, hash, body or header value is ever logged, whatever happens', async () => {
+    const secrets = [
+      'open-sesame',
+      'pw-ada',
+      'pw-bob',
+      'wrong-horse',
+      'argon2id',
+      'marked-header',
+      'marked-body',
+    ];
+    const credentials = [basic('ada'), basic('bob'), basic('bob', 'wrong-horse')];
+    const headers = { 'user-agent': 'marked-header', cookie: 'a=marked-header', 'x-any': 'marked-header' };
+    const person = { username: 'carl', password: 'open-sesame', email: 'marked-body' };
+    const ask = (path: string, options: RequestOptions): Promise<unknown> =>
+      service.request(path, { ...options, headers: { ...headers, ...options.headers } });
+    const carl = '/api/user/3/';
+    await ask('/api/user/', { method: 'POST', user: 'ada', body: person });
+    await ask('/api/user/', { method: 'POST', user: 'ada', body: person });
+    await ask('/api/user/', {
+      method: 'POST',
+      user: 'ada',
+      body: { ...person, password: 5, nope: 'marked-body' },
+    });
+    await ask('/api/user/', { method: 'POST', user: 'ada', body: '{"password":"open-sesame"' });
+    await ask(carl, { method: 'PUT', user: 'ada', body: { password: 'open-sesame' } });
+    await ask('/api/note/', {
+      method: 'POST',
+      headers: { authorization: credentials[2] ?? '' },
+      body: person,
+    });
+    await ask('/api/note/', { method: 'POST', headers: { authorization: 'Basic open-sesame' } });
+    await ask('/api/user/?password=open-sesame', { user: 'ada' });
+    await service.sql`alter table "user" rename column password to hidden`;
+    await ask('/api/user/', { method: 'POST', user: 'ada', body: person });
+    await service.sql`alter table "user" rename column hidden to password`;
+    await service.sql`alter table "user" add constraint refuses check (username <> 'dora')`;
+    await ask('/api/user/', { method: 'POST', user: 'ada', body: { ...person, username: 'dora' } });
+    const known = service.lines.length;
+    await ask('/healthz', {});
+    await eventually(() => service.lines.length > known, 'the last line');
+    const all = JSON.stringify(service.lines);
+    for (const secret of [...secrets, ...credentials.map((header) => header.slice(6))])
+      assert.ok(!all.includes(secret), secret);
+  });
+});
+
+test('below LOG_LEVEL nothing is written', async () => {
+  const service = await startService(shipped, { logLevel: 'error' });
+  try {
+    await service.request('/api/note/');
+    await service.request('/nowhere');
+    await service.sql`drop table note`;
+    await service.request('/api/note/');
+    const error = await eventually(() => service.lines[0], 'the error');
+    assert.equal(error['level'], 'error');
+  } finally {
+    await service.close();
+  }
+  assert.deepEqual(
+    service.lines.map(({ level }) => level),
+    ['error'],
+  );
+});

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { note, user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+import { assertProblem, assertUnauthorized } from './expect.ts';
+import { exactRequest } from './wire.ts';
+
+const LISTED = 'https://app.example.org';
+const plain = { model: 'plain', columns: {} } as const;
+
+describe('requests that a browser makes for a page', () => {
+  let service: TestService;
+  let closed: TestService;
+  before(async () => {
+    service = await startService([user, note, plain], {
+      corsOrigins: [LISTED, 'http://localhost:3000'],
+      trustProxy: 1,
+    });
+    closed = await startService([user, note]);
+    for (const each of [service, closed]) {
+      await each.addUser('bob');
+      await each.sql`insert into note (message) values ('one')`;
+    }
+  });
+  after(async () => {
+    await service.close();
+    await closed.close();
+  });
+
+  const own = (): string => service.base;
+
+  /** The headers that a browser adds, and whether a write with them is let through. */
+  const cases: readonly [name: string, headers: () => Record<string, string>, passes: boolean][] = [
+    ['none of its headers', () => ({}), true],
+    ['Sec-Fetch-Site: same-origin', () => ({ 'sec-fetch-site': 'same-origin' }), true],
+    ['Sec-Fetch-Site: none', () => ({ 'sec-fetch-site': 'none' }), true],
+    ['Sec-Fetch-Site: same-site', () => ({ 'sec-fetch-site': 'same-site' }), false],
+    ['Sec-Fetch-Site: cross-site', () => ({ 'sec-fetch-site': 'cross-site' }), false],
+    ['the service’s own origin', () => ({ origin: own() }), true],
+    ['its own origin and same-origin', () => ({ origin: own(), 'sec-fetch-site': 'same-origin' }), true],
+    ['a foreign origin', () => ({ origin: 'https://evil.example' }), false],
+    [
+      'a foreign origin that claims same-origin',
+      () => ({ origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' }),
+      false,
+    ],
+    ['its own origin, but cross-site', () => ({ origin: own(), 'sec-fetch-site': 'cross-site' }), false],
+    ['the origin null', () => ({ origin: 'null' }), false],
+    ['an origin that is none', () => ({ origin: 'nonsense' }), false],
+    ['an empty origin', () => ({ origin: '' }), false],
+    ['its own host at another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
+    [
+      'a host that starts like its own',
+      () => ({ origin: own().replace('127.0.0.1', '127.0.0.1.evil.example') }),
+      false,
+    ],
+    ['a listed origin', () => ({ origin: LISTED, 'sec-fetch-site': 'cross-site' }), true],
+    [
+      'another listed origin',
+      () => ({ origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' }),
+      true,
+    ],
+    ['a listed origin over another scheme', () => ({ origin: LISTED.replace('https', 'http') }), false],
+    ['a listed origin at another port', () => ({ origin: `${LISTED}:444` }), false],
+    ['a listed origin in other case', () => ({ origin: LISTED.toUpperCase() }), false],
+    ['a subdomain of a listed origin', () => ({ origin: 'https://x.app.example.org' }), false],
+    ['a listed origin with a path', () => ({ origin: `${LISTED}/x` }), false],
+    [
+      'the origin that a proxy in front serves over TLS',
+      () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
+      true,
+    ],
+    [
+      'its own origin with the default port in the host',
+      () => ({
+        origin: 'https://api.example.org',
+        host: 'api.example.org:443',
+        'x-forwarded-proto': 'https',
+      }),
+      true,
+    ],
+    [
+      'its own host over another scheme than the proxy serves',
+      () => ({ origin: 'http://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
+      false,
+    ],
+  ];
+  for (const [name, headers, passes] of cases) {
+    test(`a write with ${name} is ${passes ? 'let through' : '403, and writes nothing'}`, async () => {
+      const rows = () => service.sql`select * from note order by id`;
+      const before = await rows();
+      const send = (method: string, path: string, body?: unknown): Promise<Answer> =>
+        exactRequest(service, path, { method, user: 'bob', headers: headers(), body });
+      const answers = [
+        await send('POST', '/api/note/', { message: 'two' }),
+        await send('PUT', '/api/note/1/', { message: 'one' }),
+        await send('DELETE', '/api/note/999/'),
+      ];
+      if (passes)
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          [201, 200, 404],
+        );
+      else {
+        for (const answer of answers) assertProblem(answer, 403);
+        assert.deepEqual(await rows(), before);
+      }
+    });
+  }
+
+  test('a write from a foreign page without credentials is 401 like any other', async () => {
+    const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
+    assertUnauthorized(await exactRequest(service, '/api/note/', { method: 'POST', headers, body: {} }));
+    assertUnauthorized(
+      await exactRequest(service, '/api/plain/', { method: 'POST', user: 'bob', headers, body: {} }),
+    );
+  });
+
+  test('reading is let through whatever page asks', async () => {
+    const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
+    for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+      const { status } = await exactRequest(service, '/api/note/', { method, headers });
+      assert.equal(status, method === 'OPTIONS' ? 204 : 200);
+    }
+  });
+
+  const CORS = /^access-control-/;
+  const corsOf = ({ headers }: Answer): Record<string, string> =>
+    Object.fromEntries([...headers].filter(([name]) => CORS.test(name)));
+  const listOf = (header: string | null): string[] =>
+    (header ?? '').split(',').map((item) => item.trim().toLowerCase());
+
+  test('a listed origin may read every answer, errors too, and the headers that clients need', async () => {
+    for (const [method, path, status] of [
+      ['GET', '/api/note/', 200],
+      ['GET', '/api/note/1/', 200],
+      ['GET', '/api/note/999/', 404],
+      ['GET', '/api/note/?x=1', 400],
+      ['GET', '/nowhere', 404],
+      ['PATCH', '/api/note/', 405],
+      ['POST', '/api/note/', 401],
+    ] as const) {
+      const answer = await exactRequest(service, path, { method, headers: { origin: LISTED } });
+      assert.equal(answer.status, status);
+      assert.equal(answer.headers.get('access-control-allow-origin'), LISTED);
+      assert.ok(listOf(answer.headers.get('vary')).includes('origin'));
+      const exposed = listOf(answer.headers.get('access-control-expose-headers'));
+      for (const name of ['etag', 'location', 'retry-after', 'x-total-count'])
+        assert.ok(exposed.includes(name), name);
+    }
+  });
+
+  test('other origins get no such header, nor does anyone where none is listed', async () => {
+    for (const [target, origin] of [
+      [service, 'https://evil.example'],
+      [service, 'null'],
+      [service, undefined],
+      [closed, LISTED],
+      [closed, closed.base],
+    ] as const) {
+      for (const method of ['GET', 'OPTIONS']) {
+        const headers = {
+          ...(origin === undefined ? {} : { origin }),
+          'access-control-request-method': 'POST',
+        };
+        const answer = await exactRequest(target, '/api/note/', { method, headers });
+        assert.deepEqual(corsOf(answer), {});
+      }
+    }
+  });
+
+  test('an answer that depends on the origin says so, whoever asks', async () => {
+    for (const headers of [{}, { origin: 'https://evil.example' }, { origin: LISTED }]) {
+      const answer = await exactRequest(service, '/api/note/', { user: 'bob', headers });
+      const vary = listOf(answer.headers.get('vary'));
+      assert.ok(vary.includes('origin') && vary.includes('authorization'), vary.join());
+    }
+  });
+
+  test('a preflight of a listed origin allows the methods and headers of the API, without credentials', async () => {
+    for (const path of ['/api/note/', '/api/note/1/', '/api/plain/']) {
+      const { status, headers, text } = await exactRequest(service, path, {
+        method: 'OPTIONS',
+        headers: {
+          origin: LISTED,
+          'access-control-request-method': 'PUT',
+          'access-control-request-headers': 'authorization,content-type,if-match',
+        },
+      });
+      assert.deepEqual([status, text], [204, '']);
+      assert.equal(headers.get('access-control-allow-origin'), LISTED);
+      const methods = listOf(headers.get('access-control-allow-methods'));
+      for (const method of ['get', 'post', 'put', 'delete']) assert.ok(methods.includes(method), method);
+      const allowed = listOf(headers.get('access-control-allow-headers'));
+      for (const name of ['authorization', 'content-type', 'if-match', 'if-none-match', 'prefer'])
+        assert.ok(allowed.includes(name), name);
+      assert.ok(listOf(headers.get('vary')).includes('origin'));
+    }
+  });
+});

@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, mock, test } from 'node:test';
+import { Problem } from '../../src/errors.ts';
+import { createThrottle } from '../../src/http/throttle.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+
+function assertThrottled(answer: Answer): void {
+  assertProblem(answer, 429);
+  const seconds = answer.headers.get('retry-after') ?? '';
+  assert.match(seconds, /^[1-9]\d?$/);
+  assert.ok(Number(seconds) <= 60);
+}
+
+describe('failed logins', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note], { trustProxy: 1 });
+  });
+  after(() => service.close());
+
+  const write = (name: string, password: string, forwarded: string | undefined): Promise<Answer> =>
+    service.request('/api/note/', {
+      method: 'POST',
+      headers: {
+        authorization: basic(name, password),
+        ...(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }),
+      },
+      body: { message: 'x' },
+    });
+
+  /** Fails so many times, one after the other. */
+  async function fail(times: number, name: string, address: () => string | undefined): Promise<void> {
+    for (let index = 0; index < times; index += 1)
+      assertUnauthorized(await write(name, `wrong ${index}`, address()));
+  }
+  const newAddress = (): string => fromNewAddress()['x-forwarded-for'] ?? '';
+
+  test('ten from one address within a minute are 401, what follows from there is 429, right or wrong', async () => {
+    await service.addUser('ann');
+    await service.addUser('anton');
+    await fail(10, 'ann', () => '192.0.2.1');
+    assertThrottled(await write('ann', 'wrong', '192.0.2.1'));
+    assertThrottled(await write('ann', 'pw-ann', '192.0.2.1'));
+    assertThrottled(await write('anton', 'pw-anton', '192.0.2.1'));
+    assertThrottled(await write('unknown', 'x', '192.0.2.1'));
+    assert.equal((await write('ann', 'pw-ann', '192.0.2.2')).status, 201);
+  });
+
+  test('what needs no credentials is not throttled, nor what carries none', async () => {
+    const from = { 'x-forwarded-for': '192.0.2.10' };
+    await service.addUser('bea');
+    await fail(10, 'bea', () => from['x-forwarded-for']);
+    assert.equal((await service.request('/api/note/', { user: 'unknown', headers: from })).status, 200);
+    assertUnauthorized(await service.request('/api/note/', { method: 'POST', headers: from, body: {} }));
+  });
+
+  test('a request without credentials is no failure', async () => {
+    await service.addUser('cleo');
+    for (let index = 0; index < 15; index += 1) {
+      const headers = { 'x-forwarded-for': '192.0.2.20' };
+      assertUnauthorized(await service.request('/api/note/', { method: 'POST', headers, body: {} }));
+    }
+    assert.equal((await write('cleo', 'pw-cleo', '192.0.2.20')).status, 201);
+  });
+
+  test('a right password is no failure, and does not forgive failures', async () => {
+    await service.addUser('dora');
+    await service.addUser('dan');
+    for (let index = 0; index < 15; index += 1)
+      assert.equal((await write('dora', 'pw-dora', '192.0.2.30')).status, 201);
+    await fail(9, 'dora', () => '192.0.2.30');
+    assert.equal((await write('dan', 'pw-dan', '192.0.2.30')).status, 201);
+    await fail(1, 'dora', () => '192.0.2.30');
+    assertThrottled(await write('dora', 'wrong', '192.0.2.30'));
+  });
+
+  test('credentials that were verified lately are let through, others of that user are not', async () => {
+    await service.addUser('eli');
+    assert.equal((await write('eli', 'pw-eli', '192.0.2.40')).status, 201);
+    await fail(10, 'eli', () => '192.0.2.40');
+    assert.equal((await write('eli', 'pw-eli', '192.0.2.40')).status, 201);
+    assertThrottled(await write('eli', 'wrong', '192.0.2.40'));
+    await service.sql`update "user" set password = ${await cheapHash('new')} where username = 'eli'`;
+    assertThrottled(await write('eli', 'pw-eli', '192.0.2.40'));
+    assertThrottled(await write('eli', 'new', '192.0.2.40'));
+  });
+
+  test('fifty for one name from anywhere are 401, then everyone who is not verified gets 429', async () => {
+    await service.addUser('fay');
+    await service.addUser('finn');
+    assert.equal((await write('fay', 'pw-fay', '192.0.2.50')).status, 201);
+    await fail(50, 'fay', newAddress);
+    assertThrottled(await write('fay', 'wrong', newAddress()));
+    assertThrottled(await write('fay', 'guess', newAddress()));
+    assert.equal((await write('fay', 'pw-fay', newAddress())).status, 201);
+    assert.equal((await write('finn', 'pw-finn', newAddress())).status, 201);
+  });
+
+  test('tries that got 429 do not count, neither for the address nor for the name', async () => {
+    await service.addUser('gus');
+    await service.addUser('gwen');
+    await fail(10, 'gwen', () => '192.0.2.60');
+    for (let index = 0; index < 60; index += 1)
+      assertThrottled(await write('gus', `wrong ${index}`, '192.0.2.60'));
+    assertUnauthorized(await write('gus', 'wrong', newAddress()));
+    assert.equal((await write('gus', 'pw-gus', newAddress())).status, 201);
+  });
+
+  test('many tries at once do not slip through', async () => {
+    await service.addUser('hal');
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => write('hal', `wrong ${index}`, '192.0.2.70')),
+    );
+    assert.equal(answers.filter(({ status }) => status === 401).length, 10);
+    assert.equal(answers.filter(({ status }) => status === 429).length, 30);
+  });
+
+  test('a password that is too long to be hashed is a failure as well', async () => {
+    for (let index = 0; index < 10; index += 1)
+      assertUnauthorized(await write('unknown', 'x'.repeat(1100 + index), '192.0.2.80'));
+    assertThrottled(await write('unknown', 'x', '192.0.2.80'));
+  });
+
+  const addresses: readonly [
+    name: string,
+    first: string | undefined,
+    second: string | undefined,
+    same: boolean,
+  ][] = [
+    ['what a client writes before it', '198.51.100.1, 203.0.113.1', '198.51.100.2, 203.0.113.1', true],
+    ['the address that the proxy adds', '198.51.100.1, 203.0.113.2', '198.51.100.1, 203.0.113.3', false],
+    ['an IPv4 address mapped to IPv6', '203.0.113.4', '::ffff:203.0.113.4', true],
+    ['two hosts of one IPv6 network', '2001:db8:1:1::1', '2001:0DB8:1:1:ffff::2', true],
+    ['hosts of two IPv6 networks', '2001:db8:1:2::1', '2001:db8:1:3::1', false],
+  ];
+  for (const [name, first, second, same] of addresses) {
+    test(`behind one proxy, ${name} ${same ? 'makes no difference' : 'makes the difference'}`, async () => {
+      await service.addUser(name);
+      await fail(10, name, () => first);
+      const answer = await write(name, 'wrong', second);
+      if (same) assertThrottled(answer);
+      else assertUnauthorized(answer);
+    });
+  }
+});
+
+for (const [trustProxy, first, second, same] of [
+  [0, '203.0.113.1', '203.0.113.2', true],
+  [2, '203.0.113.1, 10.0.0.1', '203.0.113.1, 10.0.0.2', true],
+  [2, '203.0.113.1, 10.0.0.1', '203.0.113.2, 10.0.0.1', false],
+] as const) {
+  test(`with TRUST_PROXY=${trustProxy}, ${first} and ${second} are ${same ? 'one client' : 'two clients'}`, async () => {
+    const service = await startService([user, note], { trustProxy });
+    try {
+      await service.addUser('ann');
+      const write = (index: number, forwarded: string): Promise<Answer> =>
+        service.request('/api/note/', {
+          method: 'POST',
+          headers: { authorization: basic('ann', `${index}`), 'x-forwarded-for': forwarded },
+        });
+      for (let index = 0; index < 10; index += 1) assertUnauthorized(await write(index, first));
+      const answer = await write(10, second);
+      if (same) assertThrottled(answer);
+      else assertUnauthorized(answer);
+    } finally {
+      await service.close();
+    }
+  });
+}
+
+test('a client that is at work is never locked out, however long others fail with its name', async () => {
+  mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const service = await startService([user, note], { trustProxy: 1 });
+  try {
+    await service.addUser('ann');
+    const write = (password?: string): Promise<Answer> =>
+      service.request('/api/note/', {
+        method: 'POST',
+        headers: { authorization: basic('ann', password), ...fromNewAddress() },
+        body: { message: 'x' },
+      });
+    assert.equal((await write()).status, 201);
+    for (let minutes = 2; minutes <= 10; minutes += 2) {
+      mock.timers.tick(120_000);
+      for (let index = 0; index < 50; index += 1) assertUnauthorized(await write(`wrong ${index}`));
+      assertThrottled(await write('wrong'));
+      assert.equal((await write()).status, 201, `after ${minutes} minutes`);
+    }
+  } finally {
+    mock.timers.reset();
+    await service.close();
+  }
+});
+
+test('when the minute of the first failure is over, tries are counted anew', () => {
+  let now = 1_000_000;
+  const throttle = createThrottle(() => now);
+  const retryAfter = (): string | undefined => {
+    try {
+      throttle.check('address', 'name');
+      return undefined;
+    } catch (error) {
+      assert.ok(error instanceof Problem && error.status === 429);
+      return error.headers['Retry-After'];
+    }
+  };
+  for (let round = 0; round < 2; round += 1) {
+    for (let index = 0; index < 10; index += 1) {
+      assert.equal(retryAfter(), undefined);
+      throttle.begin('address', 'name')(true);
+      now += 1000;
+    }
+    assert.equal(retryAfter(), '50');
+    now += 49_001;
+    assert.equal(retryAfter(), '1');
+    now += 999;
+    assert.equal(retryAfter(), undefined);
+  }
+});

@@ -1,0 +1,146 @@
+// Clients for what fetch cannot say or does not show.
+import { request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
+
+export interface WireAnswer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface Wire {
+  readonly socket: Socket;
+  readonly send: (bytes: string | Uint8Array) => void;
+  /** The next answer; with `head` one that has no body, whatever its length says. Undefined when the server closes first. */
+  readonly next: (options?: { head?: boolean }) => Promise<WireAnswer | undefined>;
+  /** Resolves when the connection is closed, with what `next` has not taken. */
+  readonly rest: () => Promise<string>;
+  readonly destroy: () => void;
+}
+
+/** So long that only a hanging service reaches it. */
+const PATIENCE = 25_000;
+
+function parseHead(head: string): Omit<WireAnswer, 'body'> {
+  const [statusLine = '', ...lines] = head.split('\r\n');
+  const headers = lines.map((line) => {
+    const colon = line.indexOf(':');
+    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const;
+  });
+  return { status: Number(statusLine.split(' ')[1]), headers: Object.fromEntries(headers) };
+}
+
+/** The first complete answer in the text, and what stands behind it. */
+function takeAnswer(received: string, head: boolean): [WireAnswer, string] | undefined {
+  const end = received.indexOf('\r\n\r\n');
+  if (end < 0) return undefined;
+  const answer = parseHead(received.slice(0, end));
+  const isEmpty = head || answer.status < 200 || answer.status === 204 || answer.status === 304;
+  const bodyEnd = end + 4 + (isEmpty ? 0 : Number(answer.headers['content-length'] ?? 0));
+  if (received.length < bodyEnd) return undefined;
+  return [{ ...answer, body: received.slice(end + 4, bodyEnd) }, received.slice(bodyEnd)];
+}
+
+/** Opens a connection to the service. Bytes are shown as latin1, so that lengths are right. */
+export function wire({ base }: Pick<TestService, 'base'>): Wire {
+  const { hostname, port } = new URL(base);
+  const socket = connect(Number(port), hostname);
+  let received = '';
+  let isClosed = false;
+  let wake = (): void => undefined;
+  socket.setEncoding('latin1');
+  socket.setTimeout(PATIENCE, () => socket.destroy(new Error('the service does not answer')));
+  socket.on('data', (chunk: string) => {
+    received += chunk;
+    wake();
+  });
+  // A reset is one way in which the server closes a connection; what had come before it counts.
+  socket.on('error', () => undefined);
+  const closed = new Promise<void>((resolve) => {
+    socket.on('close', () => {
+      isClosed = true;
+      wake();
+      resolve();
+    });
+  });
+  return {
+    socket,
+    send: (bytes) => void socket.write(bytes),
+    next: async ({ head = false } = {}) => {
+      for (;;) {
+        const taken = takeAnswer(received, head);
+        if (taken) {
+          received = taken[1];
+          return taken[0];
+        }
+        if (isClosed) return undefined;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+    rest: async () => {
+      await closed;
+      return received;
+    },
+    destroy: () => socket.destroy(),
+  };
+}
+
+/** The text of a request; a body gets its length unless the headers say how it is framed. */
+export function requestText(
+  method: string,
+  target: string,
+  headers: Readonly<Record<string, string>> = {},
+  body?: string,
+): string {
+  const framed = 'content-length' in headers || 'transfer-encoding' in headers;
+  const all = {
+    host: 'localhost',
+    ...headers,
+    ...(body === undefined || framed ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`;
+}
+
+/** A request whose headers go out as they are, those too that fetch keeps for itself. */
+export function exactRequest(
+  { base }: Pick<TestService, 'base'>,
+  path: string,
+  { method = 'GET', user, headers = {}, body }: RequestOptions = {},
+): Promise<Answer> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  const all = {
+    ...(user === undefined ? {} : { authorization: basic(user) }),
+    ...(text === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+    ...headers,
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(`${base}${path}`, { method, headers: all }, (response) => {
+      let received = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (received += chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const pairs = Object.entries(response.headers).map(([name, value]): [string, string] => [
+          name,
+          String(value),
+        ]);
+        const isJson = /json/.test(response.headers['content-type'] ?? '') && received !== '';
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: new Headers(pairs),
+          text: received,
+          json: isJson ? JSON.parse(received) : undefined,
+        });
+      });
+    });
+    sent.on('error', reject);
+    sent.end(text);
+  });
+}
