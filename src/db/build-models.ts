@@ -74,6 +74,7 @@ function buildColumn(
     generated: stored?.generated ?? false,
     choices: definition.choices,
     references: undefined,
+    onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',
   };
 }
 
@@ -93,6 +94,7 @@ function buildKey(definition: ModelDefinition, found: CatalogTable | undefined):
     generated: stored?.generated ?? false,
     choices: undefined,
     references: undefined,
+    onDelete: 'restrict',
   };
 }
 

@@ -69,15 +69,22 @@ select coalesce(json_agg(json_build_object(
       'castType', case when s.nspname = 'pg_catalog' then t.typname
                        else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
       'printed', format_type(a.atttypid, a.atttypmod),
-      'modifier', case when d.typtype = 'd' then d.typtypmod else a.atttypmod end,
+      'modifier', b.modifier,
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
-      'nullable', not (a.attnotnull or d.typnotnull),
-      'hasDefault', a.atthasdef or a.attidentity <> '' or d.typdefault is not null,
+      'nullable', not (a.attnotnull or b.required),
+      'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
       'generated', a.attgenerated <> '' or a.attidentity = 'a'
     ) order by a.attnum), '[]')
     from pg_attribute a
-    join pg_type d on d.oid = a.atttypid
-    join pg_type t on t.oid = case when d.typtype = 'd' then d.typbasetype else d.oid end
+    cross join lateral (
+      with recursive base as (
+        select a.atttypid as type, a.atttypmod as modifier, false as required, false as has_default
+        union all
+        select d.typbasetype, d.typtypmod, base.required or d.typnotnull, base.has_default or d.typdefault is not null
+        from base join pg_type d on d.oid = base.type and d.typtype = 'd'
+      )
+      select base.* from base join pg_type d on d.oid = base.type and d.typtype <> 'd') b
+    join pg_type t on t.oid = b.type
     join pg_namespace s on s.oid = t.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
   'indexes', (

@@ -1,12 +1,15 @@
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
-import { checkJson, checkNumber, checkText, decimal, FLOATS, float, INTEGERS, integer } from './values.ts';
+import { checkJson, checkNumber, checkText, decimal, FLOATS, float, integer, notFinite } from './values.ts';
 
 /**
- * A value as text that PostgreSQL can cast, or what is wrong with it. `special` marks the values that JSON or the
- * calendar cannot express (NaN, infinity): a record that has one keeps it and a filter finds it, but none is written anew.
+ * A value as text that PostgreSQL can cast, or what is wrong with it. A fault with a value can be stored, but breaks a rule
+ * of the registry (a bound, a length), or is one that JSON or the calendar cannot express (NaN, infinity): a record that has
+ * it already keeps it, and none is written anew.
  */
-export type Parsed = { readonly value: string; readonly special?: true } | { readonly fault: string };
+export type Parsed =
+  | { readonly value: string; readonly fault?: undefined }
+  | { readonly fault: string; readonly value?: string };
 
 export type Operator = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike';
 
@@ -51,6 +54,8 @@ export interface ColumnType {
   readonly bounded?: true;
   /** It takes `maxLength`. */
   readonly sized?: true;
+  /** The text of a value that is output as null and is not NULL. */
+  readonly nullText?: string;
   /** Its values cannot be sorted. */
   readonly unordered?: true;
 }
@@ -89,8 +94,11 @@ const keepHidden =
       ? sql`case when ${output(present, facts)} = ${output(value, { ...facts, fractional: true })} then ${present} else ${value} end`
       : value;
 
+const isInfinite = (text: string): boolean => /^-?infinity$/.test(text);
 const infinite = (parse: (text: string) => Parsed) => (text: string) =>
-  /^-?infinity$/.test(text) ? { value: text, special: true as const } : parse(text);
+  isInfinite(text) ? { value: text } : parse(text);
+const finite = (parse: (text: string) => Parsed) => (text: string) =>
+  isInfinite(text) ? notFinite(text) : parse(text);
 
 const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts): Fragment => {
   const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;
@@ -145,7 +153,7 @@ export const COLUMN_TYPES = {
     accepts: ['float8', 'float4'],
     parse: float,
     fromJson: (value, source, facts) => {
-      if (typeof value === 'string' && FLOATS.has(value)) return { value, special: true };
+      if (typeof value === 'string' && FLOATS.has(value)) return notFinite(value);
       return typeof value === 'number'
         ? checkNumber(float(source, facts), facts)
         : { fault: 'must be a number' };
@@ -184,7 +192,7 @@ export const COLUMN_TYPES = {
     declare: () => 'timestamp(0)',
     accepts: ['timestamp', 'timestamptz'],
     parse: infinite(parseDateTime),
-    fromJson: fromString(infinite(parseDateTime)),
+    fromJson: fromString(finite(parseDateTime)),
     output: dateTimeOutput,
     assign: keepHidden(dateTimeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')",
@@ -195,7 +203,7 @@ export const COLUMN_TYPES = {
     declare: () => 'date',
     accepts: ['date'],
     parse: infinite(parseDate),
-    fromJson: fromString(infinite(parseDate)),
+    fromJson: fromString(finite(parseDate)),
     output: asText,
     now: "(now() at time zone 'UTC')::date",
   },
@@ -234,10 +242,13 @@ export const COLUMN_TYPES = {
     fromJson: (value, source) => checkJson(value, source),
     output: asItIs,
     comparable: (column) => sql`${column}::jsonb`,
+    nullText: 'null',
     unordered: true,
-    // JSON's own null reads back as null: sent back, it must not turn into the absence of a value.
-    assign: (value, present) =>
-      sql`case when ${value} is null and ${present}::text = 'null' then ${present} else ${value} end`,
+    // What was read can be sent back: JSON's own null must not turn into NULL, nor lose the text its space.
+    assign: (value, present) => {
+      const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
+      return sql`case when ${isSame} then ${present} else ${value} end`;
+    },
   },
   password: {
     operators: operators(EQUALITY),
@@ -272,8 +283,6 @@ export const KEY_TYPES = {
 
 export type KeyTypeName = keyof typeof KEY_TYPES;
 
-/** The columns of a statement's parameters are cast to these, so their names go into SQL: see `db/model.ts`. */
+/** A parameter of the column's type. */
 export const cast = (value: Fragment, { castType }: Facts): Fragment =>
   castType === 'text' ? value : sql`${value}::${raw(castType)}`;
-
-export { INTEGERS };

@@ -17,13 +17,18 @@ function daysIn(year: number, month: number): number {
   return [4, 6, 9, 11].includes(month) ? 30 : 31;
 }
 
-/** PostgreSQL's spelling of a date that is in the calendar; years past 9999 and BC stand in tables that others made. */
+/**
+ * PostgreSQL's spelling of a date that is in the calendar; years past 9999 and BC stand in tables that others made. Its
+ * first day is 4714-11-24 BC.
+ */
 function calendarDate(text: string, lastYear: number): string | undefined {
   const match = DATE.exec(text);
   if (!match) return undefined;
   const [year, month, day] = [Number(match[1]), Number(match[2]), Number(match[3])];
   const astronomical = match[4] ? 1 - year : year;
-  if (year < 1 || year > lastYear || astronomical < -4711 || month < 1 || month > 12) return undefined;
+  if (year < 1 || year > lastYear || month < 1 || month > 12) return undefined;
+  if (astronomical < -4713 || (astronomical === -4713 && (month < 11 || (month === 11 && day < 24))))
+    return undefined;
   return day >= 1 && day <= daysIn(astronomical, month) ? text : undefined;
 }
 

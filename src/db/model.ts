@@ -19,6 +19,8 @@ export interface Column extends Facts {
   readonly generated: boolean;
   readonly choices: readonly unknown[] | undefined;
   readonly references: Model | undefined;
+  /** What happens to the record when the one that it refers to is deleted; of foreign keys. */
+  readonly onDelete: OnDelete;
 }
 
 export interface Model {

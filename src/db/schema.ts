@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { isKey, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import { COLUMN_TYPES, type ColumnType, type Facts } from './column-types.ts';
 import {
@@ -30,20 +29,12 @@ const KEYS = {
   string: 'varchar(255) primary key',
 };
 
-/** A name of ours for an index or a constraint, within PostgreSQL's 63 bytes. */
-function nameFor(table: string, field: string, ending: string): string {
-  const full = `${table.replace('.', '_')}_${field}_${ending}`;
-  if (Buffer.byteLength(full) <= 63) return full;
-  const digest = createHash('sha256').update(full).digest('hex').slice(0, 8);
-  return `${full.slice(0, 40)}_${digest}_${ending}`;
-}
-
 function defaultClause(column: ColumnDefinition, type: ColumnType): string {
   if (column.default === undefined) return '';
   if (column.default === 'now' && type.now) return ` default ${type.now}`;
   const facts: Facts = { castType: type.castType };
   const parsed = type.fromJson(column.default, JSON.stringify(column.default), facts);
-  return 'value' in parsed ? ` default ${literal(parsed.value)}::${type.castType}` : '';
+  return parsed.fault === undefined ? ` default ${literal(parsed.value)}::${type.castType}` : '';
 }
 
 function columnClause(
@@ -106,14 +97,11 @@ function missingIndex(
     const there = found?.indexes.some(
       ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
     );
-    const name = quote(nameFor(table, field, 'key'));
-    return there ? [] : [`alter table ${quoteTable(table)} add constraint ${name} unique (${quote(field)})`];
+    return there ? [] : [`alter table ${quoteTable(table)} add unique (${quote(field)})`];
   }
   if (!column.index && column.type !== 'foreignKey') return [];
   const there = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field);
-  return there
-    ? []
-    : [`create index ${quote(nameFor(table, field, 'idx'))} on ${quoteTable(table)} (${quote(field)})`];
+  return there ? [] : [`create index on ${quoteTable(table)} (${quote(field)})`];
 }
 
 function missingForeignKey(
@@ -127,8 +115,7 @@ function missingForeignKey(
   const field = fieldOf(name, column);
   if (!target || found?.foreignKeys.some(({ fields }) => sameFields(fields, [field]))) return [];
   return [
-    `alter table ${quoteTable(table)} add constraint ${quote(nameFor(table, field, 'fkey'))}` +
-      ` foreign key (${quote(field)}) references ${quoteTable(tableOf(target))} (${quote(keyFieldOf(target))})` +
+    `alter table ${quoteTable(table)} add foreign key (${quote(field)}) references ${quoteTable(tableOf(target))} (${quote(keyFieldOf(target))})` +
       ` on delete ${ON_DELETE[column.onDelete ?? 'restrict']}`,
   ];
 }

@@ -2,8 +2,9 @@ import type { Facts, Parsed } from './column-types.ts';
 
 /** How deep a JSON value may nest: PostgreSQL's own parser gives up at some thousands. */
 const MAX_DEPTH = 512;
-/** numeric holds 131,072 digits; nobody means that many. */
-const MAX_DIGITS = 1000;
+/** The digits that numeric holds before and after the point. */
+const NUMERIC_WHOLE = 131_072;
+const NUMERIC_FRACTION = 16_383;
 
 /** The range of each whole-number type. */
 export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
@@ -32,7 +33,7 @@ export function checkText(value: unknown, { maxLength, labels }: Omit<Facts, 'ca
   if (fault) return { fault };
   if (labels && !labels.includes(value)) return { fault: `must be one of ${labels.join(', ')}` };
   if (maxLength !== undefined && value.length > maxLength && countCharacters(value) > maxLength) {
-    return { fault: `must have at most ${maxLength} characters` };
+    return { fault: `must have at most ${maxLength} characters`, value };
   }
   return { value };
 }
@@ -51,41 +52,68 @@ const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
 /** A floating-point number; one that is too small to be told from zero is zero, as JavaScript has it. */
 export function float(text: string, { castType }: Facts): Parsed {
-  if (FLOATS.has(text)) return { value: text, special: true };
+  if (FLOATS.has(text)) return { value: text };
   if (!NUMBER.test(text)) return { fault: 'must be a number' };
   const number = Number(text);
   const stored = castType === 'float4' ? Math.fround(number) : number;
   if (!Number.isFinite(stored)) return { fault: 'is too large' };
-  return { value: stored === 0 ? '0' : String(number) };
+  if (stored === 0) return { value: text.startsWith('-') ? '-0' : '0' };
+  return { value: String(number) };
 }
 
 /** An exact number that its column stores without rounding. */
-export function decimal(text: string, { precision, scale }: Omit<Facts, 'castType'>): Parsed {
-  if (FLOATS.has(text)) return { value: text, special: true };
+export function decimal(text: string, { precision, scale = 0 }: Omit<Facts, 'castType'>): Parsed {
+  if (FLOATS.has(text)) return { value: text };
   const match = NUMBER.exec(text);
-  if (!match || text.length > MAX_DIGITS) return { fault: 'must be a decimal number' };
+  if (!match) return { fault: 'must be a decimal number' };
   const exponent = Number(match[2]?.slice(1) ?? 0);
-  if (Math.abs(exponent) > MAX_DIGITS) return { fault: 'is out of range' };
-  if (precision === undefined) return { value: text };
   const [whole = '', fraction = ''] = (match[1] ?? '').split('.');
   const digits = whole + fraction;
+  const first = digits.search(/[1-9]/);
   const point = whole.length + exponent;
-  const before =
-    digits.slice(0, Math.max(0, point)).replace(/^0+/, '').length + Math.max(0, point - digits.length);
-  const after = digits.replace(/0+$/, '').length - point;
-  if (/[1-9]/.test(digits)) {
-    if (before > precision - (scale ?? 0))
-      return { fault: `must have at most ${precision - (scale ?? 0)} digits before the point` };
-    if (after > (scale ?? 0)) return { fault: `must have at most ${scale ?? 0} digits after the point` };
+  if (Math.abs(exponent) > NUMERIC_WHOLE) return { fault: 'is out of range' };
+  if (first < 0)
+    return point - digits.length < -NUMERIC_FRACTION ? { fault: 'is out of range' } : { value: text };
+  const [mostBefore, mostAfter] =
+    precision === undefined ? [NUMERIC_WHOLE, NUMERIC_FRACTION] : [precision - scale, scale];
+  if (point - first > mostBefore) {
+    return {
+      fault: mostBefore > 0 ? `must have at most ${mostBefore} digits before the point` : 'is too large',
+    };
+  }
+  if (digits.replace(/0+$/, '').length - point > mostAfter) {
+    const rule =
+      mostAfter >= 0 ? `must have at most ${mostAfter} digits after the point` : 'has too many digits';
+    return { fault: rule };
   }
   return { value: text };
 }
 
+/** A number as a whole number times a power of ten. */
+function scaled(text: string): [bigint, number] {
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
+  const [whole = '', fraction = ''] = mantissa.replace('+', '').split('.');
+  return [BigInt(whole + fraction), Number(exponent) - fraction.length];
+}
+
+/** Compares numbers digit by digit: as JavaScript's they would lose those past the sixteenth. */
+function isLess(one: string, other: string): boolean {
+  const [a, aPower] = scaled(one);
+  const [b, bPower] = scaled(other);
+  const power = Math.min(aPower, bPower);
+  return a * 10n ** BigInt(aPower - power) < b * 10n ** BigInt(bPower - power);
+}
+
+/** A value that a column may hold already, but that none may write. */
+export const notFinite = (value: string): Parsed => ({ fault: 'must be a finite value', value });
+
 /** Holds a number to `min` and `max`. */
 export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
-  if ('fault' in parsed || parsed.special) return parsed;
-  if (min !== undefined && Number(parsed.value) < min) return { fault: `must be at least ${min}` };
-  if (max !== undefined && Number(parsed.value) > max) return { fault: `must be at most ${max}` };
+  if (parsed.fault !== undefined) return parsed;
+  const { value } = parsed;
+  if (FLOATS.has(value)) return notFinite(value);
+  if (min !== undefined && isLess(value, String(min))) return { fault: `must be at least ${min}`, value };
+  if (max !== undefined && isLess(String(max), value)) return { fault: `must be at most ${max}`, value };
   return parsed;
 }
 
@@ -105,7 +133,6 @@ function hasHugeExponent(source: string): boolean {
 
 function jsonFault(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return textFault(value);
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'has a number that is too large';
   if (typeof value !== 'object' || value === null) return undefined;
   if (depth >= MAX_DEPTH) return `must not nest deeper than ${MAX_DEPTH}`;
   for (const [key, item] of Object.entries(value)) {

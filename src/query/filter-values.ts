@@ -46,7 +46,7 @@ function patternValues(text: string): FilterValues {
 
 function typedValue(text: string, column: Column): FilterValues {
   const parsed = column.type.parse(text, column);
-  return 'fault' in parsed ? parsed : { values: [parsed.value] };
+  return parsed.fault !== undefined ? parsed : { values: [parsed.value] };
 }
 
 function allOf(results: readonly FilterValues[]): FilterValues {

@@ -26,9 +26,12 @@ export const outputs = (alias: string, columns: readonly Column[]): Fragment =>
     ', ',
   );
 
+/** The rows of a query with each a JSON object. Its alias has a space, so that no column is meant by it. */
+const asJson = (query: Fragment): Fragment => sql`select row_to_json("the row") from (${query}) "the row"`;
+
 /** A record's JSON as one expression. */
 export const record = (alias: string, columns: readonly Column[]): Fragment =>
-  sql`(select row_to_json(o) from (select ${outputs(alias, columns)}) o)`;
+  sql`(${asJson(sql`select ${outputs(alias, columns)}`)})`;
 
 /**
  * What tells one state of a row from the next, for ETag: the transaction that wrote it. Any change of any column makes a
@@ -73,7 +76,7 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
   const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
   if (orderings.length === 1 && offset <= NEAR) {
     const page = sql`select ${outputs(ROOT, columns)}${source(plan)}${sorted}${window(plan)}`;
-    return compile(sql`select row_to_json(o) from (${page}) o`);
+    return compile(asJson(page));
   }
   const sortKey = (_: Ordering, index: number): Fragment => raw(`p.s${index}`);
   const sortKeys = orderings.map(
@@ -84,7 +87,7 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
   const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
   const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
   const page = sql`select ${outputs(ROOT, columns)} from ${rows} order by ${order(sortKey)}`;
-  return compile(sql`select row_to_json(o) from (${page}) o`);
+  return compile(asJson(page));
 }
 
 /** How many records the filters match: one row, one column. */

@@ -5,7 +5,6 @@ import {
   raw,
   sql,
   table,
-  value,
   valueList,
   type Fragment,
   type Statement,
@@ -27,8 +26,11 @@ export interface Change {
 export interface Check {
   readonly column: Column;
   readonly value: string;
-  /** `reference`: the related record is there. `unchanged`: the column has this value, which none may write, already. */
+  /** `reference`: the related record is there. `unchanged`: the column has this value, which breaks a rule, already. */
   readonly kind: 'reference' | 'unchanged';
+  /** The field of the body, and what is wrong with it where the check does not hold. */
+  readonly key: string;
+  readonly fault: string;
 }
 
 export interface Guard {
@@ -44,27 +46,36 @@ const VERSION = raw('f."vitrine version"');
 const OWNED = raw('f."vitrine owned"');
 const MATCHES = raw('f."vitrine matches"');
 const RESULTS = raw('f."vitrine checks"');
+/** The version of a row that this very statement writes: its `xmin`, which RETURNING does not give of a partitioned table. */
+const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
 const newValue = (index: number): Fragment => raw(`"vitrine new ${index}"`);
 
-function checkSql({ kind, column, value: text }: Check, found: string | undefined): Fragment {
+function checkSql({ kind, column, value: text }: Check): Fragment {
   if (kind === 'unchanged') {
-    return found ? sql`coalesce(${output(found, column)}::text = ${value(text)}, true)` : raw('false');
+    const shown = column.type.output(typed(text, column), column);
+    return sql`coalesce(${output(FOUND, column)}::text = ${shown}::text, false)`;
   }
   if (!column.references) return raw('true');
   const { table: target, primaryKey } = column.references;
   return sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${typed(text, column)})`;
 }
 
-/** The results of the checks as an array, in their order. */
-const checksSql = (checks: readonly Check[], found?: string): Fragment =>
-  sql`array[${join(
-    checks.map((check) => checkSql(check, found)),
-    ', ',
-  )}]::bool[]`;
+/** The results of the checks as an array, in their order; the row that they ask about stands under the alias FOUND. */
+const checksSql = (checks: readonly Check[]): Fragment =>
+  sql`array[${join(checks.map(checkSql), ', ')}]::bool[]`;
 
-/** Which of the checks hold, by themselves; for a body that is faulty anyway, so that all its faults are told at once. */
-export const checkStatement = (checks: readonly Check[]): Statement =>
-  compile(sql`select ${checksSql(checks)}`);
+/**
+ * Which of the checks hold, by themselves: for a body that is faulty anyway, so that all its faults are told at once.
+ * @param id the record that would be changed, if any
+ */
+export function checkStatement(model: Model, id: string | undefined, checks: readonly Check[]): Statement {
+  const key =
+    id === undefined
+      ? raw('false')
+      : sql`${reference(FOUND, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+  const row = sql`(select) one left join ${table(model.table)} ${raw(FOUND)} on ${key}`;
+  return compile(sql`select ${checksSql(checks)} from ${row}`);
+}
 
 /**
  * POST: inserts where every check holds.
@@ -86,7 +97,7 @@ export function insertStatement(
     ', ',
   );
   const key = sql`${reference(ROOT, model.primaryKey)}::text`;
-  const returning = sql`returning ${record(ROOT, columns)} as record, ${version(ROOT)} as version, ${key} as key`;
+  const returning = sql`returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version, ${key} as key`;
   if (changes.length === 0) return compile(sql`${into} default values ${returning}`);
   if (checks.length === 0) return compile(sql`${into} (${names}) values (${values}) ${returning}`);
   const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
@@ -133,7 +144,7 @@ export function updateStatement(
 ): Statement {
   const locked = sql`locked as materialized (${found(model, id, guard)})`;
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
-  const decided = sql`decided as materialized (select f.*, ${checksSql(checks, FOUND)} as "vitrine checks"${join(fresh, '')} from (select) one left join locked f on true)`;
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join locked f on true)`;
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
@@ -144,7 +155,7 @@ export function updateStatement(
   );
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${version(ROOT)} as version)`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version)`;
   return compile(
     sql`with ${locked}, ${decided}, ${changed} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}) from decided f left join changed c on true`,
   );

@@ -25,7 +25,7 @@ const isIgnored = (column: Column, resource: ServedResource): boolean =>
 /** A value as the database takes it, by which 5 and "5" are the same key; what cannot be used, as it was sent. */
 function textOf({ value, source }: Member, column: Column): string {
   const parsed = column.type.fromJson(value, source, column);
-  return 'value' in parsed ? parsed.value : source;
+  return parsed.value ?? source;
 }
 
 /** The member that stands for a column; a foreign key has two names, which must agree. */
@@ -45,47 +45,54 @@ function memberOf(
 
 function parseMember({ value, source }: Member, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
-  if (
-    'value' in parsed &&
-    column.choices &&
-    !column.choices.some((choice) => sameChoice(choice, value, parsed.value))
-  ) {
-    return { fault: `must be one of ${column.choices.join(', ')}` };
-  }
-  return parsed;
+  if (parsed.fault !== undefined || !column.choices) return parsed;
+  if (column.choices.some((choice) => sameChoice(choice, value, parsed.value))) return parsed;
+  return { fault: `must be one of ${column.choices.join(', ')}`, value: parsed.value };
 }
 
 /** Choices are written as in the registry; a bigint or decimal may be given as a string or as a number. */
 const sameChoice = (choice: unknown, value: unknown, text: string): boolean =>
   choice === value || (typeof choice !== 'boolean' && String(choice) === text);
 
+/** @param mayKeep whether a value that breaks a rule is taken where the record has it already (see `Parsed`) */
 function checkColumn(
   column: Column,
   [key, member]: [string, Member],
-  isUpdate: boolean,
+  mayKeep: boolean,
   body: CheckedBody,
 ): void {
   if (member.value === null) {
+    const { nullText } = column.type;
+    const fault = 'must not be null';
     if (column.nullable) body.changes.push({ column, value: null });
-    else addError(body.errors, key, 'must not be null');
+    else if (mayKeep && nullText)
+      body.checks.push({ column, value: nullText, kind: 'unchanged', key, fault });
+    else addError(body.errors, key, fault);
     return;
   }
   const parsed = parseMember(member, column);
-  if ('fault' in parsed) return addError(body.errors, key, parsed.fault);
-  if (parsed.special) {
-    // NaN and infinity: a record that has them keeps them, so that what was read can be sent back.
-    if (isUpdate) body.checks.push({ column, value: parsed.value, kind: 'unchanged' });
-    else addError(body.errors, key, 'must be a finite value');
-    return;
+  if (parsed.fault === undefined) {
+    if (column.references) {
+      body.checks.push({
+        column,
+        value: parsed.value,
+        kind: 'reference',
+        key,
+        fault: 'there is no such record',
+      });
+    }
+    body.changes.push({ column, value: parsed.value });
+  } else if (mayKeep && parsed.value !== undefined) {
+    body.checks.push({ column, value: parsed.value, kind: 'unchanged', key, fault: parsed.fault });
+  } else {
+    addError(body.errors, key, parsed.fault);
   }
-  if (column.references) body.checks.push({ column, value: parsed.value, kind: 'reference' });
-  body.changes.push({ column, value: parsed.value });
 }
 
 function checkId(member: Member, { model }: ServedResource, { id }: Writing, errors: FieldErrors): void {
   if (id !== undefined) {
     const parsed = parseMember(member, model.primaryKey);
-    if (!('value' in parsed) || parsed.value !== id) addError(errors, 'id', "must be the record's own");
+    if (parsed.value !== id) addError(errors, 'id', "must be the record's own");
   } else if (model.primaryKey.hasDefault) {
     addError(errors, 'id', 'is given by the service');
   }
@@ -112,7 +119,8 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
       continue;
     }
     const member = memberOf(column, members, body.errors);
-    if (member) checkColumn(column, member, isUpdate, body);
+    // Of an excluded column nothing is told, not even by what is taken.
+    if (member) checkColumn(column, member, isUpdate && !resource.excluded.has(column), body);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   for (const name of members.keys())

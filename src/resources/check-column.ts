@@ -89,8 +89,7 @@ export function checkValues(column: Record<string, unknown>, type: ColumnType, r
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
   const fault = (value: unknown): string | undefined => {
     const parsed = type.fromJson(value, JSON.stringify(value) ?? '', facts);
-    if ('fault' in parsed) return parsed.fault;
-    return parsed.special ? 'cannot be written' : undefined;
+    return parsed.fault !== undefined ? parsed.fault : undefined;
   };
   if (choices !== undefined) {
     if (!Array.isArray(choices) || choices.length === 0) report('choices', 'must be an array of values');

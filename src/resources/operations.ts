@@ -69,13 +69,14 @@ export interface Operations {
 
 /** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
 const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
+/** What stored hashes look like, those of others included: `$argon2id$…`, `$2b$…`. */
+const HASH = /^\$[a-z0-9-]+\$/;
 const NO_RECORD = 'There is no such record.';
-const NO_REFERENCE = 'there is no such record';
 
 /** The key as the database takes it, or undefined: a text that is not of the key's type names no record. */
 function parseId({ model }: ServedResource, id: string): string | undefined {
   const parsed = model.primaryKey.type.parse(id, model.primaryKey);
-  return 'value' in parsed ? parsed.value : undefined;
+  return parsed.fault === undefined ? parsed.value : undefined;
 }
 
 function requireId(resource: ServedResource, text: string): string {
@@ -95,9 +96,8 @@ const parseBooleans = (cell: Buffer | null | undefined): boolean[] =>
 
 /** Reports the checks that do not hold. */
 function addCheckErrors(checks: readonly Check[], results: readonly boolean[], errors: FieldErrors): void {
-  checks.forEach(({ column, kind }, index) => {
-    if (results[index]) return;
-    addError(errors, column.key, kind === 'reference' ? NO_REFERENCE : 'must be a finite value');
+  checks.forEach(({ key, fault }, index) => {
+    if (!results[index]) addError(errors, key, fault);
   });
 }
 
@@ -118,15 +118,19 @@ export function createOperations(
   passwords: Passwords,
 ): Operations {
   /**
-   * Finishes the faults of a body with those that the database knows, so that all are told at once.
-   * @param asks whether to ask it even where no fault is known yet: the statement that writes would, but will not run
+   * Finishes the faults of a body with those that the database knows, so that all are told at once. Where there is none yet
+   * the statement that writes asks itself, unless it will not run: that is what `always` is for.
    */
-  async function assertValid({ checks, errors }: CheckedBody, asks = false): Promise<void> {
-    if (!asks && Object.keys(errors).length === 0) return;
-    const references = checks.filter(({ kind }) => kind === 'reference');
-    if (references.length > 0) {
-      const [row] = await database.run(checkStatement(references), 'work');
-      addCheckErrors(references, parseBooleans(row?.[0]), errors);
+  async function assertValid(
+    { model }: ServedResource,
+    { checks, errors }: CheckedBody,
+    id?: string,
+    always = false,
+  ): Promise<void> {
+    if (!always && Object.keys(errors).length === 0) return;
+    if (checks.length > 0) {
+      const [row] = await database.run(checkStatement(model, id, checks), 'work');
+      addCheckErrors(checks, parseBooleans(row?.[0]), errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
   }
@@ -139,7 +143,7 @@ export function createOperations(
         // Only a text that looks like a hash is compared with the stored one: a plain password never goes to the database.
         return {
           column: change.column,
-          value: isUpdate && change.value.startsWith('$argon2') ? change.value : null,
+          value: isUpdate && HASH.test(change.value) ? change.value : null,
           hash,
         };
       }),
@@ -170,7 +174,7 @@ export function createOperations(
   ): Promise<string[]> {
     const foreignKeys = [...resources.values()].flatMap((resource) =>
       resource.model.columns
-        .filter(({ references }) => references === model)
+        .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
         .map((column) => ({ model: resource.model, column })),
     );
     const [row] =
@@ -230,7 +234,7 @@ export function createOperations(
 
     async create(resource, members, caller) {
       const body = checkBody(members, resource, { id: undefined, caller });
-      await assertValid(body);
+      await assertValid(resource, body);
       const changes = await hashPasswords(body.changes, false);
       const [row] = await write(
         insertStatement(resource.model, resource.output, changes, body.checks),
@@ -247,7 +251,7 @@ export function createOperations(
       const { model, output } = resource;
       const id = parseId(resource, idText);
       const body = checkBody(members, resource, { id: id ?? idText, caller });
-      await assertValid(body, id === undefined);
+      await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashPasswords(body.changes, true);
       const guard = guardOf(resource, caller, versions);

@@ -75,7 +75,7 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
     const parsed = column.type.sized
       ? column.type.fromJson(value, '', column)
       : column.type.parse(value, column);
-    if ('fault' in parsed) throw new StartError(`${column.name} ${parsed.fault}.`);
+    if (parsed.fault !== undefined) throw new StartError(`${column.name} ${parsed.fault}.`);
     return { column, value: parsed.value };
   }
 

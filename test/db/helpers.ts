@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import {
+  createVitrine,
+  StartError,
+  type ColumnDefinition,
+  type Resource,
+  type VitrineOptions,
+} from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type Sql, type TestDatabase, type TestService } from '../support.ts';
+
+/** The user model that every registry with a writable resource needs. */
+export const users: Resource = user;
+
+type Settings = Partial<Omit<VitrineOptions, 'resources'>>;
+
+export interface WritableService extends TestService {
+  /** A request with the credentials of `ada`; a text is sent as the JSON that it is. */
+  readonly send: (
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ) => Promise<Answer>;
+  /** Ada's key. */
+  readonly ada: number;
+}
+
+/** A service over these resources and a user model, `ada` who may write, and what `ddl` has made before the start. */
+export async function startWith(
+  resources: readonly Resource[],
+  ddl?: string,
+  settings: Settings = {},
+): Promise<WritableService> {
+  const prepare = ddl === undefined ? {} : { prepare: (sql: Sql): Promise<unknown> => sql.unsafe(ddl) };
+  const service = await startService([users, ...resources], { ...settings, ...prepare });
+  const ada = await service.addUser('ada', { admin: true });
+  const send: WritableService['send'] = (method, path, body, headers = {}) =>
+    service.request(path, {
+      method,
+      user: 'ada',
+      headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+  return { ...service, send, ada };
+}
+
+/** Starts a service on a database that is there, and ends it again. */
+export async function startOnce(
+  { url }: TestDatabase,
+  resources: readonly Resource[],
+  settings: Settings = {},
+): Promise<void> {
+  const vitrine = await createVitrine({ databaseUrl: url, resources, log: () => undefined, ...settings });
+  await vitrine.close();
+}
+
+/** The faults, a line each, with which the start refuses. */
+export async function startFaults(
+  database: TestDatabase,
+  resources: readonly Resource[],
+  settings: Settings = {},
+): Promise<string[]> {
+  let message: string | undefined;
+  try {
+    await startOnce(database, resources, settings);
+  } catch (error) {
+    assert.ok(error instanceof StartError, `a StartError, and not ${String(error)}`);
+    message = error.message;
+  }
+  assert.ok(message !== undefined, 'the start must be refused');
+  return message.split('\n').slice(1);
+}
+
+/** Every row of a table to the last byte and microsecond, and whether it was written anew: `xmin` and `ctid` tell. */
+export async function rowsOf(sql: Sql, table: string): Promise<string[]> {
+  const rows = await sql.unsafe(`select t::text as all, xmin::text, ctid::text from ${table} t order by 1`);
+  return rows.map((row) => `${row['all']} ${row['xmin']} ${row['ctid']}`);
+}
+
+/** Sends a record back exactly as it was read, byte for byte, and sees that nothing has changed. */
+export async function assertReturns(service: WritableService, path: string, table: string): Promise<void> {
+  const read = await service.request(path);
+  assert.equal(read.status, 200, read.text);
+  const before = await rowsOf(service.sql, table);
+  const written = await service.send('PUT', path, read.text);
+  assert.equal(written.status, 200, `PUT of ${read.text} answers ${written.text}`);
+  assert.equal(written.text, read.text);
+  assert.deepEqual(await rowsOf(service.sql, table), before);
+  assert.equal(written.headers.get('etag'), read.headers.get('etag'));
+  const again = await service.request(path, { headers: { 'if-none-match': read.headers.get('etag') ?? '' } });
+  assert.equal(again.status, 304);
+}
+
+/** A value of a list as `in` wants it. */
+const csv = (text: string): string => (/[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+/** Uses a value as it stands in the output (its JSON) as a filter, and sees that it finds the record, and only its likes. */
+export async function assertFindable(
+  service: TestService,
+  model: string,
+  column: string,
+  id: number | string,
+  shown: string,
+  type: ColumnDefinition['type'],
+): Promise<void> {
+  const parsed: unknown = JSON.parse(shown);
+  // The value of a json column is JSON in a filter too, so that "1" and 1 differ.
+  const value = typeof parsed === 'string' && type !== 'json' ? parsed : shown;
+  const filters = [
+    [[column, value]],
+    [[`${column}__eq`, value]],
+    // A lone empty text is no list (contract section 3), so it is quoted.
+    [[`${column}__in`, value === '' ? '""' : csv(value)]],
+    ...(type !== 'json' && type !== 'boolean'
+      ? [
+          [
+            [`${column}__gte`, value],
+            [`${column}__lte`, value],
+          ],
+        ]
+      : []),
+  ] as [string, string][][];
+  for (const filter of filters) {
+    const query = new URLSearchParams(filter).toString();
+    const { status, json, text } = await service.request(`/api/${model}/?${query}`);
+    assert.equal(status, 200, `${query}: ${text}`);
+    const found = json.objects as Record<string, unknown>[];
+    assert.ok(
+      found.some((record) => record['id'] === id),
+      `${query} must find record ${id}: ${text}`,
+    );
+    for (const record of found) assert.deepEqual(record[column], parsed, query);
+  }
+}

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
+import { startWith, users, type WritableService } from '../db/helpers.ts';
+import { basic, request, type Answer } from '../support.ts';
+
+const WIDTH = 12;
+const range = Array.from({ length: WIDTH }, (_, index) => index);
+
+const resources: Resource[] = [
+  {
+    model: 'counter',
+    columns: {
+      label: { type: 'text', default: '' },
+      ...Object.fromEntries(range.map((index) => [`c${index}`, { type: 'integer', default: 0 } as const])),
+    },
+    access: 'user',
+  },
+  {
+    model: 'unique',
+    columns: { code: { type: 'string', unique: true }, other: { type: 'integer', unique: true, null: true } },
+    access: 'user',
+  },
+  {
+    model: 'child',
+    columns: { parent: { type: 'foreignKey', references: 'counter', onDelete: 'cascade' } },
+    access: 'user',
+  },
+];
+
+describe('requests at the same time', () => {
+  let service: WritableService;
+  let second: Vitrine;
+  let bases: string[];
+  before(async () => {
+    service = await startWith(resources);
+    // A second instance on the same database: nothing may depend on being the only process.
+    const options = {
+      databaseUrl: service.url,
+      resources: [users, ...resources],
+      port: 0,
+      log: () => undefined,
+    };
+    second = await createVitrine(options);
+    bases = [service.base, (await second.start()).url];
+    // Both know the credentials before the races, so that these are about the records.
+    for (const base of bases) await at(base, 'PUT', '/api/counter/0/', {});
+  });
+  after(async () => {
+    await second.close();
+    await service.close();
+  });
+
+  const at = (
+    base: string,
+    method: string,
+    path: string,
+    body?: object,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> =>
+    request(base, path, { method, body, headers: { authorization: basic('ada'), ...headers } });
+  /** Sends all at once, to the two instances by turns. */
+  const race = (
+    count: number,
+    send: (
+      index: number,
+    ) => [method: string, path: string, body?: object | undefined, headers?: Record<string, string>],
+  ): Promise<Answer[]> =>
+    Promise.all(Array.from({ length: count }, (_, index) => at(bases[index % 2] ?? '', ...send(index))));
+  const create = async (model: string, body: object): Promise<string> => {
+    const { status, json, text } = await service.send('POST', `/api/${model}/`, body);
+    assert.equal(status, 201, text);
+    return `/api/${model}/${json.id}/`;
+  };
+  const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort();
+
+  test('of parallel PUTs with one If-Match exactly one wins, and the others change nothing', async () => {
+    const path = await create('counter', {});
+    for (let round = 0; round < 5; round += 1) {
+      const { headers } = await service.request(path);
+      const match = { 'if-match': headers.get('etag') ?? '' };
+      const answers = await race(WIDTH, (index) => ['PUT', path, { label: `${round}.${index}`, [`c${index}`]: round + 1 }, match]); // prettier-ignore
+      assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(412)]);
+      const winner = answers.find(({ status }) => status === 200);
+      const now = await service.request(path);
+      assert.deepEqual(now.json, winner?.json);
+      assert.equal(now.headers.get('etag'), winner?.headers.get('etag'));
+    }
+  });
+
+  test('of parallel PUTs and DELETEs with one If-Match exactly one wins', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const path = await create('counter', {});
+      const { headers } = await service.request(path);
+      const match = { 'if-match': headers.get('etag') ?? '' };
+      const answers = await race(WIDTH, (index) =>
+        index % 3 === round % 3
+          ? ['DELETE', path, undefined, match]
+          : ['PUT', path, { label: `${index}` }, match],
+      );
+      const found = statuses(answers);
+      assert.equal(found.filter((status) => status === 200).length, 1, found.join());
+      assert.ok(found.every((status) => [200, 404, 412].includes(status)), found.join()); // prettier-ignore
+    }
+  });
+
+  test('parallel PUTs of different columns lose nothing', async () => {
+    const path = await create('counter', { label: 'kept' });
+    for (let round = 1; round <= 5; round += 1) {
+      const answers = await race(WIDTH, (index) => ['PUT', path, { [`c${index}`]: round }]);
+      assert.deepEqual(statuses(answers), Array<number>(WIDTH).fill(200));
+      answers.forEach(({ json }, index) => assert.equal(json[`c${index}`], round));
+      const { id, label, ...counts } = (await service.request(path)).json;
+      assert.deepEqual([`/api/counter/${id}/`, label], [path, 'kept']);
+      assert.deepEqual(Object.values(counts), Array<number>(WIDTH).fill(round));
+    }
+  });
+
+  test('parallel PUTs of one column leave one of their values, and each is answered with its own', async () => {
+    const path = await create('counter', {});
+    const answers = await race(WIDTH, (index) => ['PUT', path, { label: `from ${index}` }]);
+    answers.forEach(({ status, json }, index) =>
+      assert.deepEqual([status, json.label], [200, `from ${index}`]),
+    );
+    assert.match((await service.request(path)).json.label, /^from \d+$/);
+  });
+
+  test('a DELETE that races with PUTs gives only 200, 404 and 412, and one DELETE wins', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const path = await create('counter', {});
+      const tag = (await service.request(path)).headers.get('etag') ?? '';
+      const answers = await race(WIDTH, (index) => {
+        if (index % 4 === round % 4) return ['DELETE', path];
+        return ['PUT', path, { label: `${index}` }, index % 2 ? { 'if-match': tag } : {}];
+      });
+      for (const { status, text } of answers) assert.ok([200, 404, 412].includes(status), text);
+      assert.equal(answers.filter(({ text }) => /"deleted"/.test(text)).length, 1);
+      assert.equal((await service.request(path)).status, 404);
+    }
+  });
+
+  test('of parallel DELETEs one is 200 and the rest 404', async () => {
+    const path = await create('counter', {});
+    const answers = await race(WIDTH, () => ['DELETE', path]);
+    assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(404)]);
+  });
+
+  test('of parallel POSTs of one unique value one is 201 and the rest 409', async () => {
+    for (const field of ['code', 'other']) {
+      const answers = await race(WIDTH, (index) => ['POST', '/api/unique/', field === 'code' ? { code: 'one' } : { code: `${index}`, other: 7 }]); // prettier-ignore
+      assert.deepEqual(statuses(answers), [201, ...Array<number>(WIDTH - 1).fill(409)]);
+      const refused = answers.filter(({ status }) => status === 409);
+      for (const { json } of refused) assert.deepEqual(Object.keys(json.errors), [field]);
+      const { json } = await service.request(`/api/unique/?${field}=${field === 'code' ? 'one' : 7}`);
+      assert.equal(json.objects.length, 1);
+    }
+  });
+
+  test('of parallel PUTs to one unique value one is 200 and the rest 409', async () => {
+    const paths = await Promise.all(range.map((index) => create('unique', { code: `before ${index}` })));
+    const answers = await race(WIDTH, (index) => ['PUT', paths[index] ?? '', { code: 'taken' }]);
+    assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(409)]);
+  });
+
+  test('a record whose parent goes meanwhile is created and gone with it, or refused', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const path = await create('counter', {});
+      const parent = Number(path.split('/')[3]);
+      const answers = await race(WIDTH, (index) =>
+        index === WIDTH / 2 ? ['DELETE', path] : ['POST', '/api/child/', { parent }],
+      );
+      for (const { status, text } of answers) assert.ok([200, 201, 400, 409].includes(status), text);
+      const { json } = await service.request(`/api/child/?parent=${parent}`);
+      assert.deepEqual(json.objects, []);
+    }
+  });
+
+  test('updates in opposite order to records that lock each other all end', async () => {
+    const paths = [await create('counter', {}), await create('counter', {})];
+    const children = await Promise.all(range.map((index) => create('child', { parent: Number(paths[index % 2]?.split('/')[3]) }))); // prettier-ignore
+    const answers = await race(WIDTH * 2, (index) => {
+      const parent = Number(paths[(index + 1) % 2]?.split('/')[3]);
+      return index < WIDTH ? ['PUT', children[index] ?? '', { parent }] : ['PUT', paths[index % 2] ?? '', { label: `${index}` }]; // prettier-ignore
+    });
+    assert.deepEqual(statuses(answers), Array<number>(WIDTH * 2).fill(200));
+  });
+});
