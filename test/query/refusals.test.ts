@@ -27,8 +27,8 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
       `integer=${text}`,
     ]),
     ...['9223372036854775808', '1.5', '9'.repeat(100)].map((text): [string] => [`bigint=${text}`]),
-    ...['1e999', '1,5', '--1', '.', 'e5'].map((text): [string] => [`float=${text}`]),
-    ...['1e99999', '1e-99999', '1/2', '0x10', '1_000'].map((text): [string] => [`decimal=${text}`]),
+    ...['1e9999', '1,5', '--1', '.', 'e5'].map((text): [string] => [`float=${text}`]),
+    ...['1e999999', '1e-99999', '1/2', '0x10', '1_000'].map((text): [string] => [`decimal=${text}`]),
     ...['2', 'truth', 'y', 'null', ' true'].map((text): [string] => [`boolean=${text}`]),
     ...[
       '2024-02-30', '2023-02-29', '2024-13-01', '2024-00-10', '24-01-01', '2024-1-1', '2024-01-31 24:00', '2024-01-31 10',
@@ -37,7 +37,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ].map((text): [string] => [`datetime=${text}`]), // prettier-ignore
     ...['2024-02-30', '2024-01-31T10:00', 'tomorrow', '20240131'].map((text): [string] => [`date=${text}`]),
     ...['25:00', '10', '10:00:61', '10:00 PM', 'noon'].map((text): [string] => [`time=${text}`]),
-    ...["{'a':1}", '{"a":1', '"\\u0000"', '"\\ud800"', '{"\\udead":1}', '1e999', '1e-99999'].map(
+    ...["{'a':1}", '{"a":1', '"\\u0000"', '"\\ud800"', '{"\\udead":1}', '1e9999', '1e-99999'].map(
       (text): [string] => [`json=${text}`],
     ),
     ['box=oak'],

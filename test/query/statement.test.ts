@@ -47,11 +47,11 @@ const AUTHOR = ' left join "author" j1 on j1."id" = t."author_id"';
 
 /** The statement of a page in the order of the key, near the start. */
 const simple = (source: string, limit = 20): string =>
-  `select row_to_json(o) from (select ${OUTPUT} from "post" t${source} order by t."id" limit ${limit + 1}) o`;
+  `select row_to_json("the row") from (select ${OUTPUT} from "post" t${source} order by t."id" limit ${limit + 1}) "the row"`;
 
 /** The statement that chooses the ids of the page first. */
 const chosen = (keys: string, source: string, tail: string, join: string, order: string): string =>
-  `select row_to_json(o) from (select ${OUTPUT} from (select ${keys} from "post" t${source} ${tail}) p join "post" t on ${join} order by ${order}) o`;
+  `select row_to_json("the row") from (select ${OUTPUT} from (select ${keys} from "post" t${source} ${tail}) p join "post" t on ${join} order by ${order}) "the row"`;
 
 interface Expected {
   readonly text: string;
