@@ -200,7 +200,9 @@ function columnDifferences(
   if (!stored) return [`there is no column ${field}`];
   const texts: string[] = [];
   const type = typeOf(column, definitions);
-  if (!type.accepts.includes(stored.type))
+  // PostgreSQL lets a foreign key be of another width than the key that it refers to.
+  const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
+  if (![...type.accepts, ...widths].includes(stored.type))
     texts.push(`${field} is ${stored.printed}, which type '${column.type}' does not serve`);
   if (stored.nullable && !isNullable(column)) texts.push(`${field} may be NULL there: say null: true`);
   if (!stored.nullable && isNullable(column) && !stored.generated)

@@ -104,6 +104,9 @@ function isLess(one: string, other: string): boolean {
   return a * 10n ** BigInt(aPower - power) < b * 10n ** BigInt(bPower - power);
 }
 
+export const isSameNumber = (one: string, other: string): boolean =>
+  !isLess(one, other) && !isLess(other, one);
+
 /** A value that a column may hold already, but that none may write. */
 export const notFinite = (value: string): Parsed => ({ fault: 'must be a finite value', value });
 

@@ -106,14 +106,22 @@ export function insertStatement(
   );
 }
 
-/** The row by its key, locked, and what decides whether the caller may change it. */
-function found(model: Model, id: string, { owner, versions }: Guard): Fragment {
+/**
+ * The row by its key, locked, and what decides whether the caller may change it.
+ * @param lock the weakest that does: one that leaves the key alone does not hold up inserts of records that refer to it
+ */
+function found(
+  model: Model,
+  id: string,
+  { owner, versions }: Guard,
+  lock: 'update' | 'no key update',
+): Fragment {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const owned = owner
     ? sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`
     : raw('true');
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key} for update`;
+  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key} for ${raw(lock)}`;
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -142,7 +150,7 @@ export function updateStatement(
   checks: readonly Check[],
   guard: Guard,
 ): Statement {
-  const locked = sql`locked as materialized (${found(model, id, guard)})`;
+  const locked = sql`locked as materialized (${found(model, id, guard, 'no key update')})`;
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join locked f on true)`;
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
@@ -169,7 +177,7 @@ export function deleteStatement(model: Model, id: string, guard: Guard): Stateme
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using locked f where ${keys} and ${OWNED} and ${MATCHES}`;
   return compile(
-    sql`with locked as materialized (${found(model, id, guard)}), gone as (${gone}) select ${VERSION}, ${OWNED}, ${MATCHES} from locked f`,
+    sql`with locked as materialized (${found(model, id, guard, 'update')}), gone as (${gone}) select ${VERSION}, ${OWNED}, ${MATCHES} from locked f`,
   );
 }
 

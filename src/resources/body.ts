@@ -1,5 +1,6 @@
 import type { Parsed } from '../db/column-types.ts';
 import type { Column } from '../db/model.ts';
+import { isSameNumber } from '../db/values.ts';
 import { addError, type FieldErrors } from '../errors.ts';
 import type { Change, Check } from '../query/write.ts';
 import type { Member, Members } from './members.ts';
@@ -46,13 +47,18 @@ function memberOf(
 function parseMember({ value, source }: Member, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
   if (parsed.fault !== undefined || !column.choices) return parsed;
-  if (column.choices.some((choice) => sameChoice(choice, value, parsed.value))) return parsed;
+  if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;
   return { fault: `must be one of ${column.choices.join(', ')}`, value: parsed.value };
 }
 
-/** Choices are written as in the registry; a bigint or decimal may be given as a string or as a number. */
-const sameChoice = (choice: unknown, value: unknown, text: string): boolean =>
-  choice === value || (typeof choice !== 'boolean' && String(choice) === text);
+/** A choice is written as in the registry and a value as in JSON, so 1.5 is the same as "1.50". */
+function isChoice(choice: unknown, value: string, column: Column): boolean {
+  const allowed = column.type.fromJson(choice, JSON.stringify(choice), column).value;
+  return (
+    allowed === value ||
+    (allowed !== undefined && column.type.bounded === true && isSameNumber(allowed, value))
+  );
+}
 
 /** @param mayKeep whether a value that breaks a rule is taken where the record has it already (see `Parsed`) */
 function checkColumn(
