@@ -42,8 +42,10 @@ export interface ColumnType {
   readonly parse: (text: string, facts: Facts) => Parsed;
   /** A value of a JSON body; `source` is its text as it was sent, so that no digit is lost. Null never comes here. */
   readonly fromJson: (value: unknown, source: string, facts: Facts) => Parsed;
-  /** The SQL expression that becomes the JSON value. */
+  /** The SQL expression whose text is the output. */
   readonly output: (column: Fragment, facts: Facts) => Fragment;
+  /** How that text becomes JSON: as it is, between quotes, or by PostgreSQL's own escaping. */
+  readonly json: 'bare' | 'quoted' | 'escaped';
   /** The column as filters compare it, where that is not the bare column. */
   readonly comparable?: (column: Fragment) => Fragment;
   /** The value of an UPDATE, given the new one and the present one; where it is more than the new one. */
@@ -115,6 +117,7 @@ const string: ColumnType = {
   parse: (text, { labels }) => checkText(text, { labels }),
   fromJson: (value, _source, facts) => checkText(value, facts),
   output: padded,
+  json: 'escaped',
   sized: true,
 };
 
@@ -126,6 +129,7 @@ const bigint: ColumnType = {
   parse: integer,
   fromJson: fromDigits(integer),
   output: asText,
+  json: 'quoted',
   bounded: true,
 };
 
@@ -143,6 +147,7 @@ export const COLUMN_TYPES = {
         ? checkNumber(integer(BigInt(value).toString(), facts), facts)
         : { fault: 'must be a whole number' },
     output: asItIs,
+    json: 'bare',
     bounded: true,
   },
   bigint,
@@ -159,6 +164,7 @@ export const COLUMN_TYPES = {
         : { fault: 'must be a number' };
     },
     output: asItIs,
+    json: 'escaped',
     bounded: true,
   },
   decimal: {
@@ -170,6 +176,7 @@ export const COLUMN_TYPES = {
     parse: (text) => decimal(text, {}),
     fromJson: fromDigits(decimal),
     output: asText,
+    json: 'quoted',
     bounded: true,
   },
   boolean: {
@@ -184,7 +191,8 @@ export const COLUMN_TYPES = {
     },
     fromJson: (value) =>
       typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
-    output: asItIs,
+    output: asText,
+    json: 'bare',
   },
   datetime: {
     operators: ORDERED,
@@ -194,6 +202,7 @@ export const COLUMN_TYPES = {
     parse: infinite(parseDateTime),
     fromJson: fromString(finite(parseDateTime)),
     output: dateTimeOutput,
+    json: 'quoted',
     assign: keepHidden(dateTimeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')",
   },
@@ -205,6 +214,7 @@ export const COLUMN_TYPES = {
     parse: infinite(parseDate),
     fromJson: fromString(finite(parseDate)),
     output: asText,
+    json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
   },
   time: {
@@ -215,6 +225,7 @@ export const COLUMN_TYPES = {
     parse: parseTime,
     fromJson: fromString(parseTime),
     output: timeOutput,
+    json: 'quoted',
     assign: keepHidden(timeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')::time",
   },
@@ -226,6 +237,7 @@ export const COLUMN_TYPES = {
     parse: (text) => uuid(text),
     fromJson: fromString((text) => uuid(text)),
     output: asItIs,
+    json: 'quoted',
   },
   json: {
     operators: operators(EQUALITY),
@@ -241,6 +253,7 @@ export const COLUMN_TYPES = {
     },
     fromJson: (value, source) => checkJson(value, source),
     output: asItIs,
+    json: 'bare',
     comparable: (column) => sql`${column}::jsonb`,
     nullText: 'null',
     unordered: true,
@@ -263,6 +276,7 @@ export const COLUMN_TYPES = {
       return bytes >= 1 && bytes <= 1024 ? text : { fault: 'must be 1 to 1,024 bytes long' };
     },
     output: asItIs,
+    json: 'escaped',
   },
 } satisfies Record<string, ColumnType>;
 
@@ -276,7 +290,7 @@ export type TypeName = keyof typeof COLUMN_TYPES;
 /** The types of primary keys. Contract section 7: an `id` is a JSON number for bigint too, unlike other bigint columns. */
 export const KEY_TYPES = {
   integer: COLUMN_TYPES.integer,
-  bigint: { ...bigint, output: asItIs },
+  bigint: { ...bigint, json: 'bare' },
   uuid: COLUMN_TYPES.uuid,
   string: COLUMN_TYPES.string,
 } satisfies Record<string, ColumnType>;

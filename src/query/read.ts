@@ -1,7 +1,6 @@
 import {
   compile,
   EMPTY,
-  identifier,
   join,
   raw,
   sql,
@@ -10,28 +9,15 @@ import {
   type Fragment,
   type Statement,
 } from '../db/fragment.ts';
-import { output, reference, typed, type Column, type Model } from '../db/model.ts';
+import { reference, typed, type Column, type Model } from '../db/model.ts';
 import { conditionSql } from './conditions.ts';
+import { record } from './record.ts';
 import { ROOT, type ListPlan, type Ordering } from './plan.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
 /** Up to here computing the skipped rows costs less than looking the page's rows up a second time. */
 const NEAR = 1000n;
-
-/** The columns as they are output, each under its JSON key. */
-export const outputs = (alias: string, columns: readonly Column[]): Fragment =>
-  join(
-    columns.map((column) => sql`${output(alias, column)} as ${identifier(column.key)}`),
-    ', ',
-  );
-
-/** The rows of a query with each a JSON object. Its alias has a space, so that no column is meant by it. */
-const asJson = (query: Fragment): Fragment => sql`select row_to_json("the row") from (${query}) "the row"`;
-
-/** A record's JSON as one expression. */
-export const record = (alias: string, columns: readonly Column[]): Fragment =>
-  sql`(${asJson(sql`select ${outputs(alias, columns)}`)})`;
 
 /**
  * What tells one state of a row from the next, for ETag: the transaction that wrote it. Any change of any column makes a
@@ -63,7 +49,7 @@ export const isQuick = ({ where, orderings, offset }: ListPlan): boolean =>
   where.length === 0 && orderings.length === 1 && offset <= NEAR;
 
 /**
- * The page, a row a record, each one column of JSON: up to `limit` + 1 of them.
+ * The page, a row a record, each one column of JSON: up to `limit` + 1 of them. Rows that are skipped are never formatted.
  * Far from the start, or sorted, the ids of the page are chosen first and only its own rows are looked up and formatted.
  */
 export function pageStatement(plan: ListPlan, columns: readonly Column[]): Statement {
@@ -75,8 +61,8 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
     );
   const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
   if (orderings.length === 1 && offset <= NEAR) {
-    const page = sql`select ${outputs(ROOT, columns)}${source(plan)}${sorted}${window(plan)}`;
-    return compile(asJson(page));
+    const page = sql`(select ${raw(ROOT)}.*${source(plan)}${sorted}${window(plan)}) ${raw(ROOT)}`;
+    return compile(sql`select ${record(ROOT, columns)} as record from ${page}`);
   }
   const sortKey = (_: Ordering, index: number): Fragment => raw(`p.s${index}`);
   const sortKeys = orderings.map(
@@ -86,8 +72,7 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
   const chosen = sql`select ${join(sortKeys, ', ')}${source(plan)}${sorted}${window(plan)}`;
   const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
   const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
-  const page = sql`select ${outputs(ROOT, columns)} from ${rows} order by ${order(sortKey)}`;
-  return compile(asJson(page));
+  return compile(sql`select ${record(ROOT, columns)} as record from ${rows} order by ${order(sortKey)}`);
 }
 
 /** How many records the filters match: one row, one column. */

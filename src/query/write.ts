@@ -11,7 +11,8 @@ import {
 } from '../db/fragment.ts';
 import { output, reference, typed, type Column, type Model } from '../db/model.ts';
 import { ROOT } from './plan.ts';
-import { record, version } from './read.ts';
+import { version } from './read.ts';
+import { record } from './record.ts';
 
 /** A new value of a column, as text for the database. */
 export interface Change {
