@@ -20,7 +20,7 @@ export interface Database {
   readonly close: () => Promise<void>;
 }
 
-const CONNECTIONS: Record<LaneName, number> = { quick: 2, work: 8 };
+const CONNECTIONS: Record<LaneName, number> = { quick: 1, work: 8 };
 /** How many statements may wait or run at once, so that overload is answered and not queued without end. */
 const MOST_PENDING: Record<LaneName, number> = { quick: 4000, work: 1000 };
 /** Milliseconds after which PostgreSQL itself ends a statement, and one that waits for a lock. */
@@ -83,7 +83,16 @@ class Lane {
         expire: () => reject(unavailable('The database took too long. Try again.')),
       };
       this.#pending.add(entry);
-      query.finally(() => this.#pending.delete(entry)).then(resolve, reject);
+      query.then(
+        (rows) => {
+          this.#pending.delete(entry);
+          resolve(rows);
+        },
+        (error: unknown) => {
+          this.#pending.delete(entry);
+          reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      );
     });
   }
 

@@ -16,16 +16,13 @@ export interface Api {
   readonly answer: (request: ApiRequest, route: ResourceRoute) => Promise<Reply>;
 }
 
-const COMMA = Buffer.from(',');
-
 /** The collection's document around the records, which are passed through as PostgreSQL made them. */
-function pageBody({ name }: ServedResource, { query, records, hasNext }: Page): Buffer {
+function pageBody({ name }: ServedResource, { query, objects, hasNext }: Page): Buffer {
   const link = (page: bigint): string => `/api/${name}/?${query.link}limit=${query.limit}&page=${page}`;
   const next = JSON.stringify(hasNext ? link(query.page + 1n) : '');
   const previous = JSON.stringify(query.page > 1n ? link(query.page - 1n) : '');
   const meta = `{"model":"${name}","page":${query.page},"next":${next},"previous":${previous}}`;
-  const objects = records.flatMap((record, index) => (index === 0 ? [record] : [COMMA, record]));
-  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), ...objects, Buffer.from(']}')]);
+  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), objects, Buffer.from(']}')]);
 }
 
 const wantsCount = (prefer: string | string[] | undefined): boolean =>

@@ -90,15 +90,15 @@ const NO_HOST = new Problem(400, 'The request has no Host.', { headers: { Connec
 
 /**
  * Requests that a client sends ahead on one connection take turns: a read must see what the write before it has done.
- * @returns a function that resolves when the response before on the same connection is done
+ * @returns a function that gives what to wait for: the response before on the same connection, unless it is done
  */
-function createTurns(): (socket: Socket, response: ServerResponse) => Promise<void> {
+function createTurns(): (socket: Socket, response: ServerResponse) => Promise<unknown> | undefined {
   const latest = new WeakMap<Socket, ServerResponse>();
-  return async (socket, response) => {
+  return (socket, response) => {
     const previous = latest.get(socket);
     latest.set(socket, response);
-    if (!previous || previous.writableFinished || previous.closed) return;
-    await new Promise((resolve) => previous.once('close', resolve));
+    if (!previous || previous.writableFinished || previous.closed) return undefined;
+    return new Promise((resolve) => previous.once('close', resolve));
   };
 }
 
@@ -144,6 +144,7 @@ export function createHandler(options: HandlerOptions): Handler {
       }
       if (isClosing()) extra['Connection'] = 'close';
       const bytes = send(incoming, response, reply, extra);
+      if (settings.logLevel !== 'info') return;
       logger.info({
         id: requestId,
         method,
@@ -154,11 +155,12 @@ export function createHandler(options: HandlerOptions): Handler {
         user: caller?.name ?? null,
       });
     };
-    const answered = turn(socket, response).then(() => {
+    const answer = async (): Promise<Reply> => {
       if (headers.host === undefined && incoming.httpVersion === '1.1') throw NO_HOST;
       return route(request, options);
-    });
-    answered
+    };
+    const before = turn(socket, response);
+    (before ? before.then(answer) : answer())
       .catch((error: unknown) => errorReply(error, requestId, logger))
       .then(finish)
       .catch((error: unknown) => {

@@ -48,11 +48,8 @@ function window({ limit, offset }: ListPlan): Fragment {
 export const isQuick = ({ where, orderings, offset }: ListPlan): boolean =>
   where.length === 0 && orderings.length === 1 && offset <= NEAR;
 
-/**
- * The page, a row a record, each one column of JSON: up to `limit` + 1 of them. Rows that are skipped are never formatted.
- * Far from the start, or sorted, the ids of the page are chosen first and only its own rows are looked up and formatted.
- */
-export function pageStatement(plan: ListPlan, columns: readonly Column[]): Statement {
+/** The page's records in their order, one more than the page has where there is one. */
+function rowsOf(plan: ListPlan, columns: readonly Column[]): Fragment {
   const { model, orderings, offset } = plan;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
@@ -62,9 +59,9 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
   const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
   if (orderings.length === 1 && offset <= NEAR) {
     const page = sql`(select ${raw(ROOT)}.*${source(plan)}${sorted}${window(plan)}) ${raw(ROOT)}`;
-    return compile(sql`select ${record(ROOT, columns)} as record from ${page}`);
+    return sql`select ${record(ROOT, columns)} from ${page}`;
   }
-  const sortKey = (_: Ordering, index: number): Fragment => raw(`p.s${index}`);
+  // Far from the start, or sorted, the ids of the page are chosen first and only its own rows are looked up.
   const sortKeys = orderings.map(
     ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
   );
@@ -72,15 +69,29 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
   const chosen = sql`select ${join(sortKeys, ', ')}${source(plan)}${sorted}${window(plan)}`;
   const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
   const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
-  return compile(sql`select ${record(ROOT, columns)} as record from ${rows} order by ${order(sortKey)}`);
+  return sql`select ${record(ROOT, columns)} from ${rows} order by ${order((_, index) => raw(`p.s${index}`))}`;
+}
+
+/**
+ * The page. Rows that are skipped are never formatted.
+ * @returns one row: the JSON of its records with commas between them, and whether there are more
+ */
+export function pageStatement(plan: ListPlan, columns: readonly Column[]): Statement {
+  const { limit } = plan;
+  // `offset 0` keeps PostgreSQL from computing the array once for each time that it is named.
+  const page = sql`(select array(${rowsOf(plan, columns)}) as records offset 0) page`;
+  const objects = raw(`array_to_string(records[1:${limit}], ',')`);
+  return compile(sql`select ${objects}, cardinality(records) > ${raw(String(limit))} from ${page}`);
 }
 
 /** How many records the filters match: one row, one column. */
 export const countStatement = (plan: ListPlan): Statement => compile(sql`select count(*)${source(plan)}`);
 
-/** One record by its key: its JSON and its version. */
-export function recordStatement(model: Model, columns: readonly Column[], id: string): Statement {
-  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
-  const found = sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`;
-  return { ...compile(found), fixed: true };
+/** The statement that reads one record by its key, its JSON and its version; made once for a resource. */
+export function recordStatement(model: Model, columns: readonly Column[]): (id: string) => Statement {
+  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed('', model.primaryKey)}`;
+  const { text } = compile(
+    sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`,
+  );
+  return (id) => ({ text, values: [id], fixed: true });
 }

@@ -25,11 +25,7 @@ function concat(parts: readonly Fragment[]): Fragment {
   return groups.length === 1 && groups[0] ? groups[0] : sql`concat(${join(groups, ', ')})`;
 }
 
-/**
- * A record's JSON as one expression: its texts put together, which costs PostgreSQL half of what its functions for JSON do
- * (they look up names and types for every row). Keys are registry names, so none has a character that needs escaping.
- */
-export function record(alias: string, columns: readonly Column[]): Fragment {
+function build(alias: string, columns: readonly Column[]): Fragment {
   const parts: Fragment[] = [];
   let between = '{';
   columns.forEach((column, index) => {
@@ -41,4 +37,18 @@ export function record(alias: string, columns: readonly Column[]): Fragment {
     between = quote;
   });
   return concat([...parts, literal(`${between}}`)]);
+}
+
+/** The expressions that were made already: a resource always outputs the same columns. */
+const known = new WeakMap<readonly Column[], Map<string, Fragment>>();
+
+/**
+ * A record's JSON as one expression: its texts put together, which costs PostgreSQL half of what its functions for JSON do
+ * (they look up names and types for every row). Keys are registry names, so none has a character that needs escaping.
+ */
+export function record(alias: string, columns: readonly Column[]): Fragment {
+  const made = known.get(columns) ?? new Map<string, Fragment>();
+  const fragment = made.get(alias) ?? build(alias, columns);
+  known.set(columns, made.set(alias, fragment));
+  return fragment;
 }

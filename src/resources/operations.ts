@@ -1,4 +1,5 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
+import type { Statement } from '../db/fragment.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { addError, badBody, badQuery, notFound, Problem, type FieldErrors } from '../errors.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
@@ -27,7 +28,8 @@ export interface RecordResult {
 
 export interface Page {
   readonly query: ListQuery;
-  readonly records: readonly Buffer[];
+  /** The records' JSON with commas between them, as PostgreSQL made it. */
+  readonly objects: Buffer;
   readonly hasNext: boolean;
   /** How many records the filters match; only when it was asked for. */
   readonly total: string | undefined;
@@ -117,6 +119,8 @@ export function createOperations(
   resources: ServedResources,
   passwords: Passwords,
 ): Operations {
+  const byKey = new Map<ServedResource, (id: string) => Statement>();
+
   /**
    * Finishes the faults of a body with those that the database knows, so that all are told at once. Where there is none yet
    * the statement that writes asks itself, unless it will not run: that is what `always` is for.
@@ -151,10 +155,7 @@ export function createOperations(
   }
 
   /** Runs a statement that writes, and says which unique column a duplicate stands in. */
-  async function write(
-    statement: Parameters<Database['run']>[0],
-    { model }: ServedResource,
-  ): Promise<RawRow[]> {
+  async function write(statement: Statement, { model }: ServedResource): Promise<RawRow[]> {
     try {
       return await database.run(statement, 'work');
     } catch (error) {
@@ -212,22 +213,18 @@ export function createOperations(
         ...pageStatement(plan, resource.output),
         fixed: isShort && query.limit === resource.limit,
       };
-      const [rows, counts] = await Promise.all([
+      const [[page], counts] = await Promise.all([
         database.run(statement, isShort ? 'quick' : 'work'),
         counted ? database.run(countStatement(plan), 'work') : undefined,
       ]);
-      const records = rows.slice(0, query.limit).map(([json]) => json ?? Buffer.from('null'));
-      return {
-        query,
-        records,
-        hasNext: rows.length > query.limit,
-        total: counts && (text(counts[0]?.[0]) ?? '0'),
-      };
+      const total = counts && (text(counts[0]?.[0]) ?? '0');
+      return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };
     },
 
     async read(resource, id) {
-      const statement = recordStatement(resource.model, resource.output, requireId(resource, id));
-      const [row] = await database.run(statement, 'quick');
+      const statement = byKey.get(resource) ?? recordStatement(resource.model, resource.output);
+      byKey.set(resource, statement);
+      const [row] = await database.run(statement(requireId(resource, id)), 'quick');
       if (!row?.[0]) throw notFound(NO_RECORD);
       return { json: row[0], version: text(row[1]) ?? '' };
     },
