@@ -30,7 +30,9 @@ export async function readBody(request: IncomingMessage, limit: number, begin: (
       reject(tooLarge(limit));
     });
     request.on('end', resolve);
-    const abort = (): void => reject(new Problem(400, 'The body ended early.'));
+    const abort = (): void => {
+      if (!request.complete) reject(new Problem(400, 'The body ended early.')); // 'close' comes after 'end', too
+    };
     request.on('error', abort);
     request.on('close', abort);
   });

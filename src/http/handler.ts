@@ -19,7 +19,7 @@ import {
   type Reply,
 } from './message.ts';
 import { clientAddress, corsHeaders } from './origin.ts';
-import { assertAllowed, findRoute } from './routes.ts';
+import { allowOf, assertAllowed, findRoute } from './routes.ts';
 import { send } from './send.ts';
 
 /** What there is once the database has been read. */
@@ -58,7 +58,7 @@ function loggedPath(path: string, query: string): string {
 async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Reply> {
   const current = site();
   const found = findRoute(request.path, current?.resources);
-  if (request.method === 'OPTIONS') return { status: 204, headers: { Allow: found.allow }, body: '' };
+  if (request.method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(request.method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
   if (found.kind === 'ready') {
@@ -134,10 +134,9 @@ export function createHandler(options: HandlerOptions): Handler {
       },
     };
     const finish = (reply: Reply): void => {
-      const extra: Record<string, string> = {
-        'X-Content-Type-Options': 'nosniff',
-        ...corsHeaders(method, headers, settings.corsOrigins),
-      };
+      const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
+      if (settings.corsOrigins.length > 0)
+        Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
       if (headers.authorization !== undefined) {
         extra['Vary'] = extra['Vary'] ? `Authorization, ${extra['Vary']}` : 'Authorization';
         extra['Cache-Control'] = 'no-store';

@@ -32,8 +32,10 @@ export const UNAUTHORIZED: Reply = {
   body: 'Authentication failed',
 };
 
-export function json(status: number, body: Buffer | string, headers: Record<string, string> = {}): Reply {
-  return { status, headers: { 'Content-Type': 'application/json; charset=utf-8', ...headers }, body };
+const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' };
+
+export function json(status: number, body: Buffer | string, headers?: Record<string, string>): Reply {
+  return { status, headers: headers ? { ...JSON_TYPE, ...headers } : JSON_TYPE, body };
 }
 
 export function problemReply({ status, message, errors, headers }: Problem): Reply {

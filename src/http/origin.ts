@@ -78,7 +78,6 @@ export function corsHeaders(
   corsOrigins: readonly string[],
 ): Record<string, string> {
   const { origin } = headers;
-  if (corsOrigins.length === 0) return {};
   if (origin === undefined || !corsOrigins.includes(origin)) return { Vary: 'Origin' };
   const allowed = { Vary: 'Origin', 'Access-Control-Allow-Origin': origin };
   if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) {

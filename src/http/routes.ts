@@ -2,27 +2,31 @@ import { notFound, Problem, unavailable } from '../errors.ts';
 import type { Method } from '../resources/resource.ts';
 import type { ServedResource, ServedResources } from '../resources/served.ts';
 
-interface Path {
-  /** The `Allow` header of the path. */
-  readonly allow: string;
-}
-
 export type ResourceRoute =
-  | (Path & { readonly kind: 'collection'; readonly resource: ServedResource })
-  | (Path & { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string });
+  | { readonly kind: 'collection'; readonly resource: ServedResource }
+  | { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string };
 
-export type Route = ResourceRoute | (Path & { readonly kind: 'index' | 'health' | 'ready' });
+export type Route = ResourceRoute | { readonly kind: 'index' | 'health' | 'ready' };
 
-const COLLECTION: readonly Method[] = ['GET', 'POST'];
-const RECORD: readonly Method[] = ['GET', 'PUT', 'DELETE'];
+/** The methods that the paths of each kind take. */
+const METHODS: Record<Route['kind'], readonly Method[]> = {
+  health: ['GET'],
+  ready: ['GET'],
+  index: ['GET'],
+  collection: ['GET', 'POST'],
+  record: ['GET', 'PUT', 'DELETE'],
+};
 
-/** The `Allow` header of a path: those of its methods that the resource lists, with HEAD beside GET, and OPTIONS. */
-function allowOf(methods: readonly Method[], resource: ServedResource): string {
-  const listed = methods.filter((method) => resource.methods.has(method));
-  return [...listed.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(
-    ', ',
-  );
-}
+const takes = (route: Route, method: Method): boolean =>
+  METHODS[route.kind].includes(method) && (!('resource' in route) || route.resource.methods.has(method));
+
+/** The `Allow` header of a path: its methods with HEAD beside GET, and OPTIONS. */
+export const allowOf = (route: Route): string =>
+  (['GET', 'POST', 'PUT', 'DELETE'] as const)
+    .filter((method) => takes(route, method))
+    .flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+    .concat('OPTIONS')
+    .join(', ');
 
 function decodeSegment(segment: string): string {
   try {
@@ -37,24 +41,24 @@ function decodeSegment(segment: string): string {
  * @throws Problem 404
  */
 export function findRoute(path: string, resources: ServedResources | undefined): Route {
-  const get = 'GET, HEAD, OPTIONS';
-  if (path === '/healthz') return { kind: 'health', allow: get };
-  if (path === '/readyz') return { kind: 'ready', allow: get };
+  if (path === '/healthz') return { kind: 'health' };
+  if (path === '/readyz') return { kind: 'ready' };
   const segments = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
   if (segments[0] !== '' || segments[1] !== 'api' || segments.length > 4) throw notFound();
   // Until the database has been read nothing is known of the resources.
   if (!resources) throw unavailable('The service is starting.');
-  if (segments[2] === undefined) return { kind: 'index', allow: get };
+  if (segments[2] === undefined) return { kind: 'index' };
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();
-  if (segments[3] === undefined)
-    return { kind: 'collection', resource, allow: allowOf(COLLECTION, resource) };
+  if (segments[3] === undefined) return { kind: 'collection', resource };
   if (segments[3] === '') throw notFound();
-  return { kind: 'record', resource, id: decodeSegment(segments[3]), allow: allowOf(RECORD, resource) };
+  return { kind: 'record', resource, id: decodeSegment(segments[3]) };
 }
 
 /** @throws Problem 405 with `Allow` */
-export function assertAllowed(method: string, { allow }: Route): void {
-  if (allow.split(', ').includes(method)) return;
+export function assertAllowed(method: string, route: Route): void {
+  const asked = (method === 'HEAD' ? 'GET' : method) as Method;
+  if (takes(route, asked)) return;
+  const allow = allowOf(route);
   throw new Problem(405, `This path takes ${allow}.`, { headers: { Allow: allow } });
 }

@@ -54,12 +54,13 @@ export function send(
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
   const closes = leavesMuchUnread(request);
-  response.writeHead(status, {
-    ...headers,
-    ...extra,
-    ...(isEmpty ? {} : { 'Content-Length': String(length) }),
-    ...(closes ? { Connection: 'close' } : {}),
-  });
+  // A flat list costs Node less than an object, and this less than making one.
+  const head: string[] = [];
+  for (const name in headers) head.push(name, headers[name] ?? '');
+  for (const name in extra) head.push(name, extra[name] ?? '');
+  if (!isEmpty) head.push('Content-Length', String(length));
+  if (closes) head.push('Connection', 'close');
+  response.writeHead(status, head);
   const isBare = isEmpty || request.method === 'HEAD';
   if (closes) {
     if (!isBare) response.write(body);

@@ -53,6 +53,8 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
   // A user whose `active` or `admin` is NULL is neither.
   const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flag(active)}, ${flag(admin)} from ${table(model.table)} ${raw(ROOT)}`;
 
+  const byName = compile(sql`${all} where ${name} = ${typed('', username)}`).text;
+
   async function select(statement: Statement): Promise<User[]> {
     const rows = await database.run({ ...statement, fixed: true }, 'quick');
     return rows.map((row) => ({
@@ -121,7 +123,7 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
     },
 
     async setPassword(wanted, plain) {
-      const user = (await select(compile(sql`${all} where ${name} = ${typed(wanted, username)}`)))[0];
+      const [user] = await select({ text: byName, values: [wanted] });
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       await database.run(
         updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}),

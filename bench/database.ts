@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import postgres from 'postgres';
+import { startEmbedded } from '../src/db/embedded.ts';
+import { processorTime } from './processes.ts';
+import { MESSAGES, USERS } from './rows.ts';
+
+export interface BenchDatabase {
+  readonly url: string;
+  /** The server's version. */
+  readonly version: string;
+  /** Fills the tables that Vitrine has made, with the password hash of `user1`, who is there already. */
+  readonly fill: () => Promise<void>;
+  /** Takes away what a round has added and left behind. */
+  readonly restore: () => Promise<void>;
+  /** Processor time of all sessions so far, microseconds; NaN for a server that was not started here. */
+  readonly cpu: () => Promise<number>;
+  readonly drop: () => Promise<void>;
+}
+
+/** A database of its own on the server of BENCH_DATABASE_URL, else on an embedded one with PostgreSQL's own settings. */
+export async function createDatabase(directory: string): Promise<BenchDatabase> {
+  const given = process.env['BENCH_DATABASE_URL'];
+  const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'));
+  const url = new URL(given ?? embedded?.url ?? '');
+  const server = postgres(url.href, { max: 1, onnotice: () => undefined });
+  const name = `vitrine_bench_${randomBytes(4).toString('hex')}`;
+  await server.unsafe(`create database ${name} template template0 encoding 'UTF8'`);
+  url.pathname = `/${name}`;
+  const sql = postgres(url.href, { max: 1, onnotice: () => undefined });
+  const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
+  return {
+    url: url.href,
+    version: row?.version ?? '',
+    async fill() {
+      await sql`
+        insert into "user" (username, password, email)
+        select 'user' || n, password, 'user' || n || '@example.org'
+        from "user", generate_series(2, ${USERS}::int) n order by n`;
+      await sql`
+        insert into message (id, user_id, content, pub_date)
+        select n, 1 + (n - 1) % ${USERS}::int,
+          'Message ' || n || ': what people write to each other is mostly about as long as this is.',
+          timestamp '2024-01-01' + n * interval '1 minute'
+        from generate_series(1, ${MESSAGES}::int) n`;
+      await sql`select setval(pg_get_serial_sequence('message', 'id'), ${MESSAGES}::int)`;
+      // It would strike one server's run and spare another's; `restore` does its work between the rounds.
+      await sql`alter table message set (autovacuum_enabled = false)`;
+      await sql`vacuum (analyze)`;
+    },
+    async restore() {
+      await sql`delete from message where id > ${MESSAGES}::int`;
+      await sql`vacuum (analyze) message`;
+    },
+    async cpu() {
+      if (!embedded) return NaN;
+      const sessions = await sql<{ pid: number }[]>`
+        select pid from pg_stat_activity where datname = ${name} and pid <> pg_backend_pid()`;
+      const times = await Promise.all(sessions.map(({ pid }) => processorTime(pid)));
+      return times.reduce((sum, time) => sum + time, 0);
+    },
+    async drop() {
+      await sql.end();
+      await server.unsafe(`drop database if exists ${name} with (force)`);
+      await server.end();
+      await embedded?.stop();
+    },
+  };
+}

@@ -1,0 +1,170 @@
+import { readFile } from 'node:fs/promises';
+import { cpus, release, totalmem, type } from 'node:os';
+import { CONNECTIONS, MESSAGES, USERS } from './rows.ts';
+
+export interface Measurement {
+  readonly row: string;
+  readonly server: string;
+  /** Answers per second. */
+  readonly rate: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Processor time per request, microseconds: of the server's process, of PostgreSQL, of the load generator. */
+  readonly cpu: number;
+  readonly databaseCpu: number;
+  readonly generatorCpu: number;
+}
+
+export interface ServerFacts {
+  readonly server: string;
+  readonly firstPath: string;
+  /** Milliseconds of each start. */
+  readonly starts: readonly number[];
+  /** Megabytes: after the start, and after the load. */
+  readonly memory: readonly number[];
+}
+
+export interface Results {
+  readonly measurements: readonly Measurement[];
+  readonly facts: readonly ServerFacts[];
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly postgres: string;
+  /** How many processes wanted to run just before: above 0.5 or so the machine had other work, and the numbers are noisy. */
+  readonly loadBefore: number;
+}
+
+/** What the others are compared with. */
+const YARDSTICK = 'Fastify';
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((one, other) => one - other);
+  const middle = sorted.length / 2;
+  const [low = NaN, high = NaN] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
+  return (low + high) / 2;
+}
+
+const whole = (number: number): string =>
+  Number.isNaN(number) ? '' : Math.round(number).toLocaleString('en');
+
+/** A Markdown table whose columns hold numbers, but the first `texts`. */
+function markdown(head: readonly string[], body: readonly (readonly string[])[], texts: number): string {
+  const widths = head.map((_, column) =>
+    Math.max(...[head, ...body].map((cells) => cells[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]): string =>
+    `| ${cells
+      .map((cell, column) =>
+        column < texts ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join(' | ')} |`;
+  const rule = widths.map((width, column) =>
+    column < texts ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`,
+  );
+  return [line(head), line(rule), ...body.map(line)].join('\n');
+}
+
+function rates(measurements: readonly Measurement[]): string {
+  const names = (key: 'row' | 'server'): string[] => [...new Set(measurements.map((one) => one[key]))];
+  const of = (row: string, server: string): Measurement[] =>
+    measurements.filter((one) => one.row === row && one.server === server);
+  // Servers come in the order of their names, whoever was measured first.
+  const servers = names('server').sort((one, other) => other.localeCompare(one, 'en'));
+  const body = names('row').flatMap((row) =>
+    servers.map((server) => {
+      const rounds = of(row, server);
+      const yardstick = of(row, YARDSTICK);
+      const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number =>
+        median(rounds.map((one) => one[key]));
+      const ratio = median(rounds.map(({ rate }, round) => rate / (yardstick[round]?.rate ?? NaN)));
+      const times = [middle('p50').toFixed(2), middle('p99').toFixed(2)];
+      const costs = [whole(middle('cpu')), whole(middle('databaseCpu'))];
+      return [row, server, whole(middle('rate')), ratio.toFixed(2), ...times, ...costs];
+    }),
+  );
+  const head = [
+    'row',
+    'server',
+    'requests/s',
+    `to ${YARDSTICK}`,
+    'p50 ms',
+    'p99 ms',
+    'server µs',
+    'PostgreSQL µs',
+  ];
+  return markdown(head, body, 2);
+}
+
+function starts(facts: readonly ServerFacts[]): string {
+  const body = facts.map(({ server, firstPath, starts: times, memory }) => [
+    server,
+    `\`${firstPath}\``,
+    whole(median(times)),
+    ...memory.map((megabytes) => whole(megabytes)),
+  ]);
+  return markdown(['server', 'first answer', 'start ms', 'idle MB', 'MB after the load'], body, 2);
+}
+
+/** The numbers alone. */
+export const tables = ({ measurements, facts }: Results): string =>
+  `${rates(measurements)}\n\n${starts(facts)}`;
+
+async function versionOf(name: string): Promise<string> {
+  const file = new URL(`../node_modules/${name}/package.json`, import.meta.url);
+  return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version;
+}
+
+/** The numbers, and all that is needed to judge them and to have them again. */
+export async function report(results: Results): Promise<string> {
+  const { measurements, rounds, seconds, postgres, loadBefore } = results;
+  const processors = cpus();
+  const packages = await Promise.all(
+    ['fastify', 'postgres', '@node-rs/argon2'].map(async (name) => `${name} ${await versionOf(name)}`),
+  );
+  const generator = median(measurements.map(({ generatorCpu }) => generatorCpu));
+  return `# Benchmark
+
+Vitrine beside the same endpoints written by hand: with Fastify and postgres.js as one would write them for production, and with
+bare \`node:http\` and postgres.js as the limit of what this runtime and driver give.
+
+${rates(measurements)}
+
+Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers taking turns within a round. "to ${YARDSTICK}" is the
+median of the ratios within each round. "server µs" and "PostgreSQL µs" are the processor time that one request takes, of the server's
+process and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates. The load generator itself took ${whole(generator)} µs for each request.
+
+${starts(results.facts)}
+
+The start is the median time from the spawn to the first 200 on a database that is ready. Memory is resident memory of the
+process, idle: first after the start, then after all of the load.
+
+## What is measured
+
+One PostgreSQL with ${whole(MESSAGES)} messages of ${whole(USERS)} users: the shipped models, tables and indexes as Vitrine makes
+them, autovacuum of the messages replaced by a vacuum between the rounds. Three servers on 127.0.0.1, each a process of its own
+that is started once and kept. ${CONNECTIONS} connections send the next request as soon as the last one is answered. All on one machine, so the
+generator, the servers and PostgreSQL share its processors.
+
+- All servers get the same requests and give the same JSON: answers are compared before anything is measured, and the status of
+  every answer is checked. Pages have 20 records; the last page is the one with offset 499,980.
+- Vitrine is compiled and runs as shipped, with \`NODE_ENV=production LOG_LEVEL=warn\`. **POST and PUT are authenticated**: each request
+  carries Basic credentials of a user with an argon2id hash, looked up in the database each time; the hash is verified once.
+- Fastify validates parameters, headers and bodies by JSON schema, serializes by response schemas, has no logger and a pool of
+  10 connections with prepared statements. It does **not** authenticate; PUT checks the owner that a header names. Timestamps pass
+  as PostgreSQL's text, so formatting them costs nothing.
+- Bare does the same with nothing but \`JSON.stringify\`: no routing, no validation, no error handling.
+
+## The machine
+
+- ${processors[0]?.model.trim()}, ${processors.length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GB of memory, ${type()} ${release()}
+- load average before the run: ${loadBefore.toFixed(1)} (a machine with other work to do gives noisy numbers)
+- Node ${process.versions.node}, PostgreSQL ${postgres}, ${packages.join(', ')}
+
+## How to run it
+
+\`npm run bench\` takes about ${Math.ceil((measurements.length * seconds * 1.5) / 60 + 1)} minutes and writes this file. \`BENCH_ROUNDS\` and \`BENCH_SECONDS\` set how long it measures, \`BENCH_ROWS\` (names
+separated by commas) measures some rows and only prints them. \`BENCH_DATABASE_URL\` names a server to make and drop a database
+on; without it an embedded PostgreSQL with its default settings is used.
+`;
+}

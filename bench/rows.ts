@@ -1,0 +1,86 @@
+// What is measured. Every server gets the very same requests: the two that do not authenticate ignore the credentials,
+// and Vitrine ignores `X-User-Id`.
+
+export const USERS = 10_000;
+export const MESSAGES = 500_000;
+export const CONNECTIONS = 16;
+export const PASSWORD = 'bench password';
+
+const PAGE = 20;
+/** How many different requests a connection goes through, over and over. */
+const VARIETY = 500;
+const BASE = '/api/message/';
+
+export interface Request {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+export interface Row {
+  readonly name: string;
+  readonly status: number;
+  /** The requests of one connection, which are the same in every run. */
+  readonly requests: (connection: number) => readonly Request[];
+}
+
+/** Whole numbers from 1 to `most` that look random (a linear congruential generator). */
+function numbers(seed: number, most: number): number[] {
+  let state = seed + 1;
+  return Array.from({ length: VARIETY }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return 1 + Math.floor((state / 2 ** 32) * most);
+  });
+}
+
+const get = (path: string): Request => ({ method: 'GET', path, headers: {} });
+
+const reading = (name: string, paths: (connection: number) => string[]): Row => ({
+  name,
+  status: 200,
+  requests: (connection) => paths(connection).map((path) => get(`${BASE}${path}`)),
+});
+
+/** Each connection writes as a user of its own, so that they never wait for each other's rows. */
+const writerOf = (connection: number): number => 1 + connection;
+
+function writing(method: 'POST' | 'PUT', connection: number, path: string, fields: object): Request {
+  const credentials = Buffer.from(`user${writerOf(connection)}:${PASSWORD}`).toString('base64');
+  const headers = {
+    Authorization: `Basic ${credentials}`,
+    'X-User-Id': String(writerOf(connection)),
+    'Content-Type': 'application/json',
+  };
+  return { method, path, headers, body: JSON.stringify(fields) };
+}
+
+const post = (connection: number): Request[] =>
+  Array.from({ length: VARIETY }, (_, n) =>
+    writing('POST', connection, BASE, {
+      user_id: writerOf(connection),
+      content: `Posted ${n} over connection ${connection}, of about the same length as the messages that are there.`,
+    }),
+  );
+
+/** Goes round the messages of one user, with a text that differs from the one that is there. */
+function put(connection: number): Request[] {
+  const owned = MESSAGES / USERS;
+  return Array.from({ length: VARIETY }, (_, n) =>
+    writing('PUT', connection, `${BASE}${writerOf(connection) + (n % owned) * USERS}/`, {
+      content: `Edited ${n} over connection ${connection}, of about the same length as the messages that are there.`,
+    }),
+  );
+}
+
+export const ROWS: readonly Row[] = [
+  reading('first page', () => ['']),
+  reading('by id', (connection) => numbers(connection, MESSAGES).map((id) => `${id}/`)),
+  reading('by foreign key', (connection) => numbers(connection, USERS).map((id) => `?user=${id}`)),
+  reading('by joined column', (connection) =>
+    numbers(connection, USERS).map((id) => `?user__username=user${id}`),
+  ),
+  reading('last page', () => [`?page=${MESSAGES / PAGE}`]),
+  { name: 'POST', status: 201, requests: post },
+  { name: 'PUT', status: 200, requests: put },
+];

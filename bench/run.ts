@@ -1,0 +1,177 @@
+// Measures Vitrine beside the same endpoints written by hand: npm run bench. Settings: BENCH_DATABASE_URL (a server; else
+// an embedded one), BENCH_ROUNDS, BENCH_SECONDS, BENCH_ROWS (names separated by commas; else all).
+import assert from 'node:assert/strict';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createDatabase, type BenchDatabase } from './database.ts';
+import type { Job, Load, Outcome } from './load.ts';
+import { report, tables, type Measurement, type ServerFacts } from './report.ts';
+import { PASSWORD, ROWS, type Request, type Row } from './rows.ts';
+import {
+  addFirstUser,
+  compile,
+  linkPackages,
+  startServer,
+  VITRINE,
+  type Program,
+  type Server,
+} from './servers.ts';
+
+const STARTS = 5;
+/** How many requests of a row are compared. */
+const COMPARED = 5;
+
+function setting(name: string, fallback: number): number {
+  const number = Number(process.env[name] || fallback);
+  if (!(number > 0)) throw new Error(`${name} must be a number above 0`);
+  return number;
+}
+
+const loadBefore = loadavg()[0] ?? NaN;
+const rounds = setting('BENCH_ROUNDS', 5);
+const seconds = setting('BENCH_SECONDS', 2);
+const wanted = process.env['BENCH_ROWS']?.split(',');
+const rows = ROWS.filter(({ name }) => wanted?.includes(name) ?? true);
+if (rows.length === 0) throw new Error(`BENCH_ROWS knows ${ROWS.map(({ name }) => name).join(', ')}`);
+
+/** Ctrl-C ends the measuring; what was started and made is still stopped and dropped. */
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => interruption.abort());
+
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** What must be the same on every server; of a new record not its key and its time. */
+async function ask({ port }: Server, { method, path, headers, body }: Request): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: body ?? null });
+  const text = await response.text();
+  const comparable = method === 'POST' ? text.replace(/"id":\d+/, '').replace(/[\d-]+ [\d:]+"}$/, '') : text;
+  return `${method} ${path} ${response.status} ${response.headers.get('content-type')}\n${comparable}`;
+}
+
+/** Stops where two servers do not give the same answer to the same request. */
+async function compare(servers: readonly Server[]): Promise<void> {
+  for (const row of ROWS) {
+    for (const request of row.requests(0).slice(0, COMPARED)) {
+      const answers = await Promise.all(servers.map((server) => ask(server, request)));
+      assert.match(answers[0] ?? '', new RegExp(`^\\S+ \\S+ ${row.status} `));
+      for (const [index, answer] of answers.entries())
+        assert.equal(answer, answers[0], `${servers[index]?.name} answers otherwise: ${row.name}`);
+    }
+  }
+}
+
+async function measure(
+  generator: ChildProcess,
+  database: BenchDatabase,
+  row: Row,
+  server: Server,
+  time: number,
+): Promise<Measurement> {
+  const job: Job = { row: row.name, port: server.port, seconds: time };
+  const [before, databaseBefore] = [await server.cpu(), await database.cpu()];
+  generator.send(job);
+  const [outcome] = (await once(generator, 'message', interruption)) as [Outcome];
+  if ('fault' in outcome) throw new Error(`${server.name}, ${outcome.fault}`);
+  const load: Load = outcome;
+  const [after, databaseAfter] = [await server.cpu(), await database.cpu()];
+  return {
+    row: row.name,
+    server: server.name,
+    rate: load.answers / time,
+    p50: load.p50,
+    p99: load.p99,
+    cpu: (after - before) / load.all,
+    databaseCpu: (databaseAfter - databaseBefore) / load.all,
+    generatorCpu: load.cpu / load.all,
+  };
+}
+
+/** Each round runs every row on every server; who comes first goes round too. */
+async function measureAll(
+  generator: ChildProcess,
+  servers: readonly Server[],
+  database: BenchDatabase,
+): Promise<Measurement[]> {
+  const measurements: Measurement[] = [];
+  for (let round = -1; round < rounds; round += 1) {
+    say(round < 0 ? 'warming up ...' : `round ${round + 1} of ${rounds} ...`);
+    for (const [index, row] of rows.entries()) {
+      for (let turn = 0; turn < servers.length; turn += 1) {
+        const server = servers[(round + 1 + index + turn) % servers.length];
+        if (!server) continue;
+        const measurement = await measure(
+          generator,
+          database,
+          row,
+          server,
+          round < 0 ? seconds / 2 : seconds,
+        );
+        if (round >= 0) measurements.push(measurement);
+      }
+    }
+    await database.restore();
+  }
+  return measurements;
+}
+
+async function measureStarts(program: Program, databaseUrl: string): Promise<number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < STARTS; index += 1) {
+    interruption.signal.throwIfAborted();
+    const server = await startServer(program, databaseUrl);
+    times.push(server.start);
+    await server.stop();
+  }
+  return times;
+}
+
+async function bench(directory: string, database: BenchDatabase): Promise<void> {
+  say('filling the database ...');
+  await addFirstUser(database.url, PASSWORD);
+  await database.fill();
+  await linkPackages(directory);
+  const programs = [
+    VITRINE,
+    await compile('Fastify', 'fastify.ts', directory),
+    await compile('bare', 'bare.ts', directory),
+  ];
+  const servers: Server[] = [];
+  const facts: (ServerFacts & { memory: number[] })[] = [];
+  const generator = fork(new URL('load.ts', import.meta.url));
+  generator.once('exit', () => interruption.abort());
+  try {
+    for (const program of programs) {
+      const starts = await measureStarts(program, database.url);
+      const server = await startServer(program, database.url);
+      servers.push(server);
+      facts.push({ server: program.name, firstPath: program.firstPath, starts, memory: [] });
+    }
+    const noteMemory = async (): Promise<void> => {
+      // Long enough for the garbage of what went before to be collected.
+      await new Promise((done) => setTimeout(done, 3000));
+      for (const [index, server] of servers.entries()) facts[index]?.memory.push(await server.memory());
+    };
+    await noteMemory();
+    await compare(servers);
+    const measurements = await measureAll(generator, servers, database);
+    await noteMemory();
+    const results = { measurements, facts, rounds, seconds, postgres: database.version, loadBefore };
+    process.stdout.write(`${tables(results)}\n`);
+    if (!wanted) await writeFile(new URL('results.md', import.meta.url), await report(results));
+  } finally {
+    generator.kill();
+    for (const server of servers) await server.stop();
+  }
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'vitrine-bench-'));
+await chmod(directory, 0o755); // the embedded server runs as another user when this is root
+try {
+  const database = await createDatabase(directory);
+  await bench(directory, database).finally(() => database.drop());
+} finally {
+  await rm(directory, { recursive: true, force: true });
+}

@@ -1,0 +1,123 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join, resolve } from 'node:path';
+import ts from 'typescript';
+import { freePort } from '../src/db/embedded.ts';
+import { processorTime, residentMemory } from './processes.ts';
+
+export interface Program {
+  readonly name: string;
+  readonly parameters: readonly string[];
+  /** The path whose first 200 counts as the start. */
+  readonly firstPath: string;
+}
+
+export interface Server {
+  readonly name: string;
+  readonly port: number;
+  /** Milliseconds from the spawn to the first answer. */
+  readonly start: number;
+  /** Megabytes of resident memory. */
+  readonly memory: () => Promise<number>;
+  /** Processor time of the process so far, microseconds. */
+  readonly cpu: () => Promise<number>;
+  readonly stop: () => Promise<void>;
+}
+
+export const VITRINE: Program = {
+  name: 'Vitrine',
+  parameters: [resolve('dist/main.js'), 'serve'],
+  firstPath: '/api/',
+};
+
+/** Compiles a server that is written here, so that it starts and fits in memory like the compiled Vitrine. */
+export async function compile(name: string, file: string, directory: string): Promise<Program> {
+  const source = await readFile(new URL(file, import.meta.url), 'utf8');
+  const { outputText } = ts.transpileModule(source, {
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 },
+  });
+  const target = join(directory, file.replace(/\.ts$/, '.mjs'));
+  await writeFile(target, outputText);
+  return { name, parameters: [target], firstPath: '/api/message/1/' };
+}
+
+/** Lets what is compiled into the directory find the packages of this project. */
+export const linkPackages = (directory: string): Promise<void> =>
+  symlink(resolve('node_modules'), join(directory, 'node_modules'), 'junction');
+
+/** The status of one GET, or undefined where nobody listens. */
+function probe(port: number, path: string): Promise<number | undefined> {
+  return new Promise((done) => {
+    const socket = connect({ host: '127.0.0.1', port, noDelay: true });
+    socket.on('connect', () =>
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n`),
+    );
+    socket.on('data', (chunk) => {
+      done(Number(chunk.toString('latin1', 9, 12)));
+      socket.destroy();
+    });
+    socket.on('error', () => done(undefined));
+    socket.on('close', () => done(undefined));
+  });
+}
+
+const sleep = (milliseconds: number): Promise<void> => new Promise((done) => setTimeout(done, milliseconds));
+
+async function untilAnswered(port: number, path: string, child: ChildProcess): Promise<void> {
+  for (let tries = 0; tries < 10_000; tries += 1) {
+    if ((await probe(port, path)) === 200) return;
+    if (child.exitCode !== null) break;
+    await sleep(3);
+  }
+  throw new Error(`GET ${path} is not answered`);
+}
+
+/** Starts a server and waits until it answers. */
+export async function startServer(program: Program, databaseUrl: string): Promise<Server> {
+  const port = await freePort();
+  const spawned = performance.now();
+  const child = spawn(process.execPath, program.parameters, {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      LOG_LEVEL: 'warn',
+      DATABASE_URL: databaseUrl,
+      PORT: String(port),
+    },
+  });
+  const ended = once(child, 'exit');
+  const stop = async (): Promise<void> => {
+    child.kill();
+    await ended;
+  };
+  try {
+    await untilAnswered(port, program.firstPath, child);
+  } catch (error) {
+    await stop();
+    throw new Error(`${program.name} does not start`, { cause: error });
+  }
+  const start = performance.now() - spawned;
+  const pid = child.pid ?? 0;
+  return {
+    name: program.name,
+    port,
+    start,
+    memory: () => residentMemory(pid),
+    cpu: () => processorTime(pid),
+    stop,
+  };
+}
+
+/** Makes Vitrine create its tables and its first user, whose hash is a real one. */
+export async function addFirstUser(databaseUrl: string, password: string): Promise<void> {
+  const child = spawn(process.execPath, [resolve('dist/main.js'), 'user', 'add', 'user1'], {
+    stdio: ['pipe', 'inherit', 'inherit'],
+    env: { PATH: process.env['PATH'], NODE_ENV: 'production', DATABASE_URL: databaseUrl, LOG_LEVEL: 'warn' },
+  });
+  child.stdin?.end(password);
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error('vitrine user add failed');
+}

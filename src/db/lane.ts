@@ -1,0 +1,137 @@
+import type postgres from 'postgres';
+import { unavailable } from '../errors.ts';
+import type { Statement } from './fragment.ts';
+
+/** One row as it came off the wire: a column's text as bytes, or null. */
+export type RawRow = readonly (Buffer | null)[];
+
+export interface LaneOptions {
+  /** Gives a pool of one connection; none is made before its first statement. */
+  readonly open: () => postgres.Sql;
+  readonly connections: number;
+  /** How many statements a connection takes at once: more than one are pipelined. */
+  readonly depth: number;
+  /** How many statements may wait or run at once, so that overload is answered and not queued without end. */
+  readonly mostPending: number;
+  /** Milliseconds after which we stop waiting for an answer, queueing included; a dead network gives none at all. */
+  readonly deadline: number;
+}
+
+interface Connection {
+  readonly sql: postgres.Sql;
+  underway: number;
+}
+
+interface Job {
+  readonly statement: Statement;
+  readonly prepare: boolean;
+  readonly deadline: number;
+  readonly resolve: (rows: RawRow[]) => void;
+  readonly reject: (error: Error) => void;
+  connection?: Connection;
+  /** Whether the connection works on it, so that it does not just stand behind another one. */
+  isActive?: () => boolean;
+}
+
+/** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */
+const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
+
+/**
+ * Connections for statements of one kind. Each is a pool of its own for postgres.js, whose queues grow with every statement
+ * as long as a pool of several connections never comes to rest.
+ */
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #connections: Connection[];
+  readonly #pending = new Set<Job>();
+  readonly #waiting: Job[] = [];
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    this.#connections = Array.from({ length: options.connections }, () => this.#connect());
+  }
+
+  run(statement: Statement, prepare: boolean): Promise<RawRow[]> {
+    if (this.#pending.size >= this.#options.mostPending) {
+      return Promise.reject(unavailable('The service is overloaded. Try again.'));
+    }
+    return new Promise((resolve, reject) => {
+      const deadline = Date.now() + this.#options.deadline;
+      const job: Job = { statement, prepare, deadline, resolve, reject };
+      this.#pending.add(job);
+      const connection = this.#free();
+      if (connection) this.#start(job, connection);
+      else this.#waiting.push(job);
+    });
+  }
+
+  /**
+   * Gives up what has waited too long. PostgreSQL itself ends a statement sooner: where one has no answer by then, its
+   * connection is dead and a new one takes its place.
+   */
+  sweep(now: number): void {
+    for (const job of this.#pending) {
+      if (job.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
+      this.#pending.delete(job);
+      job.reject(unavailable('The database took too long. Try again.'));
+      if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
+      else if (job.isActive?.()) this.#replace(job.connection);
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#connections.map(({ sql }) => sql.end({ timeout: 1 })));
+  }
+
+  #connect(): Connection {
+    return { sql: this.#options.open(), underway: 0 };
+  }
+
+  /** The connection that has least to do, unless all have their fill. */
+  #free(): Connection | undefined {
+    let free: Connection | undefined;
+    for (const connection of this.#connections) {
+      if (connection.underway < (free?.underway ?? this.#options.depth)) free = connection;
+    }
+    return free;
+  }
+
+  #start(job: Job, connection: Connection): void {
+    const { statement, prepare, resolve, reject } = job;
+    const query = connection.sql
+      .unsafe(statement.text, statement.values as string[], extended(prepare))
+      .raw();
+    connection.underway += 1;
+    job.connection = connection;
+    job.isActive = () => (query as unknown as { active: boolean }).active;
+    const settle = (): void => {
+      connection.underway -= 1;
+      this.#pending.delete(job);
+      this.#next();
+    };
+    query.then(
+      (rows) => {
+        settle();
+        resolve(rows);
+      },
+      (error: unknown) => {
+        settle();
+        reject(error instanceof Error ? error : new Error(String(error)));
+      },
+    );
+  }
+
+  #next(): void {
+    const connection = this.#waiting.length > 0 ? this.#free() : undefined;
+    const job = connection && this.#waiting.shift();
+    if (job) this.#start(job, connection);
+  }
+
+  #replace(dead: Connection): void {
+    const at = this.#connections.indexOf(dead);
+    if (at < 0) return; // another statement of it was given up before
+    this.#connections[at] = this.#connect();
+    void dead.sql.end({ timeout: 0 });
+    this.#next();
+  }
+}
