@@ -119,7 +119,7 @@ function privilegesOf({ access, methods }: ServedResource): readonly Privilege[]
  * @returns the models as the database has them
  * @throws StartError that lists every difference
  */
-export async function checkSchema(
+async function checkSchema(
   database: Database,
   resources: readonly Resource[],
   settings: Settings,

@@ -1,4 +1,5 @@
-import { COLUMN_TYPES, KEY_TYPES, type ColumnType, type Facts } from './column-types.ts';
+import type { ColumnType, Facts } from './column-type.ts';
+import { COLUMN_TYPES, KEY_TYPES } from './column-types.ts';
 import type { Catalog, CatalogColumn, CatalogTable } from './catalog.ts';
 import {
   fieldOf,

@@ -1,66 +1,7 @@
+import type { ColumnType, Facts, Operator, Parsed } from './column-type.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
 import { checkJson, checkNumber, checkText, decimal, FLOATS, float, integer, notFinite } from './values.ts';
-
-/**
- * A value as text that PostgreSQL can cast, or what is wrong with it. A fault with a value can be stored, but breaks a rule
- * of the registry (a bound, a length), or is one that JSON or the calendar cannot express (NaN, infinity): a record that has
- * it already keeps it, and none is written anew.
- */
-export type Parsed =
-  | { readonly value: string; readonly fault?: undefined }
-  | { readonly fault: string; readonly value?: string };
-
-export type Operator = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike';
-
-/** What a type needs to know of the column that has it: how it is stored, and the bounds that the registry sets. */
-export interface Facts {
-  /** The PostgreSQL type that a text parameter is cast to, without a length. */
-  readonly castType: string;
-  /** Characters (code points). */
-  readonly maxLength?: number | undefined;
-  readonly precision?: number | undefined;
-  readonly scale?: number | undefined;
-  /** The column keeps fractions of a second, which the output does not show. */
-  readonly fractional?: boolean | undefined;
-  /** The labels of an enum. */
-  readonly labels?: readonly string[] | undefined;
-  readonly min?: number | undefined;
-  readonly max?: number | undefined;
-}
-
-/** One kind of column. A new type is one new object here; nothing else asks for a type's name. */
-export interface ColumnType {
-  readonly operators: ReadonlySet<Operator>;
-  /** The type in `create table`. */
-  readonly declare: (facts: Facts) => string;
-  /** What `castType` is in a table that Vitrine makes. */
-  readonly castType: string;
-  /** Types of existing tables that it serves, as pg_type.typname; `enum` stands for every enum. */
-  readonly accepts: readonly string[];
-  /** A filter's value. */
-  readonly parse: (text: string, facts: Facts) => Parsed;
-  /** A value of a JSON body; `source` is its text as it was sent, so that no digit is lost. Null never comes here. */
-  readonly fromJson: (value: unknown, source: string, facts: Facts) => Parsed;
-  /** The SQL expression whose text is the output. */
-  readonly output: (column: Fragment, facts: Facts) => Fragment;
-  /** How that text becomes JSON: as it is, between quotes, or by PostgreSQL's own escaping. */
-  readonly json: 'bare' | 'quoted' | 'escaped';
-  /** The column as filters compare it, where that is not the bare column. */
-  readonly comparable?: (column: Fragment) => Fragment;
-  /** The value of an UPDATE, given the new one and the present one; where it is more than the new one. */
-  readonly assign?: (value: Fragment, present: Fragment, facts: Facts) => Fragment;
-  /** SQL of `default: 'now'`. */
-  readonly now?: string;
-  /** Its values are bounded by `min` and `max`. */
-  readonly bounded?: true;
-  /** It takes `maxLength`. */
-  readonly sized?: true;
-  /** The text of a value that is output as null and is not NULL. */
-  readonly nullText?: string;
-  /** Its values cannot be sorted. */
-  readonly unordered?: true;
-}
 
 const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
 const ORDER: readonly Operator[] = ['lt', 'lte', 'gt', 'gte'];

@@ -1,4 +1,4 @@
-import type { Parsed } from './column-types.ts';
+import type { Parsed } from './column-type.ts';
 
 const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
 const TIME = /^(\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?$/;

@@ -1,4 +1,5 @@
-import { COLUMN_TYPES, KEY_TYPES, type ColumnType, type KeyTypeName, type TypeName } from './column-types.ts';
+import type { ColumnType } from './column-type.ts';
+import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from './column-types.ts';
 import type { OnDelete } from './model.ts';
 
 /** A name that keeps its literal type when an object is written with `satisfies`, as a bare `string` would not. */

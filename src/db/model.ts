@@ -1,4 +1,5 @@
-import { cast, type ColumnType, type Facts } from './column-types.ts';
+import type { ColumnType, Facts } from './column-type.ts';
+import { cast } from './column-types.ts';
 import { identifier, raw, sql, value as parameter, type Fragment } from './fragment.ts';
 
 export type OnDelete = 'restrict' | 'cascade' | 'setNull';

@@ -1,5 +1,6 @@
 import { isKey, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
-import { COLUMN_TYPES, type ColumnType, type Facts } from './column-types.ts';
+import type { ColumnType, Facts } from './column-type.ts';
+import { COLUMN_TYPES } from './column-types.ts';
 import {
   fieldOf,
   isNullable,

@@ -1,4 +1,4 @@
-import type { Facts, Parsed } from './column-types.ts';
+import type { Facts, Parsed } from './column-type.ts';
 
 /** How deep a JSON value may nest: PostgreSQL's own parser gives up at some thousands. */
 const MAX_DEPTH = 512;
@@ -7,7 +7,7 @@ const NUMERIC_WHOLE = 131_072;
 const NUMERIC_FRACTION = 16_383;
 
 /** The range of each whole-number type. */
-export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
+const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
   int2: [-(2n ** 15n), 2n ** 15n - 1n],
   int4: [-(2n ** 31n), 2n ** 31n - 1n],
   int8: [-(2n ** 63n), 2n ** 63n - 1n],
@@ -17,7 +17,7 @@ export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
 export const FLOATS: ReadonlySet<string> = new Set(['NaN', 'Infinity', '-Infinity']);
 
 /** What PostgreSQL cannot store in a text, or undefined. */
-export function textFault(text: string): string | undefined {
+function textFault(text: string): string | undefined {
   if (text.includes('\0')) return 'must not contain a NUL character';
   if (!text.isWellFormed()) return 'must not contain half of a surrogate pair';
   return undefined;

@@ -1,4 +1,4 @@
-import type { Operator } from '../db/column-types.ts';
+import type { Operator } from '../db/column-type.ts';
 import { join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
 import { reference, typed, type Column } from '../db/model.ts';
 import type { Condition } from './plan.ts';

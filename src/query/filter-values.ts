@@ -1,4 +1,4 @@
-import type { Operator } from '../db/column-types.ts';
+import type { Operator } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 
 /** Contract section 3: the most values of an `in`. */
@@ -11,7 +11,7 @@ export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
 export type FilterValues = { readonly values: readonly string[] } | { readonly fault: string };
 
 /** Splits the value of an `in` by the rules of CSV, or undefined for bad quoting. */
-export function splitCsv(text: string): string[] | undefined {
+function splitCsv(text: string): string[] | undefined {
   const values: string[] = [];
   const item = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
   for (;;) {

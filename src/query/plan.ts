@@ -1,4 +1,4 @@
-import type { Operator } from '../db/column-types.ts';
+import type { Operator } from '../db/column-type.ts';
 import type { Column, Model } from '../db/model.ts';
 import { addError, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './filter-values.ts';

@@ -1,4 +1,4 @@
-import type { Parsed } from '../db/column-types.ts';
+import type { Parsed } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 import { isSameNumber } from '../db/values.ts';
 import { addError, type FieldErrors } from '../errors.ts';

@@ -1,4 +1,5 @@
-import { COLUMN_TYPES, type ColumnType, type Facts } from '../db/column-types.ts';
+import type { ColumnType, Facts } from '../db/column-type.ts';
+import { COLUMN_TYPES } from '../db/column-types.ts';
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
