@@ -29,5 +29,8 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-return': 'off',
     },
   },
-  { files: ['bin/*.js'], languageOptions: { globals: { process: 'readonly', URL: 'readonly' } } },
+  {
+    files: ['bin/*.js', 'test/bin/*.js'],
+    languageOptions: { globals: { Buffer: 'readonly', process: 'readonly', URL: 'readonly' } },
+  },
 );

@@ -1,5 +1,7 @@
 import { hash } from '@node-rs/argon2';
 import { randomBytes } from 'node:crypto';
+import { delimiter } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
 import { createVitrine, type Resource, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
@@ -143,3 +145,7 @@ export async function startService(
     },
   };
 }
+
+/** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */
+export const commandPath = (): string =>
+  [process.env['PATH'], fileURLToPath(new URL('bin', import.meta.url))].join(delimiter);

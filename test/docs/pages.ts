@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { commandPath } from '../support.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -92,7 +93,7 @@ export function testExamples(page: string, site: () => Site): void {
     assert.ok(command.includes(ADDRESS), `a command for ${ADDRESS}`);
     let line = command.replaceAll(ADDRESS, `${base}/`).replaceAll('PASSWORD', password);
     for (const [shown, actual] of tags) line = line.replaceAll(shown, actual);
-    const env = { PATH: process.env['PATH'], HOME: ROOT, NO_PROXY: '*' }; // no settings of whoever runs the tests
+    const env = { PATH: commandPath(), HOME: ROOT, NO_PROXY: '*' }; // no settings of whoever runs the tests
     const { stdout } = await promisify(execFile)('sh', ['-c', line], { env });
     return stdout;
   }

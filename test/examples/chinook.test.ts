@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
 import resources from '../../examples/chinook/resources.ts';
 import type { Resource } from '../../src/index.ts';
-import { startService, type TestService } from '../support.ts';
+import { commandPath, startService, type TestService } from '../support.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}/examples/chinook`;
@@ -69,6 +69,7 @@ async function run(commands: readonly string[], { base, url }: TestService): Pro
     cwd: ROOT,
     env: {
       ...process.env,
+      PATH: commandPath(),
       DATABASE_URL: url,
       RESOURCES: 'examples/chinook/resources.ts',
       SCHEMA: 'check',
