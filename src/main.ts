@@ -75,7 +75,7 @@ async function open(settings: Settings): Promise<Session> {
 async function withService(settings: Settings, work: (prepared: Prepared) => Promise<void>): Promise<void> {
   const session = await open(settings);
   try {
-    await work(await session.service.prepare());
+    await work(await session.service.prepare({ waits: false }));
   } finally {
     await session.close();
   }

@@ -27,10 +27,11 @@ export interface Prepared extends Site {
 export interface Service {
   readonly handler: Handler;
   /**
-   * Waits for the database, applies or checks the schema, and from then on the handler serves.
+   * Applies or checks the schema, and from then on the handler serves. A database that is not there yet is waited for, unless
+   * `waits` is false.
    * @throws StartError that lists everything in which the database does not fit
    */
-  readonly prepare: () => Promise<Prepared>;
+  readonly prepare: (options?: { readonly waits?: boolean }) => Promise<Prepared>;
   /** From now on replies close their connections, and `/readyz` says no. */
   readonly drain: () => void;
   /** Closes the database connections. */
@@ -64,13 +65,13 @@ async function awaitCatalog(
   database: Database,
   resources: readonly Resource[],
   logger: Logger,
-  isClosing: () => boolean,
+  givesUp: () => boolean,
 ): Promise<Catalog> {
   for (let tries = 0; ; tries += 1) {
     try {
       return await readCatalog(database, resources);
     } catch (error) {
-      if (isClosing() || !isAway(error)) throw databaseFault(error);
+      if (givesUp() || !isAway(error)) throw databaseFault(error);
       if (tries % 10 === 0) logger.warn({ message: `waiting for the database: ${(error as Error).message}` });
       await sleep(RETRY);
     }
@@ -162,8 +163,8 @@ export function createService(
   let site: Prepared | undefined;
   let isClosing = false;
 
-  async function prepare(): Promise<Prepared> {
-    const first = await awaitCatalog(database, resources, logger, () => isClosing);
+  async function prepare({ waits = true } = {}): Promise<Prepared> {
+    const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
     try {
       if (settings.schema === 'apply' && missingSchema(resources, first).length > 0) {
         await applySchema(database, resources, logger);

@@ -134,6 +134,14 @@ describe('vitrine check', { timeout: 60_000 }, () => {
     return rows.map(({ name }) => name);
   };
 
+  test('does not wait for a database that is not there, unlike the service', async () => {
+    const { code, stdout, stderr } = await run(['check'], {
+      env: { DATABASE_URL: 'postgres://127.0.0.1:1/none' },
+    });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: The database cannot be used: /);
+  });
+
   test('lists everything that is missing and creates nothing; what it finds in order, it says', async () => {
     const env = { DATABASE_URL: database.url };
     const before = await run(['check'], { env });
