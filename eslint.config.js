@@ -29,6 +29,7 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-return': 'off',
     },
   },
+  { files: ['**/*.cjs'], languageOptions: { globals: { __dirname: 'readonly', module: 'writable' } } },
   {
     files: ['bin/*.js', 'test/bin/*.js'],
     languageOptions: { globals: { Buffer: 'readonly', process: 'readonly', URL: 'readonly' } },

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { cpus, release, totalmem, type } from 'node:os';
+import { cpus, totalmem, type } from 'node:os';
 import { CONNECTIONS, MESSAGES, USERS } from './rows.ts';
 
 export interface Measurement {
@@ -157,7 +157,7 @@ generator, the servers and PostgreSQL share its processors.
 
 ## The machine
 
-- ${processors[0]?.model.trim()}, ${processors.length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GB of memory, ${type()} ${release()}
+- ${processors[0]?.model.trim()}, ${processors.length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GB of memory, ${type()}
 - load average before the run: ${loadBefore.toFixed(1)} (a machine with other work to do gives noisy numbers)
 - Node ${process.versions.node}, PostgreSQL ${postgres}, ${packages.join(', ')}
 

@@ -162,14 +162,17 @@ export const DEFAULTS: Settings = {
 };
 
 /**
- * Reads the settings from environment variables; an empty variable counts as absent.
- * @throws StartError that names every bad setting.
+ * Reads settings by the rules of SETTINGS; what is absent, empty or undefined has its default.
+ * @param textOf gives a setting's text, and the name by which whoever set it knows it
+ * @throws StartError that names every bad setting
  */
-export function readSettings(environment: Record<string, string | undefined>): Settings {
+function parseSettings(
+  textOf: (variable: string, key: keyof Settings) => [name: string, text: string | undefined],
+): Settings {
   const settings: Record<string, unknown> = { ...DEFAULTS };
   const faults: string[] = [];
-  for (const [name, setting] of Object.entries(SETTINGS)) {
-    const text = environment[name];
+  for (const [variable, setting] of Object.entries(SETTINGS)) {
+    const [name, text] = textOf(variable, setting.key);
     if (text === undefined || text === '') continue;
     try {
       settings[setting.key] = setting.parse(text);
@@ -180,3 +183,11 @@ export function readSettings(environment: Record<string, string | undefined>): S
   if (faults.length > 0) throw startError('These settings cannot be used', faults);
   return settings as unknown as Settings;
 }
+
+/** The settings of the environment's variables. */
+export const readSettings = (environment: Record<string, string | undefined>): Settings =>
+  parseSettings((variable) => [variable, environment[variable]]);
+
+/** The settings that a program gives by their names in code, held to the same rules as the environment's. */
+export const checkSettings = (given: Partial<Settings>): Settings =>
+  parseSettings((_, key) => [key, given[key]?.toString()]);

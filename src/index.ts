@@ -1,4 +1,4 @@
-import { DEFAULTS, type Settings } from './config.ts';
+import { checkSettings, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { createLogger } from './http/logger.ts';
 import { createHttpServer, listen, type RunningServer } from './http/server.ts';
@@ -34,9 +34,10 @@ export interface Vitrine {
  * @throws StartError that lists every fault of the registry, or every difference to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
-  const { log, resources, databaseUrl, ...given } = options;
-  if (typeof databaseUrl !== 'string') throw new StartError('createVitrine needs a databaseUrl.');
-  const settings: Settings = { ...DEFAULTS, ...given, databaseUrl };
+  const { log, resources, ...given } = options;
+  const settings = checkSettings(given);
+  const { databaseUrl } = settings;
+  if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
   const logger = createLogger(settings.logLevel, log);
   const service = createService(settings, requireRegistry(resources, settings), databaseUrl, logger);
   let server: RunningServer | undefined;

@@ -114,7 +114,7 @@ async function serve(settings: Settings): Promise<void> {
     })());
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      logger.info({ message: `${signal}: shutting down` });
+      if (!ending) logger.info({ message: `${signal}: shutting down` });
       shutDown().then(
         () => process.exit(0),
         () => process.exit(1),

@@ -228,7 +228,7 @@ function uuid(text: string): Parsed {
 
 export type TypeName = keyof typeof COLUMN_TYPES;
 
-/** The types of primary keys. Contract section 7: an `id` is a JSON number for bigint too, unlike other bigint columns. */
+/** The types of primary keys. An `id` is a JSON number for bigint too, unlike other bigint columns. */
 export const KEY_TYPES = {
   integer: COLUMN_TYPES.integer,
   bigint: { ...bigint, json: 'bare' },

@@ -57,7 +57,7 @@ function toUtc(date: string, time: string, offset: string): string | undefined {
   return `${day} ${pad(moment.getUTCHours(), 2)}:${pad(moment.getUTCMinutes(), 2)}:${pad(moment.getUTCSeconds(), 2)}`;
 }
 
-/** A date-time as contract section 2 writes it; also with `T`, without the time or the seconds, with `Z` or an offset. */
+/** A date-time as the output writes it; also with `T`, without the time or the seconds, with `Z` or an offset. */
 export function parseDateTime(text: string): Parsed {
   const expected = 'must be a date and time such as 2024-05-31 18:30:00';
   const match = DATE_TIME.exec(text);

@@ -69,7 +69,7 @@ export const keyFieldOf = (definition: ModelDefinition): string => definition.pr
 export const keyTypeOf = (definition: ModelDefinition): KeyTypeName =>
   definition.primaryKey?.type ?? 'integer';
 
-/** The database's name of a column: contract section 1 stores a foreign key `user` as `user_id`. */
+/** The database's name of a column: a foreign key `user` is stored as `user_id`. */
 export const fieldOf = (name: string, column: ColumnDefinition): string =>
   column.column ?? jsonKeyOf(name, column);
 

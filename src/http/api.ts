@@ -48,7 +48,7 @@ export function createApi(resources: ServedResources, operations: Operations, se
   }
 
   async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
-    // service.md: writes at the default level are 401, whoever asks.
+    // Writes at the default level are 401, whoever asks.
     if (access === 'default') throw new Unauthorized();
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings);

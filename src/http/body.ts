@@ -74,7 +74,7 @@ async function multipartData(bytes: Buffer, contentType: string): Promise<string
 }
 
 /**
- * The JSON text of a body in any of the forms of contract section 4.
+ * The JSON text of a body in any of its forms: see docs/writing.md.
  * @throws Problem 415 for another content type, 413, 400
  */
 export async function readJsonText({ headers, body }: ApiRequest): Promise<string> {

@@ -23,7 +23,7 @@ export interface Reply {
   readonly body: Buffer | string;
 }
 
-/** The 401 of service.md: its form is fixed there, unlike that of all other errors. */
+/** The 401: the one error that is no problem document, since clients rely on its form. */
 export class Unauthorized extends Error {}
 
 export const UNAUTHORIZED: Reply = {

@@ -6,7 +6,7 @@ import { LINGER_TIME } from './send.ts';
 import { MAX_QUERY_BYTES } from '../query/grammar.ts';
 import type { Handler } from './handler.ts';
 
-/** Contract section 7, "Slow clients": milliseconds. */
+/** What slow clients get, in milliseconds. */
 const HEADERS_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 30_000;
 /** Longer than the minute for which proxies keep their connections, so that they never use one that is closing. */

@@ -1,6 +1,6 @@
 import { Problem } from '../errors.ts';
 
-/** Contract section 5: failures in a minute. */
+/** Failures in a minute. */
 const MOST_BY_ADDRESS = 10;
 const MOST_BY_NAME = 50;
 const MINUTE = 60_000;

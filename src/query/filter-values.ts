@@ -1,7 +1,7 @@
 import type { Operator } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 
-/** Contract section 3: the most values of an `in`. */
+/** The most values of an `in`. */
 const MAX_IN_VALUES = 1000;
 
 export const OPERATORS: ReadonlySet<string> = new Set<Operator>([

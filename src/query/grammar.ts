@@ -1,6 +1,6 @@
 import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
 
-/** Contract section 3, "A query has a budget". */
+/** The budget of a query: see docs/reading.md. */
 export const MAX_QUERY_BYTES = 8192;
 const MAX_FILTERS = 50;
 const MAX_ORDERINGS = 8;

@@ -4,7 +4,7 @@ import { addError, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './grammar.ts';
 
-/** Contract section 3: how many foreign keys a path may follow. */
+/** How many foreign keys a path may follow. */
 const MAX_JOINS = 4;
 
 /** What the caller may see of the models: the plan reaches nothing else, and what is hidden is as if it were not there. */

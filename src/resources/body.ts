@@ -19,7 +19,7 @@ export interface Writing {
   readonly caller: Caller;
 }
 
-/** Members that say nothing to the write: contract sections 4 and 7, read-only columns and the owner are ignored. */
+/** Members that say nothing to the write, so that what was read can be sent back: read-only columns and the owner. */
 const isIgnored = (column: Column, resource: ServedResource): boolean =>
   resource.readonly.has(column) || column === resource.owner;
 

@@ -103,8 +103,8 @@ function addCheckErrors(checks: readonly Check[], results: readonly boolean[], e
   });
 }
 
-/** Contract section 7's order: 404 (record), 403 (owner), 412. */
-function assertAllowed(
+/** In the order of the answers' precedence: 404, 403, 412. */
+function assertChangeable(
   found: boolean,
   owned: Buffer | null | undefined,
   matches: Buffer | null | undefined,
@@ -255,7 +255,7 @@ export function createOperations(
       const [row] = await write(updateStatement(model, output, id, changes, body.checks, guard), resource);
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-      assertAllowed(Boolean(row?.[0]), row?.[1], row?.[2]);
+      assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
       return { json: row?.[4] ?? Buffer.from('null'), version: text(row?.[5]) ?? '' };
     },
 
@@ -264,7 +264,7 @@ export function createOperations(
       const statement = deleteStatement(resource.model, id, guardOf(resource, caller, versions));
       try {
         const [row] = await database.run(statement, 'work');
-        assertAllowed(Boolean(row), row?.[1], row?.[2]);
+        assertChangeable(Boolean(row), row?.[1], row?.[2]);
       } catch (error) {
         if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
         const names = await referrers(resource, id, error);

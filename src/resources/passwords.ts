@@ -8,7 +8,7 @@ const OPTIONS = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 
 const AT_ONCE = 2;
 const MOST_WAITING = 64;
 const PATIENCE = 3_000;
-/** Contract section 5: bytes. */
+/** Bytes. */
 export const MAX_PASSWORD = 1024;
 
 export interface Passwords {

@@ -3,7 +3,7 @@ import type { ColumnDefinition, ModelDefinition, Name } from '../db/definition.t
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** What the admin area shows of a resource. */
+/** Hints for pages that people look after records in; the API does not use them. */
 export interface AdminOptions {
   readonly label?: string;
   readonly list?: readonly Name[];
@@ -14,7 +14,7 @@ export interface AdminOptions {
 }
 
 /**
- * One resource, as the registry's author writes it: a model and its rules (contract section 1). `satisfies Resource[]`
+ * One resource, as the registry's author writes it: a model and its rules (see docs/resources.md). `satisfies Resource[]`
  * finds misspelt keys and wrong values; that names fit each other, `Registry` finds.
  */
 export interface Resource extends ModelDefinition {

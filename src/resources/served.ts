@@ -42,7 +42,7 @@ function readLevel(resources: ServedResources, model: Model): AccessLevel | unde
   return resource?.methods.has('GET') ? resource.read : undefined;
 }
 
-/** What a caller may see: contract section 3, "A join may reach only into a resource that the same request could GET". */
+/** What a caller may see: a join reaches only into a resource that the same request could GET. */
 export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel) => boolean): View {
   return {
     find: (model, name) => {

@@ -189,7 +189,7 @@ describe('column types of a database that others made', () => {
       assert.deepEqual(faults, []);
     };
 
-    test(`${stored} is shown in the form of the contract`, () =>
+    test(`${stored} is shown in the documented form`, () =>
       withEach(async ({ id, shown }) => {
         const { text } = await service.request(`/api/specimen/${id}/`);
         assert.ok(text.includes(`"${name}":${shown}`), text);

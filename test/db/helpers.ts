@@ -110,7 +110,7 @@ export async function assertFindable(
   const filters = [
     [[column, value]],
     [[`${column}__eq`, value]],
-    // A lone empty text is no list (contract section 3), so it is quoted.
+    // A lone empty text is no list , so it is quoted.
     [[`${column}__in`, value === '' ? '""' : csv(value)]],
     ...(type !== 'json' && type !== 'boolean'
       ? [

@@ -12,7 +12,7 @@ export const fromNewAddress = (() => {
   };
 })();
 
-/** The 401 of service.md, to the letter. */
+/** The 401, to the letter. */
 export function assertUnauthorized({ status, headers, text }: Answer, asked?: string): void {
   assert.equal(status, 401, asked ?? text);
   assert.equal(headers.get('www-authenticate'), 'Basic realm="Login Required"');
@@ -20,7 +20,7 @@ export function assertUnauthorized({ status, headers, text }: Answer, asked?: st
   assert.equal(text, 'Authentication failed');
 }
 
-/** A problem document of RFC 9457 with this status and no members but the contract's. */
+/** A problem document of RFC 9457 with this status and no members but the documented ones. */
 export function assertProblem(
   { status, headers, json, text }: Answer,
   expected: number,

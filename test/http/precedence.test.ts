@@ -22,7 +22,7 @@ interface Draft {
 interface Fault {
   readonly name: string;
   readonly status: number;
-  /** Its place in the order of contract section 7; faults of one rank are not ordered among themselves. */
+  /** Its place in the order of answers; faults of one rank are not ordered among themselves. */
   readonly rank: number;
   readonly spoils: Partial<Draft>;
 }

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 
-describe('the sentences of service.md, on the shipped registry', () => {
+describe('what the service promises, on the shipped registry', () => {
   let service: TestService;
   let ada: number;
   let bob: number;
@@ -164,7 +164,7 @@ describe('the sentences of service.md, on the shipped registry', () => {
     assert.deepEqual(json, { ...created, content: 'changed' });
   });
 
-  test('a write without credentials, or with wrong ones, is the 401 of service.md', async () => {
+  test('a write without credentials, or with wrong ones, is the one 401', async () => {
     const methods = { POST: '/api/note/', PUT: '/api/note/1/', DELETE: '/api/note/1/' };
     for (const [method, path] of Object.entries(methods)) {
       const body = method === 'DELETE' ? undefined : { message: 'x' };

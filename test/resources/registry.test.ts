@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startFaults, startOnce, startWith, users } from '../db/helpers.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 
-/** The registry that the contract gives as its example, word for word. */
+/** A registry as its author would write it, without types. */
 const EXAMPLE: readonly Resource[] = [
   {
     model: 'user',
@@ -166,7 +166,7 @@ describe('what the registry may look like', () => {
 });
 
 describe('the registry at work', () => {
-  test('the example of the contract starts and serves', async () => {
+  test('a registry of plain objects starts and serves', async () => {
     const service = await startService(EXAMPLE);
     try {
       const ada = await service.addUser('ada');

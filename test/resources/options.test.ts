@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createVitrine, StartError, type VitrineOptions } from '../../src/index.ts';
+import shipped from '../../src/resources/registry.ts';
+import { createDatabase, type TestDatabase } from '../support.ts';
+
+describe('the options of createVitrine', () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  const start = (options: object): Promise<unknown> =>
+    createVitrine({ databaseUrl: database.url, resources: shipped, ...options });
+
+  for (const options of [
+    { corsOrigins: ['null'] },
+    { corsOrigins: ['*'] },
+    { schema: 'nothing' },
+    { maxBody: -1 },
+    { logLevel: 'debug' },
+    { port: 70_000 },
+    { trustProxy: 1.5 },
+    { databaseUrl: 'nonsense' },
+    { databaseUrl: undefined },
+  ]) {
+    test(`${JSON.stringify(options)} is refused by name`, async () => {
+      const [key = ''] = Object.keys(options);
+      await assert.rejects(
+        start(options),
+        (error) => error instanceof StartError && error.message.includes(key),
+      );
+    });
+  }
+
+  test('all that cannot be used are named at once', async () => {
+    await assert.rejects(start({ schema: 'x', access: 'y' }), /schema.*\n.*access|access.*\n.*schema/);
+  });
+
+  test('an option that is undefined has its default', async () => {
+    const options = {
+      host: undefined,
+      corsOrigins: undefined,
+      access: undefined,
+      maxBody: undefined,
+      port: 0,
+    };
+    const vitrine = (await start(options)) as Awaited<ReturnType<typeof createVitrine>>;
+    const { url } = await vitrine.start();
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+    const response = await fetch(`${url}/api/note/`, { headers: { origin: 'https://example.org' } });
+    assert.equal(response.status, 200);
+    await vitrine.close();
+  });
+});
