@@ -1,7 +1,17 @@
 import type { ColumnType, Facts, Operator, Parsed } from './column-type.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
-import { checkJson, checkNumber, checkText, decimal, FLOATS, float, integer, notFinite } from './values.ts';
+import {
+  checkJson,
+  checkNumber,
+  checkText,
+  decimal,
+  FLOATS,
+  float,
+  integer,
+  notFinite,
+  wholeText,
+} from './values.ts';
 
 const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
 const ORDER: readonly Operator[] = ['lt', 'lte', 'gt', 'gte'];
@@ -68,7 +78,7 @@ const bigint: ColumnType = {
   declare: () => 'bigint',
   accepts: ['int8', 'int4', 'int2'],
   parse: integer,
-  fromJson: fromDigits(integer),
+  fromJson: (value, source, facts) => fromDigits(integer)(value, wholeText(source), facts),
   output: asText,
   json: 'quoted',
   bounded: true,
@@ -83,9 +93,9 @@ export const COLUMN_TYPES = {
     declare: () => 'integer',
     accepts: ['int4', 'int2'],
     parse: integer,
-    fromJson: (value, _source, facts) =>
-      typeof value === 'number' && Number.isInteger(value)
-        ? checkNumber(integer(BigInt(value).toString(), facts), facts)
+    fromJson: (value, source, facts) =>
+      typeof value === 'number'
+        ? checkNumber(integer(wholeText(source), facts), facts)
         : { fault: 'must be a whole number' },
     output: asItIs,
     json: 'bare',

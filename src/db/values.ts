@@ -96,6 +96,16 @@ function scaled(text: string): [bigint, number] {
   return [BigInt(whole + fraction), Number(exponent) - fraction.length];
 }
 
+/** The digits of a JSON number that is whole however it is written (1.0, 1e3); any other text as it is. */
+export function wholeText(source: string): string {
+  const match = source.length < 1000 && /^-?\d+(?:\.(\d+))?(?:e([+-]?\d{1,3}))?$/i.exec(source);
+  if (!match || (match[1] === undefined && match[2] === undefined)) return source;
+  const [digits, power] = scaled(source);
+  if (power >= 0) return (digits * 10n ** BigInt(power)).toString();
+  const unit = 10n ** BigInt(-power);
+  return digits % unit === 0n ? (digits / unit).toString() : source;
+}
+
 /** Compares numbers digit by digit: as JavaScript's they would lose those past the sixteenth. */
 function isLess(one: string, other: string): boolean {
   const [a, aPower] = scaled(one);

@@ -6,7 +6,7 @@ import type { Operations, Page } from '../resources/operations.ts';
 import { meets, type Caller, type ServedResource, type ServedResources } from '../resources/served.ts';
 import { readJsonText } from './body.ts';
 import { entityTag, isNotModified, parseIfMatch } from './etag.ts';
-import { json, Unauthorized, type ApiRequest, type Reply } from './message.ts';
+import { json, type ApiRequest, type Reply } from './message.ts';
 import { assertOrigin } from './origin.ts';
 import type { ResourceRoute } from './routes.ts';
 
@@ -48,8 +48,6 @@ export function createApi(resources: ServedResources, operations: Operations, se
   }
 
   async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
-    // Writes at the default level are 401, whoever asks.
-    if (access === 'default') throw new Unauthorized();
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings);
     if (!meets(access, caller)) throw new Problem(403, 'Only admins may write here.');

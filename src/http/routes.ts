@@ -1,5 +1,6 @@
 import { notFound, Problem, unavailable } from '../errors.ts';
 import type { Method } from '../resources/resource.ts';
+import { Unauthorized } from './message.ts';
 import type { ServedResource, ServedResources } from '../resources/served.ts';
 
 export type ResourceRoute =
@@ -55,9 +56,14 @@ export function findRoute(path: string, resources: ServedResources | undefined):
   return { kind: 'record', resource, id: decodeSegment(segments[3]) };
 }
 
-/** @throws Problem 405 with `Allow` */
+/**
+ * @throws Unauthorized for a write at the default level, whoever asks and whatever the resource lists; Problem 405 with
+ * `Allow` for any other method that the path does not take
+ */
 export function assertAllowed(method: string, route: Route): void {
   const asked = (method === 'HEAD' ? 'GET' : method) as Method;
+  const isLocked = 'resource' in route && route.resource.access === 'default' && asked !== 'GET';
+  if (isLocked && METHODS[route.kind].includes(asked)) throw new Unauthorized();
   if (takes(route, asked)) return;
   const allow = allowOf(route);
   throw new Problem(405, `This path takes ${allow}.`, { headers: { Allow: allow } });

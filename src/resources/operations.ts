@@ -87,10 +87,16 @@ function requireId(resource: ServedResource, text: string): string {
   return id;
 }
 
-const guardOf = ({ owner }: ServedResource, caller: Caller, versions: Versions): Guard => ({
+const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Versions): Guard => ({
   owner: owner && { column: owner, caller: caller.id },
-  versions,
+  versions: versions?.flatMap((version) =>
+    version.endsWith(shape) ? [version.slice(0, -shape.length)] : [],
+  ),
 });
+
+/** The version of a record as it is shown: that of its row, and the shape of the output. */
+const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
+  `${text(cell) ?? ''}${shape}`;
 
 /** PostgreSQL's `{t,f}`. */
 const parseBooleans = (cell: Buffer | null | undefined): boolean[] =>
@@ -154,16 +160,25 @@ export function createOperations(
     );
   }
 
-  /** Runs a statement that writes, and says which unique column a duplicate stands in. */
-  async function write(statement: Statement, { model }: ServedResource): Promise<RawRow[]> {
+  /** Runs a statement that writes, and says in which of the columns that were sent a duplicate stands. */
+  async function write(
+    statement: Statement,
+    { model, owner }: ServedResource,
+    changes: readonly Change[],
+  ): Promise<RawRow[]> {
     try {
       return await database.run(statement, 'work');
     } catch (error) {
       if (!isDatabaseError(error) || error.code !== '23505') throw error;
+      const sent = new Set(changes.map(({ column }) => column));
       const columns = model.uniques.get(error.constraint_name ?? '') ?? [];
       const errors: FieldErrors = {};
-      for (const column of columns) addError(errors, column.key, 'another record has this value');
-      throw new Problem(409, 'There is such a record already.', { errors });
+      for (const column of columns) {
+        if (sent.has(column) && column !== owner)
+          addError(errors, column.key, 'another record has this value');
+      }
+      const told = Object.keys(errors).length > 0 ? { errors } : {};
+      throw new Problem(409, 'There is such a record already.', told);
     }
   }
 
@@ -226,7 +241,7 @@ export function createOperations(
       byKey.set(resource, statement);
       const [row] = await database.run(statement(requireId(resource, id)), 'quick');
       if (!row?.[0]) throw notFound(NO_RECORD);
-      return { json: row[0], version: text(row[1]) ?? '' };
+      return { json: row[0], version: versionOf(row[1], resource) };
     },
 
     async create(resource, members, caller) {
@@ -236,12 +251,13 @@ export function createOperations(
       const [row] = await write(
         insertStatement(resource.model, resource.output, changes, body.checks),
         resource,
+        changes,
       );
       if (!row?.[0]) {
         addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
         throw badBody(body.errors);
       }
-      return { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' };
+      return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
     },
 
     async update(resource, idText, members, caller, versions) {
@@ -252,11 +268,15 @@ export function createOperations(
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashPasswords(body.changes, true);
       const guard = guardOf(resource, caller, versions);
-      const [row] = await write(updateStatement(model, output, id, changes, body.checks, guard), resource);
+      const [row] = await write(
+        updateStatement(model, output, id, changes, body.checks, guard),
+        resource,
+        changes,
+      );
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
-      return { json: row?.[4] ?? Buffer.from('null'), version: text(row?.[5]) ?? '' };
+      return { json: row?.[4] ?? Buffer.from('null'), version: versionOf(row?.[5], resource) };
     },
 
     async remove(resource, idText, caller, versions) {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { AccessLevel, Settings } from '../config.ts';
 import type { Column, Model } from '../db/model.ts';
 import { findColumn } from '../db/model.ts';
@@ -22,6 +23,8 @@ export interface ServedResource extends PageLimits {
   readonly methods: ReadonlySet<Method>;
   /** The key and the columns that are not excluded, in output order. */
   readonly output: readonly Column[];
+  /** A mark of the output's keys, so that a change of the registry changes every record's version. */
+  readonly shape: string;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
@@ -56,6 +59,12 @@ export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel)
   };
 }
 
+const shapeOf = (output: readonly Column[]): string =>
+  `-${createHash('sha256')
+    .update(output.map(({ key }) => key).join())
+    .digest('hex')
+    .slice(0, 6)}`;
+
 /** The resources by name. The models come with the facts of the database, once it has been read. */
 export function serveResources(
   definitions: readonly Resource[],
@@ -69,13 +78,15 @@ export function serveResources(
     const named = (names: readonly string[] = []): Set<Column> =>
       new Set(model.columns.filter((column) => names.includes(column.name)));
     const excluded = named(definition.exclude);
+    const output = [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))];
     served.set(definition.model, {
       name: definition.model,
       model,
       access: definition.access ?? settings.access,
       read: definition.read ?? 'default',
       methods: new Set(definition.methods ?? ['GET', 'POST', 'PUT', 'DELETE']),
-      output: [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))],
+      output,
+      shape: shapeOf(output),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),

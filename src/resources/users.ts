@@ -87,7 +87,9 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
     list: () => select(compile(sql`${all} order by ${name}`)),
 
     async add(wanted, plain, makeAdmin, values = new Map()) {
-      if (wanted === '' || wanted.includes('\0')) throw new StartError('A user name must not be empty.');
+      // In Basic credentials the first colon ends the name.
+      if (wanted === '' || /[:\0]/.test(wanted))
+        throw new StartError('A user name must not be empty, nor have a colon.');
       const changes = new Map<Column, Change>();
       for (const column of model.columns) {
         const isText = column.type.sized && !column.references;

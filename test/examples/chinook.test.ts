@@ -42,7 +42,7 @@ const masked = (output: string): string =>
   output
     .replaceAll('\r', '')
     .replace(/^Date: .+$/m, 'Date: …')
-    .replace(/^ETag: "\d+"$/m, 'ETag: …')
+    .replace(/^ETag: "\d+-[0-9a-f]{6}"$/m, 'ETag: …')
     .trimEnd();
 
 /** The SQL of a script for psql, without the commands that make and enter a database of its own. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createVitrine, StartError, type VitrineOptions } from '../../src/index.ts';
+import { createVitrine, StartError } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { request, startService, type TestService } from '../support.ts';
+import { createVitrine } from '../../src/index.ts';
+
+const one: Resource = {
+  model: 'one',
+  columns: {
+    me: { type: 'foreignKey', references: 'user', unique: true },
+    code: { type: 'string', default: 'k', unique: true, null: true },
+    number: { type: 'integer', null: true },
+    big: { type: 'bigint', null: true },
+  },
+  access: 'user',
+  owner: 'me',
+  exclude: ['me', 'code'],
+};
+const locked: Resource = {
+  model: 'locked',
+  columns: { name: { type: 'text', null: true } },
+  methods: ['GET'],
+};
+
+describe('what is hidden and what is exact', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, one, locked]);
+    for (const name of ['ada', 'bob', 'eve']) await service.addUser(name);
+  });
+  after(() => service.close());
+
+  const post = (name: string, body: object) =>
+    service.request('/api/one/', { method: 'POST', user: name, body });
+
+  test('a duplicate in a hidden column that was not sent is 409 and names nothing', async () => {
+    assert.equal((await post('ada', { code: 'a' })).status, 201);
+    const byOwner = await post('ada', { code: 'b' });
+    assert.deepEqual([byOwner.status, byOwner.json.errors], [409, undefined]);
+    assert.equal((await post('bob', {})).status, 201);
+    const byDefault = await post('eve', {});
+    assert.deepEqual([byDefault.status, byDefault.json.errors], [409, undefined]);
+    const bySent = await post('eve', { code: 'a' });
+    assert.deepEqual([bySent.status, Object.keys(bySent.json.errors)], [409, ['code']]);
+  });
+
+  test('an entity tag is another one when the registry shows other columns', async () => {
+    const { headers } = await service.request('/api/user/1/');
+    const tag = headers.get('etag') ?? '';
+    const narrower: Resource = { ...user, exclude: ['password', 'email', 'join_date'] };
+    const resources = [narrower, one, locked];
+    const other = await createVitrine({ databaseUrl: service.url, resources, port: 0, log: () => undefined });
+    const { url } = await other.start();
+    const again = (base: string) => request(base, '/api/user/1/', { headers: { 'if-none-match': tag } });
+    assert.equal((await again(service.base)).status, 304);
+    assert.equal((await again(url)).status, 200);
+    await other.close();
+  });
+
+  for (const [sent, status, key] of [
+    ['{"number":4.9999999999999999999}', 400, 'number'],
+    ['{"number":1e-99999999}', 400, 'number'],
+    ['{"number":2147483647.00000001}', 400, 'number'],
+    ['{"number":1.0}', 200, 1],
+    ['{"number":1e2}', 200, 100],
+    ['{"number":-0.5e1}', 200, -5],
+    ['{"big":1.0}', 200, '1'],
+    ['{"big":9.007199254740993e15}', 200, '9007199254740993'],
+    ['{"big":1.5}', 400, 'big'],
+  ] as const) {
+    test(`${sent} is ${status}: a number is whole by its digits, not by its nearest double`, async () => {
+      const answer = await service.request('/api/one/1/', {
+        method: 'PUT',
+        user: 'ada',
+        body: sent,
+        headers: { 'content-type': 'application/json' },
+      });
+      assert.equal(answer.status, status, answer.text);
+      if (status === 400) assert.deepEqual(Object.keys(answer.json.errors), [key]);
+      else assert.equal(sent.includes('big') ? answer.json.big : answer.json.number, key);
+    });
+  }
+
+  test('a write at the default level is 401 even where the resource does not list the method', async () => {
+    for (const [method, path] of [
+      ['POST', '/api/locked/'],
+      ['PUT', '/api/locked/1/'],
+      ['DELETE', '/api/locked/1/'],
+    ]) {
+      assert.equal(
+        (await service.request(path ?? '', { method: method ?? '', user: 'ada', body: {} })).status,
+        401,
+      );
+    }
+    const { status, headers } = await service.request('/api/locked/', {
+      method: 'PUT',
+      user: 'ada',
+      body: {},
+    });
+    assert.deepEqual([status, headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+  });
+});
