@@ -60,13 +60,22 @@ function isChoice(choice: unknown, value: string, column: Column): boolean {
   );
 }
 
-/** @param mayKeep whether a value that breaks a rule is taken where the record has it already (see `Parsed`) */
+/** In Basic credentials the first colon ends the name. */
+function checkLoginName(parsed: Parsed): Parsed {
+  if (parsed.fault !== undefined || /^[^:]+$/.test(parsed.value)) return parsed;
+  return { fault: 'must not be empty, nor have a colon: nobody could log in with it', value: parsed.value };
+}
+
+/** A value that breaks a rule is taken by a PUT where the record has it already (see `Parsed`). */
 function checkColumn(
   column: Column,
   [key, member]: [string, Member],
-  mayKeep: boolean,
+  { excluded, loginName }: ServedResource,
+  isUpdate: boolean,
   body: CheckedBody,
 ): void {
+  // Of an excluded column nothing is told, not even by what is taken.
+  const mayKeep = isUpdate && !excluded.has(column);
   if (member.value === null) {
     const { nullText } = column.type;
     const fault = 'must not be null';
@@ -76,7 +85,8 @@ function checkColumn(
     else addError(body.errors, key, fault);
     return;
   }
-  const parsed = parseMember(member, column);
+  const parsed =
+    column === loginName ? checkLoginName(parseMember(member, column)) : parseMember(member, column);
   if (parsed.fault === undefined) {
     if (column.references) {
       body.checks.push({
@@ -114,7 +124,7 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
   if (id) checkId(id, resource, writing, body.errors);
   if (!isUpdate && !model.primaryKey.hasDefault) {
     // A natural key: nobody but the client can give it.
-    if (id) checkColumn(model.primaryKey, ['id', id], false, body);
+    if (id) checkColumn(model.primaryKey, ['id', id], resource, false, body);
     else addError(body.errors, 'id', 'is required');
   }
   for (const column of model.columns) {
@@ -125,8 +135,7 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
       continue;
     }
     const member = memberOf(column, members, body.errors);
-    // Of an excluded column nothing is told, not even by what is taken.
-    if (member) checkColumn(column, member, isUpdate && !resource.excluded.has(column), body);
+    if (member) checkColumn(column, member, resource, isUpdate, body);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   for (const name of members.keys())

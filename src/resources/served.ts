@@ -28,6 +28,8 @@ export interface ServedResource extends PageLimits {
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
+  /** The user model's `username`: what cannot stand in Basic credentials must not stand there. */
+  readonly loginName: Column | undefined;
   readonly ordering: readonly OrderingQuery[];
 }
 
@@ -69,7 +71,7 @@ const shapeOf = (output: readonly Column[]): string =>
 export function serveResources(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
-  settings: Pick<Settings, 'access'>,
+  settings: Pick<Settings, 'access' | 'userModel'>,
 ): ServedResources {
   const served = new Map<string, ServedResource>();
   for (const definition of definitions) {
@@ -93,6 +95,10 @@ export function serveResources(
         ...model.columns.filter(({ generated }) => generated),
       ]),
       owner: model.columns.find(({ name }) => name === definition.owner),
+      loginName:
+        definition.model === settings.userModel
+          ? model.columns.find(({ name }) => name === 'username')
+          : undefined,
       limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
       maxLimit: definition.maxLimit ?? 1000,
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),

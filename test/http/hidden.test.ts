@@ -82,6 +82,20 @@ describe('what is hidden and what is exact', () => {
     });
   }
 
+  for (const username of ['', 'a:b', ':']) {
+    test(`a user name "${username}", with which nobody could log in, is 400 on POST and PUT`, async () => {
+      await service.sql`update "user" set admin = true where username = 'ada'`;
+      for (const [method, path] of [
+        ['POST', '/api/user/'],
+        ['PUT', '/api/user/2/'],
+      ] as const) {
+        const body = { username, password: 'x', email: 'x' };
+        const { status, json } = await service.request(path, { method, user: 'ada', body });
+        assert.deepEqual([status, Object.keys(json.errors)], [400, ['username']]);
+      }
+    });
+  }
+
   test('a write at the default level is 401 even where the resource does not list the method', async () => {
     for (const [method, path] of [
       ['POST', '/api/locked/'],

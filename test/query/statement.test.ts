@@ -22,7 +22,7 @@ const registry = [
   },
 ] as const satisfies readonly Resource[]; // prettier-ignore
 
-const served = serveResources(registry, buildModels(registry), { access: 'default' });
+const served = serveResources(registry, buildModels(registry), { access: 'default', userModel: 'user' });
 const post = served.get('post') as ServedResource;
 
 function planOf(query: string): ListPlan {
