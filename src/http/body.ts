@@ -56,13 +56,29 @@ function onlyData<T>(values: readonly T[]): T {
 }
 
 /**
+ * What RFC 7578 and RFC 2046 allow and Node's parser does not take: text before the first part and behind the last one, names
+ * without quotes, and quotes in names that are escaped by a backslash.
+ */
+function normalizeMultipart(text: string, contentType: string): string {
+  const boundary = `--${/boundary="?([^";]+)/i.exec(contentType)?.[1] ?? ''}`;
+  const end = text.lastIndexOf(`${boundary}--`);
+  const body = text.slice(
+    Math.max(0, text.indexOf(boundary)),
+    end < 0 ? undefined : end + boundary.length + 2,
+  );
+  return `${body}\r\n`.replace(/\r\nContent-Disposition:[^\r\n]*/gi, (line) =>
+    line.replaceAll('\\"', '%22').replace(/;\s*name=([^";\s]+)/i, '; name="$1"'),
+  );
+}
+
+/**
  * Node's parser puts U+FFFD where a field's bytes are no UTF-8 and drops a byte order mark. So it gets the bytes as Latin-1,
  * where each is a character, and what it finds is turned back into bytes and decoded strictly.
  */
 async function multipartData(bytes: Buffer, contentType: string): Promise<string> {
   let values: (string | Blob)[];
   try {
-    const body = Buffer.from(bytes.toString('latin1'), 'utf8');
+    const body = Buffer.from(normalizeMultipart(bytes.toString('latin1'), contentType), 'utf8');
     values = (await new Response(body, { headers: { 'content-type': contentType } }).formData()).getAll(
       'data',
     );

@@ -82,6 +82,29 @@ describe('what is hidden and what is exact', () => {
     });
   }
 
+  const part = (head: string, body: string): string =>
+    `--BB\r\nContent-Disposition: form-data; ${head}\r\n\r\n${body}\r\n`;
+  for (const [what, text] of [
+    ['a name without quotes', `${part('name=data', '{"number":7}')}--BB--\r\n`],
+    [
+      'an escaped quote in another name',
+      `${part('name="a\\"b"', 'x')}${part('name="data"', '{"number":7}')}--BB--\r\n`,
+    ],
+    ['text before and behind the parts', `before\r\n${part('name="data"', '{"number":7}')}--BB--\r\nbehind`],
+    ['no line break at its end', `${part('name="data"', '{"number":7}')}--BB--`],
+  ] as const) {
+    test(`a multipart body with ${what} is read`, async () => {
+      const headers = { 'content-type': 'multipart/form-data; boundary=BB' };
+      const answer = await service.request('/api/one/1/', {
+        method: 'PUT',
+        user: 'ada',
+        headers,
+        body: text,
+      });
+      assert.deepEqual([answer.status, answer.json.number], [200, 7]);
+    });
+  }
+
   for (const username of ['', 'a:b', ':']) {
     test(`a user name "${username}", with which nobody could log in, is 400 on POST and PUT`, async () => {
       await service.sql`update "user" set admin = true where username = 'ada'`;
