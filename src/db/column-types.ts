@@ -50,8 +50,15 @@ const keepHidden =
 const isInfinite = (text: string): boolean => /^-?infinity$/.test(text);
 const infinite = (parse: (text: string) => Parsed) => (text: string) =>
   isInfinite(text) ? { value: text } : parse(text);
-const finite = (parse: (text: string) => Parsed) => (text: string) =>
-  isInfinite(text) ? notFinite(text) : parse(text);
+/** For bodies: what the output could not show as YYYY-MM-DD may stay where it is, and is not written anew. */
+const finite =
+  (parse: (text: string) => Parsed) =>
+  (text: string): Parsed => {
+    if (isInfinite(text)) return notFinite(text);
+    const parsed = parse(text);
+    const isOutside = parsed.fault === undefined && /^\d{5}|BC$/.test(parsed.value);
+    return isOutside ? { fault: 'must be of a year from 1 to 9999', value: parsed.value } : parsed;
+  };
 
 const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts): Fragment => {
   const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;

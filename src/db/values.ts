@@ -138,9 +138,9 @@ export function checkJson(value: unknown, source: string): Parsed {
   return fault ? { fault } : { value: source };
 }
 
-/** An exponent of four digits or more, past what jsonb's numbers hold; inside strings it is a text like any other. */
+/** An exponent of four digits or more, or more digits than jsonb's numbers hold; inside strings they are texts like any other. */
 function hasHugeExponent(source: string): boolean {
-  const huge = /e[+-]?0*[1-9]\d{3}/i;
+  const huge = /e[+-]?0*[1-9]\d{3}|\d{131073}|\.\d{16384}/i;
   return huge.test(source) && huge.test(source.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, ''));
 }
 

@@ -85,8 +85,12 @@ function resolvePath(
   if (!column) return { fault: NO_SUCH_COLUMN };
   for (let index = 1; index < parts.length; index += 1) {
     const target: Model | undefined = column.references;
-    const next: Column | undefined = target && view.find(target, parts[index] ?? '');
-    if (!target || !next || !view.joinable(target)) return { alias, column, rest: parts.slice(index) };
+    const part = parts[index] ?? '';
+    const next: Column | undefined = target && view.find(target, part);
+    const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
+    // Whether the model may be entered is asked before it matters that it has no such column: who may not, learns nothing.
+    if (!target || isOperator || !view.joinable(target) || !next)
+      return { alias, column, rest: parts.slice(index) };
     if (index > MAX_JOINS) return { fault: `follows more than ${MAX_JOINS} foreign keys` };
     // The related record's key is the foreign key itself.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };

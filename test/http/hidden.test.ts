@@ -12,6 +12,10 @@ const one: Resource = {
     code: { type: 'string', default: 'k', unique: true, null: true },
     number: { type: 'integer', null: true },
     big: { type: 'bigint', null: true },
+    json: { type: 'json', null: true },
+    day: { type: 'date', null: true },
+    moment: { type: 'datetime', null: true },
+    secret: { type: 'foreignKey', references: 'secret', null: true },
   },
   access: 'user',
   owner: 'me',
@@ -23,10 +27,12 @@ const locked: Resource = {
   methods: ['GET'],
 };
 
+const secret: Resource = { model: 'secret', columns: { code: { type: 'text', null: true } }, read: 'user' };
+
 describe('what is hidden and what is exact', () => {
   let service: TestService;
   before(async () => {
-    service = await startService([user, one, locked]);
+    service = await startService([user, one, locked, secret]);
     for (const name of ['ada', 'bob', 'eve']) await service.addUser(name);
   });
   after(() => service.close());
@@ -49,13 +55,27 @@ describe('what is hidden and what is exact', () => {
     const { headers } = await service.request('/api/user/1/');
     const tag = headers.get('etag') ?? '';
     const narrower: Resource = { ...user, exclude: ['password', 'email', 'join_date'] };
-    const resources = [narrower, one, locked];
+    const resources = [narrower, one, locked, secret];
     const other = await createVitrine({ databaseUrl: service.url, resources, port: 0, log: () => undefined });
     const { url } = await other.start();
     const again = (base: string) => request(base, '/api/user/1/', { headers: { 'if-none-match': tag } });
     assert.equal((await again(service.base)).status, 304);
     assert.equal((await again(url)).status, 200);
     await other.close();
+  });
+
+  test('wrong credentials do not tell the columns of a resource that they may not read', async () => {
+    const ask = (query: string) =>
+      service.request(`/api/one/?${query}`, { headers: { authorization: 'Basic eDp4' } });
+    for (const query of [
+      'secret__code=1',
+      'secret__nothing=1',
+      'ordering=secret__code',
+      'ordering=secret__nothing',
+    ]) {
+      assert.equal((await ask(query)).status, 401, query);
+    }
+    assert.equal((await ask('secret__gt=1')).status, 200);
   });
 
   for (const [sent, status, key] of [
@@ -65,11 +85,14 @@ describe('what is hidden and what is exact', () => {
     ['{"number":1.0}', 200, 1],
     ['{"number":1e2}', 200, 100],
     ['{"number":-0.5e1}', 200, -5],
+    [`{"json":${'1'.repeat(140_000)}}`, 400, 'json'],
+    ['{"day":"10000-01-01"}', 400, 'day'],
+    ['{"moment":"0044-03-15 00:00:00 BC"}', 400, 'moment'],
     ['{"big":1.0}', 200, '1'],
     ['{"big":9.007199254740993e15}', 200, '9007199254740993'],
     ['{"big":1.5}', 400, 'big'],
   ] as const) {
-    test(`${sent} is ${status}: a number is whole by its digits, not by its nearest double`, async () => {
+    test(`${sent.slice(0, 60)} is ${status}: a number is whole by its digits, not by its nearest double`, async () => {
       const answer = await service.request('/api/one/1/', {
         method: 'PUT',
         user: 'ada',
