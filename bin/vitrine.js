@@ -2,6 +2,10 @@
 // Runs the sources where the development dependencies are there (a checkout), and what was compiled everywhere else.
 import { existsSync } from 'node:fs';
 
+// A signal that comes before anything has begun: from then on the command itself says what is to be ended (see serve in main.ts).
+if (process.argv[2] === 'serve')
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exit(0));
+
 const source = new URL('../src/main.ts', import.meta.url);
 
 async function registerTsx() {

@@ -24,7 +24,10 @@ export interface Settings {
 interface Setting {
   readonly key: keyof Settings;
   readonly meaning: string;
+  /** What stands for an absent variable; its text, or where `absent` is given a description of that. */
   readonly fallback: string;
+  /** The value of an absent variable, where no text has it. */
+  readonly absent?: undefined | readonly [];
   /** Gives the value, or throws an Error whose message says what was expected. */
   readonly parse: (text: string) => unknown;
 }
@@ -87,12 +90,14 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     key: 'databaseUrl',
     meaning: 'the PostgreSQL database, postgres://user:password@host:port/name',
     fallback: 'an embedded PostgreSQL, its data in .data/',
+    absent: undefined,
     parse: parseDatabaseUrl,
   },
   RESOURCES: {
     key: 'resources',
     meaning: 'the registry file (.ts, .js or .mjs)',
     fallback: 'the shipped registry',
+    absent: undefined,
     parse: (text) => text,
   },
   HOST: { key: 'host', meaning: 'the address to listen on', fallback: '127.0.0.1', parse: (text) => text },
@@ -136,6 +141,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     key: 'corsOrigins',
     meaning: 'origins that browsers may call from, separated by commas',
     fallback: 'none',
+    absent: [],
     parse: parseOrigins,
   },
   TRUST_PROXY: {
@@ -146,20 +152,13 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
 };
 
-/** What a setting is when its variable is absent or empty; the texts in SETTINGS only describe it. */
-export const DEFAULTS: Settings = {
-  databaseUrl: undefined,
-  resources: undefined,
-  host: '127.0.0.1',
-  port: 8000,
-  access: 'default',
-  userModel: 'user',
-  schema: 'apply',
-  maxBody: 1_048_576,
-  logLevel: 'info',
-  corsOrigins: [],
-  trustProxy: 0,
-};
+/** What the settings are when their variables are absent or empty. */
+export const DEFAULTS = Object.fromEntries(
+  Object.values(SETTINGS).map((setting) => [
+    setting.key,
+    'absent' in setting ? setting.absent : setting.parse(setting.fallback),
+  ]),
+) as unknown as Settings;
 
 /**
  * Reads settings by the rules of SETTINGS; what is absent, empty or undefined has its default.

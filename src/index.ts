@@ -3,12 +3,14 @@ import { StartError } from './errors.ts';
 import { createLogger } from './http/logger.ts';
 import { createHttpServer, listen, type RunningServer } from './http/server.ts';
 import type { Handler } from './http/handler.ts';
+import type { Panel } from './resources/panel.ts';
 import type { Resource } from './resources/resource.ts';
 import { createService, requireRegistry } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';
 export type { ColumnDefinition, ModelDefinition } from './db/definition.ts';
 export type { Handler } from './http/handler.ts';
+export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/panel.ts';
 export type { Method, Registry, Resource, Row } from './resources/resource.ts';
 export { StartError } from './errors.ts';
 
@@ -16,6 +18,8 @@ export { StartError } from './errors.ts';
 export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl'>> {
   readonly databaseUrl: string;
   readonly resources: readonly Resource[];
+  /** What the start page of the admin area shows beside the resources. */
+  readonly panels?: readonly Panel[];
   /** Gets the JSON log lines; standard error when absent. */
   readonly log?: (lines: string) => void;
 }
@@ -34,12 +38,13 @@ export interface Vitrine {
  * @throws StartError that lists every fault of the registry, or every difference to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
-  const { log, resources, ...given } = options;
+  const { log, resources, panels = [], ...given } = options;
   const settings = checkSettings(given);
   const { databaseUrl } = settings;
   if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
   const logger = createLogger(settings.logLevel, log);
-  const service = createService(settings, requireRegistry(resources, settings), databaseUrl, logger);
+  const registry = requireRegistry(resources, settings, panels);
+  const service = createService(settings, registry, databaseUrl, logger, panels);
   let server: RunningServer | undefined;
   try {
     await service.prepare();

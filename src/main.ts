@@ -8,8 +8,10 @@ import { readSettings, SETTINGS, type Settings } from './config.ts';
 import { startEmbedded, type EmbeddedDatabase } from './db/embedded.ts';
 import { StartError } from './errors.ts';
 import { createLogger, type Logger } from './http/logger.ts';
-import { createHttpServer, listen } from './http/server.ts';
-import { loadRegistry } from './resources/load.ts';
+import { createHttpServer, listen, type RunningServer } from './http/server.ts';
+import { UTF8_FATAL } from './http/text.ts';
+import { loadResources } from './resources/load.ts';
+import type { Panel } from './resources/panel.ts';
 import type { Resource } from './resources/resource.ts';
 import { loadSamples } from './resources/samples.ts';
 import { createService, requireRegistry, type Prepared, type Service } from './service.ts';
@@ -60,9 +62,11 @@ interface Session {
 
 async function open(settings: Settings): Promise<Session> {
   const logger = createLogger(settings.logLevel);
-  const resources = requireRegistry(await loadRegistry(settings.resources), settings);
+  const { registry, panels } = await loadResources(settings.resources);
+  const resources = requireRegistry(registry, settings, panels);
   const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
-  const service = createService(settings, resources, settings.databaseUrl ?? embedded?.url ?? '', logger);
+  const databaseUrl = settings.databaseUrl ?? embedded?.url ?? '';
+  const service = createService(settings, resources, databaseUrl, logger, panels as readonly Panel[]);
   const close = async (): Promise<void> => {
     await service.close();
     await embedded?.stop();
@@ -93,51 +97,66 @@ async function welcome({ users, resources, operations }: Prepared, isShipped: bo
       `no user "admin" could be created: ${error.message} Create one with: vitrine user add NAME --admin`,
     );
   }
+  print(`created the user "admin" with the password ${password}`); // at once: nobody else knows it
   if (isShipped) await loadSamples(resources, operations, users);
-  print(`created the user "admin" with the password ${password}`);
 }
 
 async function serve(settings: Settings): Promise<void> {
-  const { logger, service, embedded, close } = await open(settings);
-  const server = await listen(createHttpServer(service.handler, logger), settings.host, settings.port).catch(
-    async (error: Error) => {
-      await close();
-      throw new StartError(`Cannot listen on ${settings.host}:${settings.port}: ${error.message}`);
-    },
-  );
+  let session: Session | undefined;
+  let server: RunningServer | undefined;
+  let welcoming: Promise<void> | undefined;
+  let isStopping = false;
   let ending: Promise<void> | undefined;
   const shutDown = (): Promise<void> =>
     (ending ??= (async () => {
-      service.drain();
-      await server.close();
-      await close();
+      session?.service.drain();
+      await server?.close();
+      await welcoming?.catch(() => undefined);
+      await session?.close();
     })());
+  const exit = (): Promise<never> =>
+    shutDown().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.removeAllListeners(signal); // see bin/vitrine.js
     process.on(signal, () => {
-      if (!ending) logger.info({ message: `${signal}: shutting down` });
-      shutDown().then(
-        () => process.exit(0),
-        () => process.exit(1),
-      );
+      if (!isStopping) session?.logger.info({ message: `${signal}: shutting down` });
+      isStopping = true;
+      // A database that is being started must be there before it can be stopped.
+      if (session) void exit();
     });
   }
   try {
+    session = await open(settings);
+    if (isStopping) return await exit();
+    const { service, embedded, logger } = session;
+    const { host, port } = settings;
+    server = await listen(createHttpServer(service.handler, logger), host, port).catch((error: Error) => {
+      throw new StartError(`Cannot listen on ${host}:${port}: ${error.message}`);
+    });
     const prepared = await service.prepare();
-    if (embedded) await welcome(prepared, settings.resources === undefined);
+    if (embedded) welcoming = welcome(prepared, settings.resources === undefined);
+    await welcoming;
   } catch (error) {
-    if (ending) return; // the signal handler ends the process
+    if (isStopping) return exit();
     await shutDown();
     throw error;
   }
-  print(`listening on ${server.url}`);
+  if (!isStopping) print(`listening on ${server.url}`);
 }
 
 /** Reads a password: typed twice without echo on a terminal, else all of standard input but the last line break. */
 async function readPassword(): Promise<string> {
   if (!process.stdin.isTTY) {
-    let input = '';
-    for await (const chunk of process.stdin.setEncoding('utf8')) input += chunk as string;
-    return input.replace(/\r?\n$/, '');
+    const chunks: Buffer[] = [];
+    for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+    try {
+      return UTF8_FATAL.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
+    } catch {
+      throw new StartError('The password is not UTF-8.');
+    }
   }
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const ask = async (prompt: string): Promise<string> => {

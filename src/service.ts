@@ -1,9 +1,8 @@
 import type { Settings } from './config.ts';
-import { buildModels } from './db/build-models.ts';
-import { catalogStatement, parseCatalog, type Catalog } from './db/catalog.ts';
-import { openDatabase, text, type Database } from './db/connection.ts';
-import { tableOf } from './db/definition.ts';
-import { differences, missingIndexes, missingSchema, type Privilege } from './db/schema.ts';
+import { createAdmin } from './admin/admin.ts';
+import type { Catalog } from './db/catalog.ts';
+import { openDatabase, type Database } from './db/connection.ts';
+import { missingIndexes, missingSchema } from './db/schema.ts';
 import { isAway, isDatabaseError } from './db/sqlstate.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api.ts';
@@ -12,10 +11,14 @@ import { createHandler, type Handler, type Site } from './http/handler.ts';
 import type { Logger } from './http/logger.ts';
 import { createThrottle } from './http/throttle.ts';
 import { checkRegistry } from './resources/check.ts';
-import { createOperations, type Operations } from './resources/operations.ts';
+import { createOperations, recordingOf, type Operations } from './resources/operations.ts';
+import { HISTORY, OWN, SESSION } from './resources/own.ts';
+import { checkPanels, type Panel } from './resources/panel.ts';
 import { createPasswords } from './resources/passwords.ts';
-import type { Method, Resource } from './resources/resource.ts';
-import { serveResources, type ServedResource, type ServedResources } from './resources/served.ts';
+import type { Resource } from './resources/resource.ts';
+import { applySchema, checkSchema, readCatalog, type Schema } from './resources/schema.ts';
+import { hasLogins, serveResources, type ServedResources } from './resources/served.ts';
+import { createSessions } from './resources/sessions.ts';
 import { createUsers, type Users } from './resources/users.ts';
 
 /** What a database that was read and fits the registry makes possible. */
@@ -44,20 +47,17 @@ const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * The registry as `Resource[]`.
- * @throws StartError that names every fault, its resource and its key
+ * The registry as `Resource[]`; the panels, which may be anything as well, are `Panel[]` from then on.
+ * @throws StartError that names every fault, its resource or panel and its key
  */
-export function requireRegistry(registry: unknown, settings: Settings): readonly Resource[] {
-  const faults = checkRegistry(registry, settings);
+export function requireRegistry(
+  registry: unknown,
+  settings: Settings,
+  panels: unknown = [],
+): readonly Resource[] {
+  const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
   return registry as readonly Resource[];
-}
-
-const tablesOf = (resources: readonly Resource[]): string[] => resources.map(tableOf);
-
-async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
-  const [row] = await database.run(catalogStatement(tablesOf(resources)), 'work');
-  return parseCatalog(text(row?.[0]) ?? '[]');
 }
 
 /** Reads the catalog, waiting for a database that is not there yet. */
@@ -81,64 +81,19 @@ async function awaitCatalog(
 const databaseFault = (error: unknown): unknown =>
   isDatabaseError(error) ? new StartError(`The database cannot be used: ${error.message}`) : error;
 
-/** Creates what is missing. Processes that start together take turns, so each thing is created once. */
-async function applySchema(
-  database: Database,
-  resources: readonly Resource[],
-  logger: Logger,
-): Promise<void> {
-  await database.transaction(async (run) => {
-    await run("select pg_advisory_xact_lock(hashtext('vitrine schema'))");
-    const { text: query, values } = catalogStatement(tablesOf(resources));
-    const [row] = await run(query, values as string[]);
-    for (const statement of missingSchema(resources, parseCatalog(text(row?.[0]) ?? '[]'))) {
-      try {
-        await run(statement);
-      } catch (error) {
-        throw new StartError(`The schema cannot be applied: ${(error as Error).message}\n  ${statement}`);
-      }
-      logger.info({ message: 'schema', statement });
-    }
-  });
-}
-
-/** What the service does with each table. A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
-const NEEDS: Record<Method, readonly Privilege[]> = {
-  GET: ['SELECT'],
-  POST: ['SELECT', 'INSERT'],
-  PUT: ['SELECT', 'UPDATE'],
-  DELETE: ['SELECT', 'UPDATE', 'DELETE'],
-};
-
-function privilegesOf({ access, methods }: ServedResource): readonly Privilege[] {
-  const used = [...methods].filter((method) => method === 'GET' || access !== 'default');
-  return [...new Set(['SELECT' as const, ...used.flatMap((method) => NEEDS[method])])];
-}
-
-/**
- * Compares the registry with the database without changing anything.
- * @returns the models as the database has them
- * @throws StartError that lists every difference
- */
-async function checkSchema(
-  database: Database,
-  resources: readonly Resource[],
-  settings: Settings,
-): Promise<{ served: ServedResources; catalog: Catalog }> {
-  const catalog = await readCatalog(database, resources);
-  const served = serveResources(resources, buildModels(resources, catalog), settings);
-  const privileges = new Map([...served.values()].map((resource) => [resource.name, privilegesOf(resource)]));
-  const found = differences(resources, catalog, privileges);
-  if (found.length > 0) throw startError('The database does not fit the registry', found);
-  return { served, catalog };
-}
-
 function warn(
   served: ServedResources,
   resources: readonly Resource[],
-  catalog: Catalog,
+  { catalog, missing }: Schema,
+  hasUsers: boolean,
   logger: Logger,
 ): void {
+  if (hasUsers && missing.length > 0) {
+    const names = missing.join(' and ');
+    logger.warn({
+      message: `no table ${names} that the database role may use: without both there is no admin area, and without vitrine_history no change is written down`,
+    });
+  }
   for (const { name, output, access, read, methods } of served.values()) {
     if (access === 'user' && read === 'admin' && methods.has('PUT')) {
       logger.warn({
@@ -158,6 +113,7 @@ export function createService(
   resources: readonly Resource[],
   databaseUrl: string,
   logger: Logger,
+  panels: readonly Panel[] = [],
 ): Service {
   const database = openDatabase(databaseUrl);
   let site: Prepared | undefined;
@@ -166,24 +122,45 @@ export function createService(
   async function prepare({ waits = true } = {}): Promise<Prepared> {
     const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
     try {
-      if (settings.schema === 'apply' && missingSchema(resources, first).length > 0) {
-        await applySchema(database, resources, logger);
+      const hasUsers = hasLogins(resources, settings);
+      const definitions = hasUsers ? [...resources, ...OWN] : resources;
+      if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0) {
+        await applySchema(database, definitions, (statement) =>
+          logger.info({ message: 'schema', statement }),
+        );
       }
-      const { served, catalog } = await checkSchema(database, resources, settings);
-      warn(served, resources, catalog, logger);
+      const schema = await checkSchema(database, resources, settings);
+      const { models } = schema;
+      const served = serveResources(resources, models, settings);
+      warn(served, resources, schema, hasUsers, logger);
       const passwords = createPasswords();
-      const operations = createOperations(database, served, passwords);
-      const userModel = served.get(settings.userModel)?.model;
-      const hasUsers = ['username', 'password', 'active', 'admin'].every((name) =>
-        userModel?.columns.some((column) => column.name === name),
-      );
-      const users = userModel && hasUsers ? createUsers(database, userModel, passwords) : undefined;
+      const log = models.get(HISTORY.model);
+      const operations = createOperations(database, served, passwords, log);
+      const userResource = hasUsers ? served.get(settings.userModel) : undefined;
+      const recording = userResource && recordingOf({ ...userResource, door: 'command' }, null, log);
+      const users = userResource && createUsers(database, userResource.model, passwords, recording);
+      const authentication = users && createAuthentication(users, passwords, createThrottle());
+      const sessions = models.get(SESSION.model);
       site = {
         resources: served,
         operations,
         users,
         api: createApi(served, operations, settings),
-        authentication: users && createAuthentication(users, passwords, createThrottle()),
+        authentication,
+        admin:
+          authentication && sessions && log && userResource
+            ? createAdmin({
+                settings,
+                database,
+                definitions: [...resources, HISTORY],
+                schema,
+                panels,
+                passwords,
+                authentication,
+                sessions: createSessions(database, sessions, userResource.model),
+                logger,
+              })
+            : undefined,
         isReady: async () => {
           if (isClosing) return false;
           await database.run({ text: 'select 1', values: [], fixed: true }, 'quick');

@@ -1,5 +1,6 @@
 // Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
 // Further words choose test files: npm test -- test/http
+// With --browser it runs the tests that need a browser, and only those: npm run test:browser
 import { spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm, chmod } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,8 +8,10 @@ import { join } from 'node:path';
 import { startEmbedded } from '../src/db/embedded.ts';
 
 const given = process.env['TEST_DATABASE_URL'] || undefined;
-const chosen = process.argv.slice(2);
-const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith('.test.ts')).sort();
+const chosen = process.argv.slice(2).filter((word) => word !== '--browser');
+const isBrowser = process.argv.includes('--browser');
+const ending = isBrowser ? '.browser.ts' : '.test.ts';
+const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(ending)).sort();
 const files = all
   .map((file) => join('test', file))
   .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
@@ -26,7 +29,7 @@ try {
     '--test',
     '--test-reporter=spec',
     '--test-concurrency=2',
-    '--test-timeout=120000',
+    `--test-timeout=${isBrowser ? 300_000 : 120_000}`,
   ];
   const child = spawn(process.execPath, [...flags, ...files], {
     stdio: 'inherit',

@@ -3,8 +3,8 @@
 // A resource's table is called like its model, and a foreign key `artist` is stored in the column `artist_id`, unless the
 // resource says otherwise; here most names fit, but no key is called `id`. Lengths and precisions are read from the database.
 
-// Where Vitrine is installed from npm, this line reads: import type { Registry, Resource } from 'vitrine';
-import type { Registry, Resource } from '../../src/index.ts';
+// Where Vitrine is installed from npm, this line reads: import type { Panel, Registry, Resource } from 'vitrine';
+import type { Panel, Registry, Resource } from '../../src/index.ts';
 
 // The catalogue: anyone may look at it.
 
@@ -13,12 +13,20 @@ const genre = {
   model: 'genre',
   primaryKey: { type: 'integer', column: 'genre_id' },
   columns: { name: { type: 'string', null: true } },
+  admin: {
+    title: 'Genres',
+    group: 'Catalogue',
+  },
 } satisfies Resource;
 
 const mediaType = {
   model: 'media_type',
   primaryKey: { type: 'integer', column: 'media_type_id' },
   columns: { name: { type: 'string', null: true } },
+  admin: {
+    title: 'Media types',
+    group: 'Catalogue',
+  },
 } satisfies Resource;
 
 const artist = {
@@ -26,6 +34,10 @@ const artist = {
   primaryKey: { type: 'integer', column: 'artist_id' },
   columns: { name: { type: 'string', null: true } },
   access: 'user',
+  admin: {
+    title: 'Artists',
+    group: 'Catalogue',
+  },
 } satisfies Resource;
 
 const album = {
@@ -36,6 +48,13 @@ const album = {
     artist: { type: 'foreignKey', references: 'artist' },
   },
   access: 'user',
+  admin: {
+    title: 'Albums',
+    group: 'Catalogue',
+    list: ['title', 'artist'],
+    search: ['title', 'artist__name'],
+    filters: ['title', 'artist', 'artist__name'],
+  },
 } satisfies Resource;
 
 const track = {
@@ -52,6 +71,21 @@ const track = {
     unit_price: { type: 'decimal', min: 0 },
   },
   access: 'user',
+  admin: {
+    title: 'Tracks',
+    group: 'Catalogue',
+    list: ['name', 'album', 'genre', 'milliseconds', 'unit_price'],
+    search: ['name', 'composer', 'album__title', 'album__artist__name'],
+    filters: [
+      'album__artist__name',
+      'album',
+      'genre',
+      'media_type',
+      'composer',
+      'milliseconds',
+      'unit_price',
+    ],
+  },
 } satisfies Resource;
 
 // Chinook's eleventh table, playlist_track, says which tracks a playlist has. Its key is made of two columns (playlist_id
@@ -61,6 +95,10 @@ const playlist = {
   primaryKey: { type: 'integer', column: 'playlist_id' },
   columns: { name: { type: 'string', null: true } },
   access: 'user',
+  admin: {
+    title: 'Playlists',
+    group: 'Catalogue',
+  },
 } satisfies Resource;
 
 // The business: only people with a login see it.
@@ -82,6 +120,13 @@ const employee = {
   },
   read: 'user',
   access: 'admin',
+  admin: {
+    title: 'Employees',
+    group: 'Business',
+    label: '{first_name} {last_name}',
+    list: ['last_name', 'first_name', 'title', 'reports_to', 'hire_date'],
+    filters: ['title', 'reports_to', 'reports_to__last_name', 'hire_date'],
+  },
 } satisfies Resource;
 
 const customer = {
@@ -103,6 +148,14 @@ const customer = {
   },
   read: 'user',
   access: 'user',
+  admin: {
+    title: 'Customers',
+    group: 'Business',
+    label: '{first_name} {last_name}',
+    list: ['last_name', 'first_name', 'company', 'city', 'country', 'support_rep'],
+    search: ['first_name', 'last_name', 'company', 'email', 'city'],
+    filters: ['country', 'city', 'company', 'support_rep'],
+  },
 } satisfies Resource;
 
 const invoice = {
@@ -121,6 +174,15 @@ const invoice = {
   read: 'user',
   access: 'admin',
   ordering: '-invoice_date',
+  admin: {
+    title: 'Invoices',
+    group: 'Business',
+    label: '{customer__first_name} {customer__last_name}, {invoice_date}',
+    list: ['id', 'customer', 'invoice_date', 'billing_country', 'total'],
+    search: ['customer__first_name', 'customer__last_name', 'billing_city', 'billing_country'],
+    filters: ['customer', 'customer__country', 'billing_country', 'invoice_date', 'total'],
+    dates: 'invoice_date',
+  },
 } satisfies Resource;
 
 const invoiceLine = {
@@ -134,6 +196,14 @@ const invoiceLine = {
   },
   read: 'user',
   access: 'admin',
+  admin: {
+    title: 'Invoice lines',
+    group: 'Business',
+    label: '{track__name} × {quantity}',
+    list: ['id', 'invoice', 'track', 'unit_price', 'quantity'],
+    search: ['track__name'],
+    filters: ['invoice', 'track__name', 'track__album__artist__name', 'quantity'],
+  },
 } satisfies Resource;
 
 /** The table that users.sql adds. Vitrine finds its users in the resource named `user`, whatever the table is called. */
@@ -150,6 +220,10 @@ const user = {
   read: 'admin',
   access: 'admin',
   exclude: ['password'],
+  admin: {
+    title: 'Users',
+    group: 'Logins',
+  },
 } satisfies Resource;
 
 const resources = [
@@ -167,3 +241,52 @@ const resources = [
 ] satisfies Resource[];
 
 export default resources satisfies Registry<typeof resources>;
+
+/** What the start page of the admin area shows beside the resources: three questions to the database, in SQL. */
+export const panels = [
+  {
+    title: 'Sales by year',
+    text: 'The totals of all invoices',
+    async load({ query }) {
+      const years = await query(`
+        select extract(year from invoice_date) as year, sum(total) as total
+        from invoice
+        group by year
+        order by year`);
+      return {
+        series: years.map(({ year, total }) => ({ label: year ?? '', value: Number(total) })),
+        unit: 'USD',
+      };
+    },
+  },
+  {
+    title: 'Best customers',
+    text: 'By what they have spent in all',
+    async load({ query }) {
+      const customers = await query(
+        `select first_name || ' ' || last_name as name, customer.country, sum(total) as spent
+         from invoice
+         join customer using (customer_id)
+         group by customer.customer_id
+         order by spent desc, customer.customer_id
+         limit $1`,
+        [5],
+      );
+      return {
+        columns: ['Customer', 'Country', 'Spent (USD)'],
+        rows: customers.map(({ name = null, country = null, spent = null }) => [name, country, spent]),
+      };
+    },
+  },
+  {
+    title: 'Never sold',
+    text: 'Tracks that are on no invoice',
+    async load({ query }) {
+      const [row] = await query(`
+        select count(*) as tracks
+        from track
+        where not exists (select from invoice_line where invoice_line.track_id = track.track_id)`);
+      return Number(row?.['tracks']);
+    },
+  },
+] satisfies Panel[];

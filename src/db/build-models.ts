@@ -12,7 +12,7 @@ import {
   type ColumnDefinition,
   type ModelDefinition,
 } from './definition.ts';
-import type { Column, Model } from './model.ts';
+import { humanize, type Column, type Model } from './model.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -68,10 +68,14 @@ function buildColumn(
     name,
     key: jsonKeyOf(name, definition),
     field: fieldOf(name, definition),
+    title: definition.label ?? humanize(name),
+    help: definition.help,
     type,
     isPassword: type === COLUMN_TYPES.password,
     nullable: isNullable(definition),
     hasDefault: definition.default !== undefined || (stored?.hasDefault ?? false),
+    initial: definition.default,
+    indexed: false,
     generated: stored?.generated ?? false,
     choices: definition.choices,
     references: undefined,
@@ -88,10 +92,14 @@ function buildKey(definition: ModelDefinition, found: CatalogTable | undefined):
     name: 'id',
     key: 'id',
     field,
+    title: 'Id',
+    help: undefined,
     type,
     isPassword: false,
     nullable: false,
     hasDefault: stored ? stored.hasDefault : keyTypeOf(definition) !== 'string',
+    initial: undefined,
+    indexed: true,
     generated: stored?.generated ?? false,
     choices: undefined,
     references: undefined,
@@ -118,7 +126,8 @@ export function buildModels(
     const columns = Object.entries(definition.columns).map(([name, column]) => {
       const field = fieldOf(name, column);
       const stored = found?.columns.find((candidate) => candidate.field === field);
-      return buildColumn(name, column, typeOf(column, definitions), stored);
+      const indexed = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field) ?? false;
+      return { ...buildColumn(name, column, typeOf(column, definitions), stored), indexed };
     });
     const uniques = uniquesOf(found, [primaryKey, ...columns]);
     models.set(definition.model, {

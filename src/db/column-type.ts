@@ -27,6 +27,14 @@ export interface Facts {
   readonly max?: number | undefined;
 }
 
+/** How people type a value: as data, so that pages decide how it looks. */
+export interface FormInput {
+  readonly control:
+    'text' | 'textarea' | 'number' | 'checkbox' | 'datetime-local' | 'date' | 'time' | 'password';
+  /** What the typed text is in JSON: a string, a number by its digits, a truth value, or JSON itself. */
+  readonly json: 'string' | 'number' | 'boolean' | 'json';
+}
+
 /** One kind of column. A new type is one new object here; nothing else asks for a type's name. */
 export interface ColumnType {
   readonly operators: ReadonlySet<Operator>;
@@ -58,4 +66,5 @@ export interface ColumnType {
   readonly nullText?: string;
   /** Its values cannot be sorted. */
   readonly unordered?: true;
+  readonly input: FormInput;
 }

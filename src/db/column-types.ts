@@ -77,6 +77,7 @@ const string: ColumnType = {
   output: padded,
   json: 'escaped',
   sized: true,
+  input: { control: 'text', json: 'string' },
 };
 
 const bigint: ColumnType = {
@@ -89,11 +90,17 @@ const bigint: ColumnType = {
   output: asText,
   json: 'quoted',
   bounded: true,
+  input: { control: 'number', json: 'string' },
 };
 
 export const COLUMN_TYPES = {
   string,
-  text: { ...string, castType: 'text', declare: () => 'text' },
+  text: {
+    ...string,
+    castType: 'text',
+    declare: () => 'text',
+    input: { control: 'textarea', json: 'string' },
+  },
   integer: {
     operators: ORDERED,
     castType: 'int4',
@@ -107,6 +114,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'bare',
     bounded: true,
+    input: { control: 'number', json: 'number' },
   },
   bigint,
   float: {
@@ -124,6 +132,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'escaped',
     bounded: true,
+    input: { control: 'number', json: 'number' },
   },
   decimal: {
     operators: ORDERED,
@@ -135,7 +144,11 @@ export const COLUMN_TYPES = {
     fromJson: fromDigits(decimal),
     output: asText,
     json: 'quoted',
+    // With the digits of the column, so that 5 in place of 5.00 is seen to be no change.
+    assign: (value, _present, { precision, scale = 0 }) =>
+      precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
     bounded: true,
+    input: { control: 'number', json: 'string' },
   },
   boolean: {
     operators: operators(EQUALITY),
@@ -151,6 +164,7 @@ export const COLUMN_TYPES = {
       typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
     output: asText,
     json: 'bare',
+    input: { control: 'checkbox', json: 'boolean' },
   },
   datetime: {
     operators: ORDERED,
@@ -163,6 +177,7 @@ export const COLUMN_TYPES = {
     json: 'quoted',
     assign: keepHidden(dateTimeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')",
+    input: { control: 'datetime-local', json: 'string' },
   },
   date: {
     operators: ORDERED,
@@ -174,6 +189,7 @@ export const COLUMN_TYPES = {
     output: asText,
     json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
+    input: { control: 'date', json: 'string' },
   },
   time: {
     operators: ORDERED,
@@ -186,6 +202,7 @@ export const COLUMN_TYPES = {
     json: 'quoted',
     assign: keepHidden(timeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')::time",
+    input: { control: 'time', json: 'string' },
   },
   uuid: {
     operators: ORDERED,
@@ -196,6 +213,7 @@ export const COLUMN_TYPES = {
     fromJson: fromString((text) => uuid(text)),
     output: asItIs,
     json: 'quoted',
+    input: { control: 'text', json: 'string' },
   },
   json: {
     operators: operators(EQUALITY),
@@ -204,7 +222,8 @@ export const COLUMN_TYPES = {
     accepts: ['jsonb', 'json'],
     parse: (text) => {
       try {
-        return checkJson(JSON.parse(text), text);
+        const { value, fault } = checkJson(JSON.parse(text), text);
+        return value === undefined ? { fault: fault ?? '' } : { value };
       } catch {
         return { fault: 'must be JSON' };
       }
@@ -215,6 +234,7 @@ export const COLUMN_TYPES = {
     comparable: (column) => sql`${column}::jsonb`,
     nullText: 'null',
     unordered: true,
+    input: { control: 'textarea', json: 'json' },
     // What was read can be sent back: JSON's own null must not turn into NULL, nor lose the text its space.
     assign: (value, present) => {
       const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
@@ -231,10 +251,11 @@ export const COLUMN_TYPES = {
       const text = checkText(value, {});
       if ('fault' in text) return text;
       const bytes = Buffer.byteLength(text.value);
-      return bytes >= 1 && bytes <= 1024 ? text : { fault: 'must be 1 to 1,024 bytes long' };
+      return bytes >= 1 && bytes <= 1024 ? text : { ...text, fault: 'must be 1 to 1,024 bytes long' };
     },
     output: asItIs,
     json: 'escaped',
+    input: { control: 'password', json: 'string' },
   },
 } satisfies Record<string, ColumnType>;
 

@@ -1,8 +1,12 @@
 import postgres from 'postgres';
+import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
 import { Lane, type RawRow } from './lane.ts';
 
 export type { RawRow };
+
+/** The rows of a statement, and the names of their columns where it has rows to give. */
+export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
 
 /**
  * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is
@@ -12,10 +16,20 @@ export type LaneName = 'quick' | 'work';
 
 export interface Database {
   readonly run: (statement: Statement, lane: LaneName) => Promise<RawRow[]>;
-  /** Runs statements of the program's own, one after the other, in one transaction. */
+  /**
+   * Runs statements one after the other in one transaction, on a connection of its own; an error rolls it back.
+   * @param patience how long it may take: see PATIENCE
+   */
   readonly transaction: <T>(
-    work: (run: (text: string, values?: readonly string[]) => Promise<RawRow[]>) => Promise<T>,
+    work: (run: (text: string, values?: Statement['values']) => Promise<RawRows>) => Promise<T>,
+    patience: keyof typeof PATIENCE,
   ) => Promise<T>;
+  /**
+   * The rows of a statement, some at a time, so that any number of them needs little memory.
+   * @param mostAtOnce rows; fewer where they are long
+   * @throws Problem 503 when too many are being read
+   */
+  readonly cursor: (statement: Statement, mostAtOnce: number) => AsyncGenerator<RawRow[], void>;
   readonly close: () => Promise<void>;
 }
 
@@ -26,6 +40,21 @@ const LOCK_TIMEOUT = 5_000;
 const DEADLINE = 15_000;
 /** Prepared statements are never evicted and cost the server memory on each connection. */
 const MOST_PREPARED = 200;
+
+/**
+ * What a transaction may take: changes of the schema on large tables their time, people's changes of many records a while, and
+ * what a panel of the start page asks for but a moment, and no change at all.
+ */
+const PATIENCE = {
+  schema: 'set local statement_timeout = 0; set local lock_timeout = 0',
+  people: "set local statement_timeout = '5min'; set local lock_timeout = '5s'",
+  panel: "set transaction read only; set local statement_timeout = '3s'; set local lock_timeout = '1s'",
+};
+/** How many cursors may be open at once. */
+const MOST_CURSORS = 4;
+/** Bytes that a cursor reads at once, about, and the rows that it begins with while it does not know how long they are. */
+const BYTES_AT_ONCE = 65_536;
+const FIRST_ROWS = 10;
 
 const OPTIONS: postgres.Options<Record<string, never>> = {
   max: 1,
@@ -44,6 +73,12 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   },
 };
 
+/** For parameters whose type PostgreSQL infers: they stay the text that they are, which the driver would turn into other values. */
+const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
+
+/** Without values the driver would use the protocol that takes several statements for one; its type declarations leave this out. */
+const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryOptions;
+
 /** Opens the two lanes; no connection is made before the first statement. */
 export function openDatabase(url: string): Database {
   const open = (): postgres.Sql => postgres(url, OPTIONS);
@@ -52,6 +87,7 @@ export function openDatabase(url: string): Database {
     work: new Lane({ open, connections: 8, depth: 1, mostPending: 1000, deadline: DEADLINE }),
   };
   const prepared = new Set<string>();
+  let cursors = 0;
   const sweep = setInterval(() => {
     const now = Date.now();
     lanes.quick.sweep(now);
@@ -67,20 +103,51 @@ export function openDatabase(url: string): Database {
 
   return {
     run: (statement, lane) => lanes[lane].run(statement, isPrepared(statement)),
-    transaction: async (work) => {
+    transaction: async (work, patience) => {
       // A connection of its own: a lane that does not pipeline cannot hold a transaction.
+      // The driver's own `begin` would send its rollback on a connection that is lost, which ends the process.
+      let isLost = false;
+      const onclose = (): void => {
+        isLost = true;
+      };
+      const sql = postgres(url, { ...OPTIONS, types: { text: AS_TEXT }, onclose });
+      const run = async (query: string, values: Statement['values'] = []): Promise<RawRow[]> => {
+        // A new connection would run the statement outside of the transaction.
+        if (isLost) throw unavailable('The database is out of reach. Try again.');
+        // The connection ends with the transaction, so what it has prepared does not stay.
+        const options = { ...ONE_STATEMENT, prepare: values.length > 0 };
+        return await sql.unsafe(query, values as string[], options).raw();
+      };
+      try {
+        await sql.unsafe(`begin; ${PATIENCE[patience]}`);
+        const result = await work(run);
+        await run('commit');
+        return result;
+      } catch (error) {
+        if (!isLost) await run('rollback').catch(() => undefined);
+        throw error;
+      } finally {
+        await sql.end({ timeout: isLost ? 0 : 5 });
+      }
+    },
+    async *cursor({ text: query, values }, mostAtOnce) {
+      if (cursors >= MOST_CURSORS) throw unavailable('Too many exports are under way. Try again.', 10);
+      cursors += 1;
       const sql = postgres(url, OPTIONS);
       try {
-        return (await sql.begin(async (transaction) => {
-          // Schema changes on large tables take their time.
-          await transaction.unsafe('set local statement_timeout = 0; set local lock_timeout = 0');
-          return work(
-            async (query, values = []) =>
-              await transaction.unsafe(query, values as string[], { prepare: false }).raw(),
-          );
-        })) as never;
+        // One connection is all that this client has, so that nothing has to be reserved (which a client without types never gets).
+        await sql.unsafe(`begin read only; ${PATIENCE.people}`);
+        await sql.unsafe(`declare c no scroll cursor for ${query}`, values as string[]);
+        for (let count = Math.min(FIRST_ROWS, mostAtOnce); ;) {
+          const rows: RawRow[] = await sql.unsafe(`fetch ${count} from c`).raw();
+          if (rows.length === 0) return;
+          const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
+          count = Math.min(mostAtOnce, Math.max(1, Math.floor((rows.length * BYTES_AT_ONCE) / bytes)));
+          yield rows;
+        }
       } finally {
-        await sql.end({ timeout: 5 });
+        cursors -= 1;
+        await sql.end({ timeout: 0 });
       }
     },
     close: async () => {

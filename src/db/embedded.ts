@@ -107,13 +107,16 @@ async function initialise(directory: string, binaries: Binaries, owner: Owner | 
   if (owner) for (const path of [fresh, cluster, passwordFile]) await chown(path, owner.uid, owner.gid);
   const flags = ['--username=postgres', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C'];
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
-  await run(binaries.initdb, [`--pgdata=${cluster}`, `--pwfile=${passwordFile}`, ...flags, ...locale], {
-    ...owner,
-    cwd: '/',
-  });
-  await rename(passwordFile, join(directory, 'password'));
-  await rename(cluster, join(directory, 'cluster'));
-  await rm(fresh, { recursive: true });
+  try {
+    await run(binaries.initdb, [`--pgdata=${cluster}`, `--pwfile=${passwordFile}`, ...flags, ...locale], {
+      ...owner,
+      cwd: '/',
+    });
+    await rename(passwordFile, join(directory, 'password'));
+    await rename(cluster, join(directory, 'cluster'));
+  } finally {
+    await rm(fresh, { recursive: true });
+  }
 }
 
 /** Holds the folder for this process alone, so that of several that start or stop at once only one acts. */
@@ -193,20 +196,14 @@ export async function startEmbedded(
     // After a crash the number may be another process's by now: only a server that listens counts.
     const isRunning = Boolean(running) && isAlive(Number(pid)) && (await isListening(Number(running)));
     const port = isRunning ? Number(running) : await freePort();
-    if (!isRunning) {
-      const flags = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
-      await control(
-        'start',
-        '-l',
-        join(cluster, 'server.log'),
-        '-o',
-        flags.map((flag) => `-c ${flag}`).join(' '),
-      );
-    }
+    const flags = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
+    const options = flags.map((flag) => `-c ${flag}`).join(' ');
     try {
+      if (!isRunning) await control('start', '-l', join(cluster, 'server.log'), '-o', options);
       return await takeSeat(port, password, 'vitrine');
     } catch (error) {
-      if (!isRunning) await halt();
+      // Where Ctrl-C has ended pg_ctl, the server may still be there.
+      if (!isRunning) await halt().catch(() => undefined);
       throw error;
     }
   }

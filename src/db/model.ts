@@ -12,10 +12,17 @@ export interface Column extends Facts {
   readonly key: string;
   /** The name in the database. */
   readonly field: string;
+  /** What people read instead of the name. */
+  readonly title: string;
+  readonly help: string | undefined;
   readonly type: ColumnType;
   readonly isPassword: boolean;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
+  /** The registry's default as it stands there; `now` is a word of its own. */
+  readonly initial: unknown;
+  /** An index begins with it. */
+  readonly indexed: boolean;
   /** Computed by the database (generated or identity always): never written. */
   readonly generated: boolean;
   readonly choices: readonly unknown[] | undefined;
@@ -34,6 +41,10 @@ export interface Model {
   /** The columns of each unique index, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
 }
+
+/** `media_type` as people write it: "Media type". */
+export const humanize = (name: string): string =>
+  name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 
 /** `alias."field"` */
 export const reference = (alias: string, column: Column): Fragment =>

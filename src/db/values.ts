@@ -1,7 +1,9 @@
 import type { Facts, Parsed } from './column-type.ts';
 
-/** How deep a JSON value may nest: PostgreSQL's own parser gives up at some thousands. */
+/** How deep a JSON value may nest, and one that is there already: PostgreSQL's own parser gives up at some thousands. */
 const MAX_DEPTH = 512;
+const MAX_KEPT_DEPTH = 5000;
+const TOO_DEEP = `must not nest deeper than ${MAX_DEPTH}`;
 /** The digits that numeric holds before and after the point. */
 const NUMERIC_WHOLE = 131_072;
 const NUMERIC_FRACTION = 16_383;
@@ -135,19 +137,33 @@ export function checkJson(value: unknown, source: string): Parsed {
   const fault =
     jsonFault(value, 0) ??
     (hasHugeExponent(source) ? 'has a number that is too large or too small' : undefined);
+  if (fault === TOO_DEEP && depthOf(source) <= MAX_KEPT_DEPTH) return { fault, value: source };
   return fault ? { fault } : { value: source };
 }
 
 /** An exponent of four digits or more, or more digits than jsonb's numbers hold; inside strings they are texts like any other. */
 function hasHugeExponent(source: string): boolean {
   const huge = /e[+-]?0*[1-9]\d{3}|\d{131073}|\.\d{16384}/i;
-  return huge.test(source) && huge.test(source.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, ''));
+  return huge.test(source) && huge.test(withoutStrings(source));
+}
+
+const withoutStrings = (source: string): string => source.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, '');
+
+/** How deep a JSON text nests, told without a call for each level. */
+function depthOf(source: string): number {
+  let depth = 0;
+  let most = 0;
+  for (const [bracket] of withoutStrings(source).matchAll(/[[\]{}]/g)) {
+    depth += bracket === '[' || bracket === '{' ? 1 : -1;
+    most = Math.max(most, depth);
+  }
+  return most;
 }
 
 function jsonFault(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return textFault(value);
   if (typeof value !== 'object' || value === null) return undefined;
-  if (depth >= MAX_DEPTH) return `must not nest deeper than ${MAX_DEPTH}`;
+  if (depth >= MAX_DEPTH) return TOO_DEEP;
   for (const [key, item] of Object.entries(value)) {
     const fault = textFault(key) ?? jsonFault(item, depth + 1);
     if (fault) return fault;

@@ -24,6 +24,8 @@ export interface Authentication {
    * Problem 429 when there were too many failures, 503 when too many passwords are being checked
    */
   readonly authenticate: (header: string | undefined, address: string) => Promise<Caller>;
+  /** The same for a name and a password that came in another way. */
+  readonly logIn: (credentials: Credentials, address: string) => Promise<Caller>;
 }
 
 export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
@@ -75,23 +77,28 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     return started;
   }
 
+  async function logIn(credentials: Credentials, address: string): Promise<Caller> {
+    const digest = digestOf(credentials);
+    const memory = remembered.get(digest);
+    const isFresh = memory !== undefined && memory.until > Date.now();
+    if (!isFresh) throttle.check(address, credentials.name);
+    const user = await users.find(credentials.name);
+    const known = isFresh && user !== undefined && user.active && user.password === memory.stored;
+    if (!known) {
+      if (isFresh) throttle.check(address, credentials.name);
+      if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
+    }
+    // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.
+    remember(digest, user.password);
+    return { id: user.id, name: user.name, admin: user.admin };
+  }
+
   return {
+    logIn,
     async authenticate(header, address) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
-      const digest = digestOf(credentials);
-      const memory = remembered.get(digest);
-      const isFresh = memory !== undefined && memory.until > Date.now();
-      if (!isFresh) throttle.check(address, credentials.name);
-      const user = await users.find(credentials.name);
-      const known = isFresh && user !== undefined && user.active && user.password === memory.stored;
-      if (!known) {
-        if (isFresh) throttle.check(address, credentials.name);
-        if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
-      }
-      // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.
-      remember(digest, user.password);
-      return { id: user.id, name: user.name, admin: user.admin };
+      return logIn(credentials, address);
     },
   };
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { Problem } from '../errors.ts';
 import { decodeForm } from '../query/grammar.ts';
@@ -56,37 +57,78 @@ function onlyData<T>(values: readonly T[]): T {
 }
 
 /**
- * What RFC 7578 and RFC 2046 allow and Node's parser does not take: text before the first part and behind the last one, names
- * without quotes, and quotes in names that are escaped by a backslash.
+ * The parts of a body, each from the line break behind its delimiter to the one before the next. A delimiter is a whole line;
+ * the same text anywhere else belongs to a part, or to what stands before the first part and behind the last.
+ * @returns undefined where the last delimiter is missing
  */
-function normalizeMultipart(text: string, contentType: string): string {
-  const boundary = `--${/boundary="?([^";]+)/i.exec(contentType)?.[1] ?? ''}`;
-  const end = text.lastIndexOf(`${boundary}--`);
-  const body = text.slice(
-    Math.max(0, text.indexOf(boundary)),
-    end < 0 ? undefined : end + boundary.length + 2,
-  );
-  return `${body}\r\n`.replace(/\r\nContent-Disposition:[^\r\n]*/gi, (line) =>
-    line.replaceAll('\\"', '%22').replace(/;\s*name=([^";\s]+)/i, '; name="$1"'),
-  );
+function splitParts(text: string, boundary: string): string[] | undefined {
+  const escaped = boundary.replace(/[^A-Za-z0-9]/g, '\\$&');
+  const delimiter = new RegExp(`(?:^|\\r\\n)--${escaped}(--)?[ \\t]*(?=\\r\\n|$)`, 'g');
+  const parts: string[] = [];
+  let start: number | undefined;
+  for (const { 0: line, 1: isLast, index } of text.matchAll(delimiter)) {
+    if (start !== undefined) parts.push(text.slice(start, index));
+    if (isLast) return parts;
+    start = index + line.length;
+  }
+  return undefined;
+}
+
+/** What RFC 7578 allows in the headers of a part and Node's parser does not take: names without quotes, and escaped quotes. */
+function normalizePart(part: string): string {
+  const end = part.indexOf('\r\n\r\n');
+  const headers = part
+    .slice(0, end)
+    .replace(/\r\nContent-Disposition:[^\r\n]*/gi, (line) =>
+      line.replaceAll('\\"', '%22').replace(/;\s*name=([^";\s]+)/i, '; name="$1"'),
+    );
+  return headers + part.slice(end);
 }
 
 /**
- * Node's parser puts U+FFFD where a field's bytes are no UTF-8 and drops a byte order mark. So it gets the bytes as Latin-1,
- * where each is a character, and what it finds is turned back into bytes and decoded strictly.
+ * The same form, with a delimiter that no part holds: Node's parser ends a part at its text wherever it stands, and takes
+ * nothing before the first part and behind the last one.
+ * @throws Error where it is no form
  */
-async function multipartData(bytes: Buffer, contentType: string): Promise<string> {
-  let values: (string | Blob)[];
+function normalizeMultipart(text: string, contentType: string): [contentType: string, body: string] {
+  const [, quoted, bare] = /;\s*boundary=(?:"([^"]+)"|([^\s";]+))/i.exec(contentType) ?? [];
+  const boundary = quoted ?? bare;
+  const parts = boundary === undefined ? undefined : splitParts(text, boundary);
+  if (!parts) throw new Error('no multipart/form-data');
+  const fresh = randomBytes(18).toString('hex');
+  const body = parts.map((part) => `--${fresh}${normalizePart(part)}\r\n`).join('');
+  return [`multipart/form-data; boundary=${fresh}`, `${body}--${fresh}--\r\n`];
+}
+
+/**
+ * The fields of a form in parts, files as their text. Node's parser puts U+FFFD where a field's bytes are no UTF-8 and drops a
+ * byte order mark. So it gets the bytes as Latin-1, where each is a character, and what it finds is turned back into bytes and
+ * decoded strictly.
+ * @param only the one field that is wanted; of others it does not matter what they hold
+ * @throws Problem 400
+ */
+export async function readMultipart(
+  bytes: Buffer,
+  contentType: string,
+  only?: string,
+): Promise<[string, string][]> {
+  let fields: [string, string | Blob][];
   try {
-    const body = Buffer.from(normalizeMultipart(bytes.toString('latin1'), contentType), 'utf8');
-    values = (await new Response(body, { headers: { 'content-type': contentType } }).formData()).getAll(
-      'data',
-    );
+    const [type, body] = normalizeMultipart(bytes.toString('latin1'), contentType);
+    const headers = { 'content-type': type };
+    fields = [...(await new Response(Buffer.from(body, 'utf8'), { headers }).formData())];
   } catch {
     throw new Problem(400, 'The body is not multipart/form-data.');
   }
-  const data = onlyData(values);
-  return decodeUtf8(Buffer.from(typeof data === 'string' ? data : await data.text(), 'latin1'));
+  const decode = (text: string): string => decodeUtf8(Buffer.from(text, 'latin1'));
+  return Promise.all(
+    fields
+      .filter(([name]) => only === undefined || name === only)
+      .map(async ([name, value]): Promise<[string, string]> => [
+        decode(name),
+        decode(typeof value === 'string' ? value : await value.text()),
+      ]),
+  );
 }
 
 /**
@@ -100,7 +142,7 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
     .find((parameter) => parameter.startsWith('charset='))
     ?.slice(8)
     .replaceAll('"', '');
-  const isJson = essence === '' || essence === 'application/json' || essence.endsWith('+json');
+  const isJson = contentType.trim() === '' || essence === 'application/json' || essence.endsWith('+json');
   const isForm = essence === 'application/x-www-form-urlencoded';
   const isMultipart = essence === 'multipart/form-data';
   if (!isJson && !isForm && !isMultipart) {
@@ -111,7 +153,7 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
     throw new Problem(415, 'The body must not be compressed.');
   const bytes = await body();
-  if (isMultipart) return multipartData(bytes, contentType);
+  if (isMultipart) return onlyData(await readMultipart(bytes, contentType, 'data'))[1];
   const text = decodeUtf8(bytes);
   if (isJson || text.trimStart().startsWith('{')) return text;
   const { value } = onlyData(decodeForm(text).filter(({ name }) => name === 'data'));

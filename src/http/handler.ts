@@ -3,24 +3,25 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { toProblem } from '../db/sqlstate.ts';
-import { Problem, unavailable } from '../errors.ts';
+import { notFound, Problem, unavailable } from '../errors.ts';
 import type { Caller, ServedResources } from '../resources/served.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from './authentication.ts';
 import { readBody } from './body.ts';
 import type { Logger } from './logger.ts';
 import {
-  internalError,
+  INTERNAL_ERROR,
   json,
   problemReply,
   Unauthorized,
   UNAUTHORIZED,
   type ApiRequest,
+  type Area,
   type Reply,
 } from './message.ts';
-import { clientAddress, corsHeaders } from './origin.ts';
-import { allowOf, assertAllowed, findRoute } from './routes.ts';
-import { send } from './send.ts';
+import { clientAddress, corsHeaders, isSecure } from './origin.ts';
+import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
+import { send, sendStream } from './send.ts';
 
 /** What there is once the database has been read. */
 export interface Site {
@@ -28,6 +29,8 @@ export interface Site {
   readonly api: Api;
   /** Undefined for a service without users. */
   readonly authentication: Authentication | undefined;
+  /** What stands under `/admin/`; undefined for a service without users. */
+  readonly admin: Area | undefined;
   /** Whether the database answers. */
   readonly isReady: () => Promise<boolean>;
 }
@@ -40,7 +43,12 @@ export interface HandlerOptions {
   readonly isClosing: () => boolean;
 }
 
-export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+/** Answers requests, as a listener of Node's server. */
+export interface Handler {
+  (request: IncomingMessage, response: ServerResponse): void;
+  /** The answer to a method that Node's parser does not know, whose request never gets here. */
+  readonly refuseMethod: (target: string) => Reply;
+}
 
 /** The path and the query of a request target, which may be in absolute form. */
 function splitTarget(target: string): [path: string, query: string] {
@@ -55,8 +63,15 @@ function loggedPath(path: string, query: string): string {
   return query === '' ? path : `${path}?${names.join('&').slice(0, 300)}`;
 }
 
+const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
+
 async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Reply> {
   const current = site();
+  if (isAdmin(request.path)) {
+    if (!current) throw unavailable('The service is starting.');
+    if (!current.admin) throw notFound();
+    return current.admin.answer(request);
+  }
   const found = findRoute(request.path, current?.resources);
   if (request.method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(request.method, found);
@@ -70,23 +85,43 @@ async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Rep
 }
 
 /** Turns whatever was thrown into an answer: the one place that does. */
-function errorReply(error: unknown, requestId: string, logger: Logger): Reply {
+function errorReply(error: unknown, requestId: string, logger: Logger, area: Area | undefined): Reply {
   if (error instanceof Unauthorized) return UNAUTHORIZED;
   const problem = error instanceof Problem ? error : toProblem(error);
-  if (problem) {
-    if (problem !== error && problem.status === 503)
-      logger.warn({ id: requestId, message: (error as Error).message });
-    return problemReply(problem);
+  if (!problem) {
+    logger.error({
+      id: requestId,
+      message: (error as Error)?.message ?? String(error),
+      stack: (error as Error)?.stack,
+    });
+  } else if (problem !== error && problem.status === 503) {
+    logger.warn({ id: requestId, message: (error as Error).message });
   }
-  logger.error({
-    id: requestId,
-    message: (error as Error)?.message ?? String(error),
-    stack: (error as Error)?.stack,
-  });
-  return internalError(requestId);
+  return (area?.problem ?? problemReply)(problem ?? INTERNAL_ERROR, requestId);
 }
 
-const NO_HOST = new Problem(400, 'The request has no Host.', { headers: { Connection: 'close' } });
+/** What the parser lets through and no later part of the program should have to think of. */
+function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
+  const close = { headers: { Connection: 'close' } };
+  if (headers.host === undefined && httpVersion === '1.1')
+    throw new Problem(400, 'The request has no Host.', close);
+  // Of several Node keeps the first one only; whatever stands in front may have gone by another.
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && /^host$/i.test(name));
+  if (hosts.length > 1) throw new Problem(400, 'The request has more than one Host.', close);
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
+    throw new Problem(501, 'The only transfer coding is chunked.', close);
+}
+
+/** The methods of the admin area's paths, as far as can be said without looking at the path. */
+const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
+
+/** What is wrong with a request whose method nothing here takes: 404 where there is no such path, else 405. */
+function unknownMethod(path: string, current: Site | undefined): Problem {
+  if (!isAdmin(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
+  if (!current) return unavailable('The service is starting.');
+  return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
+}
 
 /**
  * Requests that a client sends ahead on one connection take turns: a read must see what the write before it has done.
@@ -109,7 +144,7 @@ export function createHandler(options: HandlerOptions): Handler {
   let count = 0;
   const turn = createTurns();
 
-  return (incoming, response) => {
+  const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
     const started = performance.now();
     count += 1;
     const requestId = `${prefix}-${count.toString(36)}`;
@@ -121,50 +156,74 @@ export function createHandler(options: HandlerOptions): Handler {
       path,
       query,
       headers,
-      body: () =>
-        readBody(incoming, settings.maxBody, () => {
+      body: (limit = settings.maxBody) =>
+        readBody(incoming, limit, () => {
           if (/^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
         }),
+      client: () => ({
+        address: clientAddress(headers, socket.remoteAddress, settings.trustProxy),
+        isSecure: isSecure(headers, socket, settings.trustProxy),
+      }),
       authenticate: async () => {
         const authentication = site()?.authentication;
         if (!authentication) throw new Unauthorized();
-        const address = clientAddress(headers, socket.remoteAddress, settings.trustProxy);
+        const { address } = request.client();
         caller ??= await authentication.authenticate(headers.authorization, address);
         return caller;
       },
+      recognize: (recognized) => {
+        caller = recognized;
+      },
     };
-    const finish = (reply: Reply): void => {
+    const finish = (reply: Reply): void | Promise<void> => {
       const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
-      if (settings.corsOrigins.length > 0)
+      if (settings.corsOrigins.length > 0 && !isAdmin(path))
         Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
       if (headers.authorization !== undefined) {
         extra['Vary'] = extra['Vary'] ? `Authorization, ${extra['Vary']}` : 'Authorization';
         extra['Cache-Control'] = 'no-store';
       }
       if (isClosing()) extra['Connection'] = 'close';
-      const bytes = send(incoming, response, reply, extra);
-      if (settings.logLevel !== 'info') return;
-      logger.info({
-        id: requestId,
-        method,
-        path: loggedPath(path, query),
-        status: reply.status,
-        ms: Math.round((performance.now() - started) * 10) / 10,
-        bytes,
-        user: caller?.name ?? null,
-      });
+      const log = (bytes: number): void => {
+        if (settings.logLevel !== 'info') return;
+        logger.info({
+          id: requestId,
+          method,
+          path: loggedPath(path, query),
+          status: reply.status,
+          ms: Math.round((performance.now() - started) * 10) / 10,
+          bytes,
+          user: caller?.name ?? null,
+        });
+      };
+      const { body } = reply;
+      if (typeof body === 'string' || Buffer.isBuffer(body))
+        return log(send(incoming, response, { ...reply, body }, extra));
+      return sendStream(incoming, response, { ...reply, body }, extra).then(log);
     };
     const answer = async (): Promise<Reply> => {
-      if (headers.host === undefined && incoming.httpVersion === '1.1') throw NO_HOST;
+      assertReadable(incoming);
       return route(request, options);
     };
     const before = turn(socket, response);
     (before ? before.then(answer) : answer())
-      .catch((error: unknown) => errorReply(error, requestId, logger))
+      .catch((error: unknown) =>
+        errorReply(error, requestId, logger, isAdmin(path) ? site()?.admin : undefined),
+      )
       .then(finish)
       .catch((error: unknown) => {
         logger.error({ id: requestId, message: (error as Error).message, stack: (error as Error).stack });
         response.destroy();
       });
   };
+
+  return Object.assign(answerTo, {
+    refuseMethod: (target: string): Reply => {
+      try {
+        throw unknownMethod(splitTarget(target)[0], site());
+      } catch (error) {
+        return errorReply(error, prefix, logger, undefined);
+      }
+    },
+  });
 }

@@ -1,9 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Problem } from '../errors.ts';
-import { problemDocument } from '../errors.ts';
+import { Problem, problemDocument } from '../errors.ts';
 import type { Caller } from '../resources/served.ts';
 
-/** A request as the rest of the program sees it: values, and two questions that take time. */
+/** Who is at the other end of the connection. */
+export interface Client {
+  /** As the throttle counts it. */
+  readonly address: string;
+  /** Whether the browser speaks TLS, as far as the connection or a trusted proxy tells. */
+  readonly isSecure: boolean;
+}
+
+/** A request as the rest of the program sees it: values, and questions that take time. */
 export interface ApiRequest {
   readonly method: string;
   /** Percent-encoded, without the query. */
@@ -11,16 +18,27 @@ export interface ApiRequest {
   /** What stands behind `?`, percent-encoded. */
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
-  /** The bytes of the body; Problem 413 past the limit. */
-  readonly body: () => Promise<Buffer>;
+  /** The bytes of the body; Problem 413 past the limit, which is the setting's where none is given. */
+  readonly body: (limit?: number) => Promise<Buffer>;
+  readonly client: () => Client;
   /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
   readonly authenticate: () => Promise<Caller>;
+  /** Tells the log who the caller is, where that was found out in another way. */
+  readonly recognize: (caller: Caller) => void;
 }
 
 export interface Reply {
   readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer | string;
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  /** Chunks of a body of any length are sent as they come. */
+  readonly body: Buffer | string | AsyncIterable<Buffer | string>;
+}
+
+/** A part of the site beside the API, under a path of its own. */
+export interface Area {
+  readonly answer: (request: ApiRequest) => Promise<Reply>;
+  /** How it shows an error; `requestId` finds the cause of a 500 in the log. */
+  readonly problem: (problem: Problem, requestId: string) => Reply;
 }
 
 /** The 401: the one error that is no problem document, since clients rely on its form. */
@@ -38,17 +56,14 @@ export function json(status: number, body: Buffer | string, headers?: Record<str
   return { status, headers: headers ? { ...JSON_TYPE, ...headers } : JSON_TYPE, body };
 }
 
-export function problemReply({ status, message, errors, headers }: Problem): Reply {
+export function problemReply({ status, message, errors, headers }: Problem, requestId: string): Reply {
+  const extra = status === 500 ? { requestId } : {};
   return {
     status,
     headers: { 'Content-Type': 'application/problem+json', ...headers },
-    body: problemDocument(status, message, errors ? { errors } : {}),
+    body: problemDocument(status, message, errors ? { errors, ...extra } : extra),
   };
 }
 
 /** A fault of ours: nothing of its cause is told, only what finds it in the log. */
-export const internalError = (requestId: string): Reply => ({
-  status: 500,
-  headers: { 'Content-Type': 'application/problem+json' },
-  body: problemDocument(500, 'Something went wrong here.', { requestId }),
-});
+export const INTERNAL_ERROR = new Problem(500, 'Something went wrong here.');

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIPv6 } from 'node:net';
+import { isIPv6, type Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 
@@ -26,6 +26,11 @@ export function clientAddress(
   const address = (forwarded ?? remote ?? '').replace(/^::ffff:(?=\d+\.)/i, '');
   return isIPv6(address) ? networkOf(address) : address;
 }
+
+/** Whether the browser speaks TLS, to this process or to the proxy nearest to it. */
+export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProxy: number): boolean =>
+  'encrypted' in socket ||
+  (trustProxy > 0 && fromProxies(headers['x-forwarded-proto'], trustProxy) === 'https');
 
 /** The first four groups of an IPv6 address, written in full. */
 function networkOf(address: string): string {

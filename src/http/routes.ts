@@ -18,6 +18,8 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
   record: ['GET', 'PUT', 'DELETE'],
 };
 
+const WRITES: ReadonlySet<string> = new Set<Method>(['POST', 'PUT', 'DELETE']);
+
 const takes = (route: Route, method: Method): boolean =>
   METHODS[route.kind].includes(method) && (!('resource' in route) || route.resource.methods.has(method));
 
@@ -56,15 +58,16 @@ export function findRoute(path: string, resources: ServedResources | undefined):
   return { kind: 'record', resource, id: decodeSegment(segments[3]) };
 }
 
+export const methodNotAllowed = (allow: string): Problem =>
+  new Problem(405, `This path takes ${allow}.`, { headers: { Allow: allow } });
+
 /**
- * @throws Unauthorized for a write at the default level, whoever asks and whatever the resource lists; Problem 405 with
- * `Allow` for any other method that the path does not take
+ * @throws Unauthorized for a write at the default level, whoever asks and whatever the resource lists and the path takes;
+ * Problem 405 with `Allow` for any other method that the path does not take
  */
 export function assertAllowed(method: string, route: Route): void {
   const asked = (method === 'HEAD' ? 'GET' : method) as Method;
-  const isLocked = 'resource' in route && route.resource.access === 'default' && asked !== 'GET';
-  if (isLocked && METHODS[route.kind].includes(asked)) throw new Unauthorized();
-  if (takes(route, asked)) return;
-  const allow = allowOf(route);
-  throw new Problem(405, `This path takes ${allow}.`, { headers: { Allow: allow } });
+  if ('resource' in route && route.resource.access === 'default' && WRITES.has(asked))
+    throw new Unauthorized();
+  if (!takes(route, asked)) throw methodNotAllowed(allowOf(route));
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 import type { Reply } from './message.ts';
 
 /** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
@@ -44,22 +45,32 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
   request.resume();
 }
 
+type Headers = Readonly<Record<string, string>>;
+
+/** The headers as names and values in turn: a flat list costs Node less than an object, and this less than making one. */
+function flatten(headers: Reply['headers'], extra: Headers): string[] {
+  const head: string[] = [];
+  for (const name in headers) {
+    const value = headers[name] ?? '';
+    if (typeof value === 'string') head.push(name, value);
+    else for (const one of value) head.push(name, one);
+  }
+  for (const name in extra) if (!(name in headers)) head.push(name, extra[name] ?? '');
+  return head;
+}
+
 /** Sends the reply. @returns the bytes of the body */
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, headers, body }: Reply,
-  extra: Readonly<Record<string, string>>,
+  { status, headers, body }: Reply & { readonly body: Buffer | string },
+  extra: Headers,
 ): number {
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
   const closes = leavesMuchUnread(request);
-  // A flat list costs Node less than an object, and this less than making one.
-  const head: string[] = [];
-  for (const name in headers) head.push(name, headers[name] ?? '');
-  for (const name in extra) head.push(name, extra[name] ?? '');
+  const head = flatten(headers, closes ? { ...extra, Connection: 'close' } : extra);
   if (!isEmpty) head.push('Content-Length', String(length));
-  if (closes) head.push('Connection', 'close');
   response.writeHead(status, head);
   const isBare = isEmpty || request.method === 'HEAD';
   if (closes) {
@@ -69,4 +80,35 @@ export function send(
   else if (typeof body === 'string' || length > ONE_WRITE) response.end(body);
   else response.end(body.toString('latin1'), 'latin1');
   return isBare ? 0 : length;
+}
+
+/**
+ * Sends a reply whose body comes in chunks, no faster than the client takes them. When the chunks fail the connection is cut,
+ * so that nobody takes a part for the whole; when the client goes away the chunks are given up.
+ * @returns the bytes of the body
+ */
+export async function sendStream(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: Reply & { readonly body: AsyncIterable<Buffer | string> },
+  extra: Headers,
+): Promise<number> {
+  response.writeHead(status, flatten(headers, extra));
+  let bytes = 0;
+  const count = async function* (): AsyncGenerator<Buffer | string> {
+    for await (const chunk of body) {
+      bytes += Buffer.byteLength(chunk);
+      yield chunk;
+    }
+  };
+  try {
+    if (request.method === 'HEAD') response.end();
+    else await pipeline(count(), response);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+  } finally {
+    // Chunks that nobody has asked for are not given up by the pipeline.
+    await body[Symbol.asyncIterator]().return?.();
+  }
+  return bytes;
 }

@@ -1,10 +1,18 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { problemDocument } from '../errors.ts';
+import { Problem } from '../errors.ts';
 import type { Logger } from './logger.ts';
 import { LINGER_TIME } from './send.ts';
 import { MAX_QUERY_BYTES } from '../query/grammar.ts';
 import type { Handler } from './handler.ts';
+import { problemReply, type Reply } from './message.ts';
 
 /** What slow clients get, in milliseconds. */
 const HEADERS_TIMEOUT = 10_000;
@@ -25,16 +33,31 @@ export interface RunningServer {
 interface ParseError extends Error {
   readonly code?: string;
   readonly rawPacket?: Buffer;
+  /** Where in the packet the parser gave up. */
+  readonly bytesParsed?: number;
 }
 
-/** The status and sentence for a request that the parser refused. */
-function refusal({ code, rawPacket }: ParseError): [number, string] {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, 'The request did not come in time.'];
-  if (code !== 'HPE_HEADER_OVERFLOW') return [400, 'This is not an HTTP request.'];
+/** The rest of a request line, from within its method. */
+const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
+
+/** The target of a well-formed request that was refused for its method alone. */
+function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
+  const text = rawPacket?.toString('latin1') ?? '';
+  let start = bytesParsed;
+  // Methods of another protocol (RTSP) are known to Node's parser: it stops behind the target only.
+  if (code === 'HPE_INVALID_CONSTANT') start = text.lastIndexOf(' ', text.lastIndexOf(' ', start) - 1);
+  else if (code !== 'HPE_INVALID_METHOD') return undefined;
+  return REQUEST_LINE.exec(text.slice(start))?.[1];
+}
+
+/** The problem of a request that the parser refused. */
+function refusal({ code, rawPacket }: ParseError): Problem {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not come in time.');
+  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'This is not an HTTP request.');
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
   return firstLine.length > MAX_QUERY_BYTES
-    ? [414, 'The address is too long.']
-    : [431, 'The headers are too large.'];
+    ? new Problem(414, 'The address is too long.')
+    : new Problem(431, 'The headers are too large.');
 }
 
 interface Exchange {
@@ -42,45 +65,42 @@ interface Exchange {
   readonly response: ServerResponse;
 }
 
-type Refuse = (error: ParseError, socket: Socket, latest: Exchange | undefined) => void;
+type Refuse = (reply: Reply, socket: Socket, latest: Exchange | undefined) => void;
 
 /**
- * Answers what the parser refused, behind the responses that are still under way on the connection.
+ * Answers on a connection that is no use any more, behind the responses that are still under way on it.
  * @param onRefused gets the status, for the log
  */
 function createRefuse(onRefused: (status: number) => void): Refuse {
   const refused = new WeakSet<Socket>();
 
-  function end(error: ParseError, socket: Socket): void {
-    const [status, detail] = refusal(error);
-    const body = problemDocument(status, detail);
-    const title = (JSON.parse(body) as { title: string }).title;
-    const head = [
-      `HTTP/1.1 ${status} ${title}`,
-      'Content-Type: application/problem+json',
-      'X-Content-Type-Options: nosniff',
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      'Connection: close',
-    ];
+  function end({ status, headers, body }: Reply, socket: Socket): void {
+    const all: Reply['headers'] = {
+      ...headers,
+      'X-Content-Type-Options': 'nosniff',
+      'Content-Length': String(Buffer.byteLength(body as string)),
+      Connection: 'close',
+    };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}\r\n`);
     refused.add(socket);
-    socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
     // Closing at once would reset the connection of a client that is still sending, and it would lose the answer.
     setTimeout(() => socket.destroy(), LINGER_TIME).unref();
     onRefused(status);
   }
 
-  const refuse: Refuse = (error, socket, latest) => {
+  const refuse: Refuse = (reply, socket, latest) => {
     if (refused.has(socket)) return;
-    if (error.code === 'ECONNRESET' || !socket.writable) {
+    if (!socket.writable) {
       socket.destroy();
     } else if (!latest || latest.response.writableFinished || latest.response.closed) {
-      end(error, socket);
+      end(reply, socket);
     } else if (latest.request.complete) {
-      latest.response.once('close', () => refuse(error, socket, undefined));
+      latest.response.once('close', () => refuse(reply, socket, undefined));
     } else if (latest.response.headersSent) {
       socket.destroy();
     } else {
-      end(error, socket); // it is the body of this very request that is late or garbled
+      end(reply, socket); // it is the body of this very request that is late or garbled
     }
   };
   return refuse;
@@ -92,7 +112,7 @@ export function createHttpServer(handler: Handler, logger?: Logger): Server {
     logger?.info({ message: 'not a request that could be read', status }),
   );
   const latest = new WeakMap<Socket, Exchange>();
-  const tracked: Handler = (request, response) => {
+  const tracked: RequestListener = (request, response) => {
     latest.set(request.socket, { request, response });
     handler(request, response);
   };
@@ -108,10 +128,27 @@ export function createHttpServer(handler: Handler, logger?: Logger): Server {
     tracked,
   );
   server.maxHeadersCount = 0; // MAX_HEADER_BYTES bounds them; past a number of them Node would drop the rest without a word
+  // A client that has sent its last request may close its half of the connection, and still wants its answers.
+  (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   // Without this Node asks for every body at once; the handler asks for it when it wants it.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
-  server.on('clientError', (error, socket) => refuse(error, socket as Socket, latest.get(socket as Socket)));
+  server.on('clientError', (error: ParseError, duplex) => {
+    const socket = duplex as Socket;
+    const target = targetOf(error);
+    if (error.code === 'ECONNRESET') socket.destroy();
+    else {
+      const reply = target === undefined ? problemReply(refusal(error), '') : handler.refuseMethod(target);
+      refuse(reply, socket, latest.get(socket));
+    }
+  });
+  // Node takes its hands off the connection, and closes it where nobody listens.
+  server.on('connect', ({ url = '' }, duplex) => {
+    const socket = duplex as Socket;
+    socket.on('error', () => socket.destroy());
+    socket.resume();
+    refuse(handler.refuseMethod(url), socket, latest.get(socket));
+  });
   return server;
 }
 

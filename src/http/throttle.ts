@@ -12,7 +12,7 @@ interface Count {
   /** Tries whose outcome is not known yet; they count until it is, so that many at once do not slip through. */
   pending: number;
   /** When the minute of the first failure is over, in milliseconds of the clock. */
-  readonly ends: number;
+  ends: number;
 }
 
 export interface Throttle {
@@ -69,7 +69,9 @@ export function createThrottle(now: () => number = Date.now): Throttle {
       return (failed) => {
         for (const count of both) {
           count.pending -= 1;
-          if (failed) count.failures += 1;
+          if (!failed) continue;
+          if (count.failures === 0) count.ends = now() + MINUTE;
+          count.failures += 1;
         }
       };
     },

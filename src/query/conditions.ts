@@ -1,7 +1,7 @@
 import type { Operator } from '../db/column-type.ts';
 import { join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
 import { reference, typed, type Column } from '../db/model.ts';
-import type { Condition } from './plan.ts';
+import type { AnyOf, Condition } from './plan.ts';
 
 type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
 
@@ -75,7 +75,10 @@ function compare(
 }
 
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
-export function conditionSql({ alias, column, operator, values, negated }: Condition): Fragment {
+export function conditionSql(where: Condition | AnyOf): Fragment {
+  if ('anyOf' in where)
+    return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
+  const { alias, column, operator, values, negated } = where;
   const bare = reference(alias, column);
   const condition =
     operator === 'is'

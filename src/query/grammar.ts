@@ -53,6 +53,8 @@ function decode(text: string): string | undefined {
 }
 
 interface EncodedParameter {
+  /** The whole parameter, as it was sent. */
+  readonly part: string;
   /** What stands before `=`, as it was sent. */
   readonly encoded: string;
   readonly name: string | undefined;
@@ -65,25 +67,31 @@ export function decodeForm(text: string): EncodedParameter[] {
   return parts.map((part) => {
     const equals = part.indexOf('=');
     const encoded = equals < 0 ? part : part.slice(0, equals);
-    return { encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
+    return { part, encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
   });
 }
+
+/** The query string without what the links to other pages put at its end, so that no link is longer than the request was. */
+const withoutPaging = (query: string): string =>
+  query
+    .split('&')
+    .filter((part) => !/^(limit|page)=/.test(part))
+    .join('&');
 
 /**
  * The parameters of a query string, in its order.
  * @throws Problem 414 for one that is too long, 400 for bad percent-encoding and NUL characters
  */
-export function parseParameters(query: string): Parameter[] {
-  if (Buffer.byteLength(query) > MAX_QUERY_BYTES) {
+export function parseParameters(query: string): (Parameter & { readonly part: string })[] {
+  if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
-  }
   const errors: FieldErrors = {};
-  const parameters = decodeForm(query).flatMap(({ encoded, name, value }) => {
+  const parameters = decodeForm(query).flatMap(({ part, encoded, name, value }) => {
     if (name === undefined || value === undefined)
       addError(errors, name ?? encoded, 'is not percent-encoded UTF-8');
     else if (name.includes('\0') || value.includes('\0'))
       addError(errors, name, 'must not contain a NUL character');
-    else return [{ name, value }];
+    else return [{ name, value, part }];
     return [];
   });
   if (Object.keys(errors).length > 0) throw badQuery(errors);
@@ -98,6 +106,9 @@ export function parseOrdering(text: string): OrderingQuery[] {
   });
 }
 
+/** A name or a value for a link. Commas stay: lists are full of them, and encoded they would make a link too long to be taken. */
+const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2C', ',');
+
 const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test(text);
 
 /**
@@ -111,9 +122,10 @@ export function parseListQuery(
 ): ListQuery {
   const filters = new Map<string, string[]>();
   const reserved = new Map<string, string>();
-  let link = '';
+  const links: string[] = [];
+  const sent: string[] = [];
   let count = 0;
-  for (const { name, value } of parseParameters(query)) {
+  for (const { name, value, part } of parseParameters(query)) {
     const isReserved = name === 'ordering' || name === 'limit' || name === 'page';
     if (isReserved && reserved.has(name)) addError(errors, name, 'is given more than once');
     if (isReserved) reserved.set(name, value);
@@ -125,8 +137,10 @@ export function parseListQuery(
       if (values) values.push(value);
       else filters.set(name, [value]);
     }
-    if (!isReserved || name === 'ordering')
-      link += `${encodeURIComponent(name)}=${encodeURIComponent(value)}&`;
+    if (!isReserved || name === 'ordering') {
+      links.push(`${encode(name)}=${encode(value)}&`);
+      sent.push(`${part}&`);
+    }
   }
   const limitText = reserved.get('limit');
   const pageText = reserved.get('page');
@@ -149,6 +163,12 @@ export function parseListQuery(
     orderings,
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
-    link,
+    link: linkOf(links, sent),
   };
+}
+
+/** What a client left unencoded can make a link longer than what may be asked for; then it stays as it was sent. */
+function linkOf(links: readonly string[], sent: readonly string[]): string {
+  const link = links.join('');
+  return link.length <= MAX_QUERY_BYTES ? link : sent.join('');
 }

@@ -34,6 +34,18 @@ export interface Condition extends Place {
   readonly negated: boolean;
 }
 
+/** Holds where one of its conditions does: what a search asks of several columns. */
+export interface AnyOf {
+  readonly anyOf: readonly Condition[];
+}
+
+/** Words, all of which a record must have, each in any of the columns. */
+export interface Search {
+  readonly words: readonly string[];
+  /** Columns of text by their paths: `['user', 'username']`. */
+  readonly paths: readonly (readonly string[])[];
+}
+
 export interface Ordering extends Place {
   readonly descending: boolean;
 }
@@ -42,7 +54,7 @@ export interface Ordering extends Place {
 export interface ListPlan {
   readonly model: Model;
   readonly joins: readonly Join[];
-  readonly where: readonly Condition[];
+  readonly where: readonly (Condition | AnyOf)[];
   /** The key is always the last, so that the order is total. */
   readonly orderings: readonly Ordering[];
   readonly limit: number;
@@ -135,6 +147,27 @@ function planOrdering(
   return { alias: place.alias, column: place.column, descending: ordering.descending };
 }
 
+const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
+
+/** One condition for each word: it stands in one of the columns, or it is the record's key. */
+function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {
+  const places = paths.flatMap((path) => {
+    const place = resolvePath(path, model, view, joins);
+    return 'fault' in place || place.rest.length > 0 ? [] : [place];
+  });
+  const key = model.primaryKey;
+  return words.map((word) => {
+    const id = key.type.parse(word, key);
+    const anyOf = places.map(({ alias, column }): Condition => {
+      const values = [`%${escapePattern(word)}%`];
+      return { alias, column, operator: 'ilike', values, negated: false };
+    });
+    if (id.fault === undefined)
+      anyOf.push({ alias: ROOT, column: key, operator: 'eq', values: [id.value], negated: false });
+    return { anyOf };
+  });
+}
+
 /**
  * Resolves the names of a list query.
  * @param defaultOrdering the resource's, for a request without one
@@ -146,14 +179,16 @@ export function planList(
   view: View,
   defaultOrdering: readonly OrderingQuery[],
   errors: FieldErrors,
+  search?: Search,
 ): ListPlan {
   const joins = new Joins();
-  const where: Condition[] = [];
+  const where: (Condition | AnyOf)[] = [];
   for (const filter of query.filters) {
     const condition = planFilter(filter, model, view, joins);
     if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
     else where.push(condition);
   }
+  if (search) where.push(...planSearch(search, model, view, joins));
   const orderings: Ordering[] = [];
   for (const ordering of query.orderings ?? defaultOrdering) {
     const planned = planOrdering(ordering, model, view, joins);

@@ -28,7 +28,7 @@ export const version = (alias: string): Fragment => raw(`${alias}.xmin::text`);
 const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
 
 /** The plan's FROM and WHERE. Foreign keys lead to one row at most, so joins never multiply rows. */
-function source({ model, joins, where }: ListPlan): Fragment {
+export function source({ model, joins, where }: ListPlan): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
     const on = sql`${reference(alias, target.primaryKey)} = ${reference(from, column)}`;
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
@@ -44,12 +44,24 @@ function window({ limit, offset }: ListPlan): Fragment {
   return sql`${rows} offset ${value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET))}::int8`;
 }
 
+/** What a page shows of each of its rows, which go by the alias ROOT: one text, and the joins that it needs. */
+export interface Shown {
+  readonly value: Fragment;
+  readonly joins: Fragment;
+}
+
+/** The record's JSON, as the API outputs it. */
+export const plainRecord = (columns: readonly Column[]): Shown => ({
+  value: record(ROOT, columns),
+  joins: EMPTY,
+});
+
 /** Whether the statement of the plan is certain to be short: a page near the start, in the order of the key. */
 export const isQuick = ({ where, orderings, offset }: ListPlan): boolean =>
   where.length === 0 && orderings.length === 1 && offset <= NEAR;
 
 /** The page's records in their order, one more than the page has where there is one. */
-function rowsOf(plan: ListPlan, columns: readonly Column[]): Fragment {
+function rowsOf(plan: ListPlan, { value: shown, joins }: Shown): Fragment {
   const { model, orderings, offset } = plan;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
@@ -59,7 +71,9 @@ function rowsOf(plan: ListPlan, columns: readonly Column[]): Fragment {
   const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
   if (orderings.length === 1 && offset <= NEAR) {
     const page = sql`(select ${raw(ROOT)}.*${source(plan)}${sorted}${window(plan)}) ${raw(ROOT)}`;
-    return sql`select ${record(ROOT, columns)} from ${page}`;
+    // A join may change the order in which the rows of the page come.
+    const again = joins === EMPTY ? EMPTY : sorted;
+    return sql`select ${shown} from ${page}${joins}${again}`;
   }
   // Far from the start, or sorted, the ids of the page are chosen first and only its own rows are looked up.
   const sortKeys = orderings.map(
@@ -69,17 +83,17 @@ function rowsOf(plan: ListPlan, columns: readonly Column[]): Fragment {
   const chosen = sql`select ${join(sortKeys, ', ')}${source(plan)}${sorted}${window(plan)}`;
   const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
   const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
-  return sql`select ${record(ROOT, columns)} from ${rows} order by ${order((_, index) => raw(`p.s${index}`))}`;
+  return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
 }
 
 /**
  * The page. Rows that are skipped are never formatted.
  * @returns one row: the JSON of its records with commas between them, and whether there are more
  */
-export function pageStatement(plan: ListPlan, columns: readonly Column[]): Statement {
+export function pageStatement(plan: ListPlan, shown: Shown): Statement {
   const { limit } = plan;
   // `offset 0` keeps PostgreSQL from computing the array once for each time that it is named.
-  const page = sql`(select array(${rowsOf(plan, columns)}) as records offset 0) page`;
+  const page = sql`(select array(${rowsOf(plan, shown)}) as records offset 0) page`;
   const objects = raw(`array_to_string(records[1:${limit}], ',')`);
   return compile(sql`select ${objects}, cardinality(records) > ${raw(String(limit))} from ${page}`);
 }
@@ -87,11 +101,19 @@ export function pageStatement(plan: ListPlan, columns: readonly Column[]): State
 /** How many records the filters match: one row, one column. */
 export const countStatement = (plan: ListPlan): Statement => compile(sql`select count(*)${source(plan)}`);
 
-/** The statement that reads one record by its key, its JSON and its version; made once for a resource. */
-export function recordStatement(model: Model, columns: readonly Column[]): (id: string) => Statement {
+/** The least and the greatest value of a column, as the output has them: one row, both NULL where there is none. */
+export function boundsStatement(plan: ListPlan, column: Column): Statement {
+  const [least, greatest] = ['min', 'max'].map((name) =>
+    column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
+  );
+  return compile(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${source(plan)}`);
+}
+
+/** The statement that reads one record by its key, what is shown of it and its version; made once for a resource. */
+export function recordStatement(model: Model, { value: shown, joins }: Shown): (id: string) => Statement {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed('', model.primaryKey)}`;
   const { text } = compile(
-    sql`select ${record(ROOT, columns)}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)} where ${key}`,
+    sql`select ${shown}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)}${joins} where ${key}`,
   );
   return (id) => ({ text, values: [id], fixed: true });
 }

@@ -39,6 +39,13 @@ function build(alias: string, columns: readonly Column[]): Fragment {
   return concat([...parts, literal(`${between}}`)]);
 }
 
+/** `"key":value` of one column, complete with its quotes. */
+export function member(alias: string, column: Column): Fragment {
+  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
+  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
+  return concat(quote === '' ? parts : [...parts, literal(quote)]);
+}
+
 /** The expressions that were made already: a resource always outputs the same columns. */
 const known = new WeakMap<readonly Column[], Map<string, Fragment>>();
 

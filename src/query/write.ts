@@ -1,15 +1,18 @@
 import {
   compile,
+  EMPTY,
   identifier,
   join,
   raw,
   sql,
   table,
+  value,
   valueList,
   type Fragment,
   type Statement,
 } from '../db/fragment.ts';
 import { output, reference, typed, type Column, type Model } from '../db/model.ts';
+import { changedValues, logged, returningLog, wholeRow, type Recording } from './history.ts';
 import { ROOT } from './plan.ts';
 import { version } from './read.ts';
 import { record } from './record.ts';
@@ -17,7 +20,7 @@ import { record } from './record.ts';
 /** A new value of a column, as text for the database. */
 export interface Change {
   readonly column: Column;
-  /** For a password the text that was sent, where it may be the stored hash itself, else null: see `hash`. */
+  /** For a password the seal of the text that was sent, where it may be what is stored already, else null: see `hash`. */
   readonly value: string | null;
   /** A password's new hash. */
   readonly hash?: string;
@@ -26,9 +29,15 @@ export interface Change {
 /** Something about a body that only the database can tell; asked in the same statement that writes. */
 export interface Check {
   readonly column: Column;
+  /** For `unchanged` and a password the seal of the text that was sent. */
   readonly value: string;
-  /** `reference`: the related record is there. `unchanged`: the column has this value, which breaks a rule, already. */
-  readonly kind: 'reference' | 'unchanged';
+  /**
+   * `reference`: the related record is there. `unchanged`: the column has this value, which breaks a rule, already.
+   * `key`: this is the key of the record as it is output, or `asked` where there is no record.
+   */
+  readonly kind: 'reference' | 'unchanged' | 'key';
+  /** The key by which the record was asked for. */
+  readonly asked?: string;
   /** The field of the body, and what is wrong with it where the check does not hold. */
   readonly key: string;
   readonly fault: string;
@@ -51,10 +60,23 @@ const RESULTS = raw('f."vitrine checks"');
 const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
 const newValue = (index: number): Fragment => raw(`"vitrine new ${index}"`);
 
-function checkSql({ kind, column, value: text }: Check): Fragment {
-  if (kind === 'unchanged') {
+/** Whether the column holds the text of a seal: see `seal` in resources/passwords.ts. */
+function isSealed(present: Fragment, sealed: string): Fragment {
+  const [salt = '', digest = ''] = sealed.split(':');
+  return sql`coalesce(encode(sha256(convert_to(${value(salt)} || ${present}, 'UTF8')), 'hex') = ${value(digest)}, false)`;
+}
+
+function checkSql({ kind, column, value: text, asked }: Check): Fragment {
+  if (kind === 'key') {
     const shown = column.type.output(typed(text, column), column);
-    return sql`coalesce(${output(FOUND, column)}::text = ${shown}::text, false)`;
+    return sql`coalesce(${output(FOUND, column)}::text, ${value(asked ?? null)}) = ${shown}::text`;
+  }
+  if (kind === 'unchanged') {
+    const present = reference(FOUND, column);
+    if (column.isPassword) return isSealed(present, text);
+    const shown = (one: Fragment): Fragment =>
+      column.type.comparable?.(one) ?? sql`${column.type.output(one, column)}::text`;
+    return sql`coalesce(${shown(present)} = ${shown(typed(text, column))}, false)`;
   }
   if (!column.references) return raw('true');
   const { table: target, primaryKey } = column.references;
@@ -80,6 +102,7 @@ export function checkStatement(model: Model, id: string | undefined, checks: rea
 
 /**
  * POST: inserts where every check holds.
+ * @param recording where the change is written down, if anywhere
  * @returns one row: the record's JSON and its version and key (null where nothing was inserted), the checks as `{t,f}`
  */
 export function insertStatement(
@@ -87,6 +110,7 @@ export function insertStatement(
   columns: readonly Column[],
   changes: readonly Change[],
   checks: readonly Check[],
+  recording?: Recording,
 ): Statement {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(
@@ -98,12 +122,23 @@ export function insertStatement(
     ', ',
   );
   const key = sql`${reference(ROOT, model.primaryKey)}::text`;
-  const returning = sql`returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version, ${key} as key`;
-  if (changes.length === 0) return compile(sql`${into} default values ${returning}`);
-  if (checks.length === 0) return compile(sql`${into} (${names}) values (${values}) ${returning}`);
-  const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
+  const forLog = recording
+    ? returningLog(ROOT, model.primaryKey, raw('null'), wholeRow(ROOT, recording))
+    : EMPTY;
+  const returning = sql`returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version, ${key} as key${forLog}`;
+  const log = recording ? logged(recording, 'create', 'inserted') : EMPTY;
+  if (checks.length > 0) {
+    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
+    return compile(
+      sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
+    );
+  }
+  const row =
+    changes.length === 0
+      ? sql`${into} default values ${returning}`
+      : sql`${into} (${names}) values (${values}) ${returning}`;
   return compile(
-    sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows}) select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
+    recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row,
   );
 }
 
@@ -132,7 +167,7 @@ function assigned({ column, value: text, hash }: Change): Fragment {
     const fresh = typed(hash, column);
     return text === null
       ? fresh
-      : sql`case when ${present} = ${typed(text, column)} then ${present} else ${fresh} end`;
+      : sql`case when ${isSealed(present, text)} then ${present} else ${fresh} end`;
   }
   const fresh = typed(text, column);
   return column.type.assign?.(fresh, present, column) ?? fresh;
@@ -141,7 +176,7 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
  * @returns one row: the version that was found (null: no record), whether the caller owns it, whether `If-Match` matches,
- * the checks as `{t,f}`, the record's JSON, its version now
+ * the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed a change
  */
 export function updateStatement(
   model: Model,
@@ -150,35 +185,51 @@ export function updateStatement(
   changes: readonly Change[],
   checks: readonly Check[],
   guard: Guard,
+  recording?: Recording,
 ): Statement {
-  const locked = sql`locked as materialized (${found(model, id, guard, 'no key update')})`;
+  const locked = sql`"vitrine locked" as materialized (${found(model, id, guard, 'no key update')})`;
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
-  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join locked f on true)`;
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join "vitrine locked" f on true)`;
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
-    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present} from decided f`);
+    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present}, false from decided f`);
   const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
   const differs = changes.map(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
   );
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version)`;
+  const states = [FOUND, ROOT] as const;
+  const forLog = recording
+    ? returningLog(
+        ROOT,
+        model.primaryKey,
+        changedValues(FOUND, changes, recording, states),
+        changedValues(ROOT, changes, recording, states),
+      )
+    : EMPTY;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forLog})`;
+  const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
   return compile(
-    sql`with ${locked}, ${decided}, ${changed} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}) from decided f left join changed c on true`,
+    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
   );
 }
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
- * @returns no row when there is no record, else its version, whether the caller owns it, whether `If-Match` matches
+ * @returns no row when there is no record, else its version, whether the caller owns it, whether `If-Match` matches, whether
+ * it is gone
  */
-export function deleteStatement(model: Model, id: string, guard: Guard): Statement {
+export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using locked f where ${keys} and ${OWNED} and ${MATCHES}`;
+  const forLog = recording
+    ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    : EMPTY;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
+  const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with locked as materialized (${found(model, id, guard, 'update')}), gone as (${gone}) select ${VERSION}, ${OWNED}, ${MATCHES} from locked f`,
+    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine locked" f`,
   );
 }
 

@@ -4,6 +4,7 @@ import { isSameNumber } from '../db/values.ts';
 import { addError, type FieldErrors } from '../errors.ts';
 import type { Change, Check } from '../query/write.ts';
 import type { Member, Members } from './members.ts';
+import { seal } from './passwords.ts';
 import type { Caller, ServedResource } from './served.ts';
 
 /** What a body asks for: the columns to write, what the database must tell of it, and what is wrong with it. */
@@ -61,22 +62,28 @@ function isChoice(choice: unknown, value: string, column: Column): boolean {
 }
 
 /** In Basic credentials the first colon ends the name. */
-function checkLoginName(parsed: Parsed): Parsed {
-  if (parsed.fault !== undefined || /^[^:]+$/.test(parsed.value)) return parsed;
-  return { fault: 'must not be empty, nor have a colon: nobody could log in with it', value: parsed.value };
+function checkLoginName(value: string): Parsed {
+  if (/^[^:]+$/.test(value)) return { value };
+  return { fault: 'must not be empty, nor have a colon: nobody could log in with it', value };
+}
+
+/** Clients take dots out of an address, and with nothing behind the slash it is the collection's. */
+function checkKey(value: string): Parsed {
+  if (!['', '.', '..'].includes(value)) return { value };
+  return { fault: 'must not be empty, nor be one dot or two: no address could lead to it', value };
 }
 
 /** A value that breaks a rule is taken by a PUT where the record has it already (see `Parsed`). */
 function checkColumn(
   column: Column,
-  [key, member]: [string, Member],
-  { excluded, loginName }: ServedResource,
+  [key, sent]: [string, Member],
+  { excluded, loginName, model: { primaryKey } }: ServedResource,
   isUpdate: boolean,
   body: CheckedBody,
 ): void {
   // Of an excluded column nothing is told, not even by what is taken.
   const mayKeep = isUpdate && !excluded.has(column);
-  if (member.value === null) {
+  if (sent.value === null) {
     const { nullText } = column.type;
     const fault = 'must not be null';
     if (column.nullable) body.changes.push({ column, value: null });
@@ -85,8 +92,9 @@ function checkColumn(
     else addError(body.errors, key, fault);
     return;
   }
-  const parsed =
-    column === loginName ? checkLoginName(parseMember(member, column)) : parseMember(member, column);
+  const rule = column === loginName ? checkLoginName : column === primaryKey ? checkKey : undefined;
+  const member = parseMember(sent, column);
+  const parsed = rule && member.fault === undefined ? rule(member.value) : member;
   if (parsed.fault === undefined) {
     if (column.references) {
       body.checks.push({
@@ -99,19 +107,25 @@ function checkColumn(
     }
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
-    body.checks.push({ column, value: parsed.value, kind: 'unchanged', key, fault: parsed.fault });
+    const value = column.isPassword ? seal(parsed.value) : parsed.value;
+    body.checks.push({ column, value, kind: 'unchanged', key, fault: parsed.fault });
   } else {
     addError(body.errors, key, parsed.fault);
   }
 }
 
-function checkId(member: Member, { model }: ServedResource, { id }: Writing, errors: FieldErrors): void {
-  if (id !== undefined) {
-    const parsed = parseMember(member, model.primaryKey);
-    if (parsed.value !== id) addError(errors, 'id', "must be the record's own");
-  } else if (model.primaryKey.hasDefault) {
-    addError(errors, 'id', 'is given by the service');
+function checkId(member: Member, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
+  const { primaryKey: column } = model;
+  if (id === undefined) {
+    if (column.hasDefault) addError(body.errors, 'id', 'is given by the service');
+    return;
   }
+  const fault = "must be the record's own";
+  const { value } = parseMember(member, column);
+  // Only of a text can there be two for one key: where the database does not tell capitals from others, or pads it.
+  if (value !== undefined && column.type.sized)
+    body.checks.push({ column, value, kind: 'key', key: 'id', fault, asked: id });
+  else if (value !== id) addError(body.errors, 'id', fault);
 }
 
 /** Checks all fields of a body and finds all its faults, except those that only the database can tell. */
@@ -121,7 +135,7 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);
   const id = members.get('id');
-  if (id) checkId(id, resource, writing, body.errors);
+  if (id) checkId(id, resource, writing, body);
   if (!isUpdate && !model.primaryKey.hasDefault) {
     // A natural key: nobody but the client can give it.
     if (id) checkColumn(model.primaryKey, ['id', id], resource, false, body);

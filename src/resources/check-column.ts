@@ -4,6 +4,14 @@ import { COLUMN_TYPES } from '../db/column-types.ts';
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** The object without the keys that are faulty, which are named by their paths. */
+export const without = (
+  object: Readonly<Record<string, unknown>>,
+  path: string,
+  faulty: ReadonlySet<string>,
+): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(object).filter(([key]) => !faulty.has(`${path}${key}`)));
+
 /** PostgreSQL cuts longer names off. */
 export const isTooLong = (name: unknown): boolean => typeof name === 'string' && Buffer.byteLength(name) > 63;
 export const TOO_LONG = 'is longer than the 63 bytes that PostgreSQL keeps of a name';
@@ -13,7 +21,25 @@ const FLAGS = ['null', 'unique', 'index'];
 const TEXTS = ['column', 'label', 'help'];
 const ON_DELETE = ['restrict', 'cascade', 'setNull'];
 
-type Report = (key: string, text: string) => void;
+export type Report = (key: string, text: string) => void;
+
+/**
+ * Reports names that are no columns, and what is no array of names.
+ * @param names undefined where the columns are not known
+ */
+export function checkNames(
+  value: unknown,
+  names: readonly string[] | undefined,
+  key: string,
+  report: Report,
+): void {
+  if (value === undefined) return;
+  if (!Array.isArray(value)) return report(key, 'must be an array of column names');
+  for (const name of value as unknown[]) {
+    if (typeof name !== 'string' || names?.includes(name) === false)
+      report(key, `there is no column ${JSON.stringify(name)}`);
+  }
+}
 
 const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string> =>
   new Set([
@@ -29,20 +55,26 @@ const isWhole = (value: unknown, least: number, most: number): boolean =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 
 /** Reports every fault of one column of a registry, by its key; the key '' stands for the column itself. */
-export function checkColumn(column: unknown, report: Report): void {
-  if (!isObject(column)) return report('', 'must be an object such as { type: "string" }');
-  const typeName = String(column['type']);
+export function checkColumn(column: unknown, tell: Report): void {
+  if (!isObject(column)) return tell('', 'must be an object such as { type: "string" }');
+  const faulty = new Set<string>();
+  const report: Report = (key, text) => {
+    faulty.add(key);
+    tell(key, text);
+  };
+  const typeName = typeof column['type'] === 'string' ? column['type'] : '';
   const isForeignKey = typeName === 'foreignKey';
-  if (!isForeignKey && !Object.hasOwn(COLUMN_TYPES, typeName)) {
+  const type: ColumnType | undefined = Object.hasOwn(COLUMN_TYPES, typeName)
+    ? COLUMN_TYPES[typeName as keyof typeof COLUMN_TYPES]
+    : undefined;
+  if (!isForeignKey && !type) {
     const names = [...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ');
-    return report('type', `must be one of ${names}`);
+    report('type', `must be one of ${names}`);
+  } else {
+    const allowed = allowedKeys(typeName, type);
+    for (const key of Object.keys(column))
+      if (!allowed.has(key)) report(key, `type ${typeName} has no such key`);
   }
-  const type: ColumnType | undefined = isForeignKey
-    ? undefined
-    : COLUMN_TYPES[typeName as keyof typeof COLUMN_TYPES];
-  const allowed = allowedKeys(typeName, type);
-  for (const key of Object.keys(column))
-    if (!allowed.has(key)) report(key, `type ${typeName} has no such key`);
   for (const key of FLAGS) {
     if (column[key] !== undefined && typeof column[key] !== 'boolean') report(key, 'must be true or false');
   }
@@ -53,7 +85,7 @@ export function checkColumn(column: unknown, report: Report): void {
   if (isTooLong(column['column'])) report('column', TOO_LONG);
   if (isForeignKey) checkForeignKey(column, report);
   checkSizes(column, report);
-  if (type) checkValues(column, type, report);
+  if (type) checkValues(without(column, '', faulty), type, report);
 }
 
 function checkForeignKey(column: Record<string, unknown>, report: Report): void {

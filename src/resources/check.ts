@@ -1,22 +1,31 @@
 import { KEY_TYPES } from '../db/column-types.ts';
 import { buildModels } from '../db/build-models.ts';
-import { fieldOf, tableOf, typeOf, type ColumnDefinition } from '../db/definition.ts';
-import { checkColumn, checkValues, isObject, isTooLong, TOO_LONG } from './check-column.ts';
+import { fieldOf, keyFieldOf, tableOf, typeOf, type ColumnDefinition } from '../db/definition.ts';
+import {
+  checkColumn,
+  checkNames,
+  checkValues,
+  isObject,
+  isTooLong,
+  TOO_LONG,
+  type Report,
+} from './check-column.ts';
+import { checkAdminNames, checkAdminShape } from './check-admin.ts';
+import { OWN_PREFIX } from './own.ts';
 import { checkOrderings, neededUserModel, serveResources } from './served.ts';
+import { doubtfulNames, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 import type { Settings } from '../config.ts';
 import type { Resource } from './resource.ts';
 
 const RESOURCE_KEYS = new Set([
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
-  'methods', 'ordering', 'admin',
+  'methods', 'ordering', 'admin', 'history',
 ]); // prettier-ignore
-const ADMIN_KEYS = new Set(['label', 'list', 'search', 'filters', 'readonly', 'hidden']);
 const LEVELS = ['default', 'user', 'admin'];
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'];
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
 
 type Settled = Pick<Settings, 'access' | 'userModel'>;
-type Report = (key: string, text: string) => void;
 
 /**
  * Checks a registry that may be anything, since it may be written without types.
@@ -26,58 +35,50 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   if (!Array.isArray(registry)) return ['the registry: its default export must be an array of resources'];
   if (registry.length === 0) return ['the registry: it has no resources'];
   const faults: string[] = [];
-  const shaped: Resource[] = [];
+  const parts: SoundPart[] = [];
   const names = new Set<string | undefined>();
   registry.forEach((entry: unknown, index) => {
     const name = modelOf(entry) ?? `resource ${index + 1}`;
-    const before = faults.length;
-    const report: Report = (key, text) =>
+    const faulty = new Set<string>();
+    const report: Report = (key, text) => {
+      faulty.add(key);
       faults.push(key === '' ? `${name}: ${text}` : `${name}: ${key}: ${text}`);
+    };
     if (!isObject(entry)) report('', 'must be an object');
     else checkResource(entry, report);
     if (names.has(name)) report('model', 'another resource has this model');
     names.add(name);
-    if (faults.length === before) shaped.push(entry as Resource);
+    if (isObject(entry)) parts.push(soundPart(entry, name, faulty));
   });
-  // How names fit each other can be told of the resources whose own shape is right.
-  const orderings = checkOrderings(serveResources(shaped, buildModels(shaped), settings));
-  return [...faults, ...checkTogether(shaped, names, settings), ...orderings];
+  // How names fit each other is told of faulty resources, too, as far as their other keys allow.
+  const doubtful = doubtfulNames(parts);
+  const firsts = parts.filter(
+    ({ resource: { model } }, index) => index === parts.findIndex((one) => one.resource.model === model),
+  );
+  const resources = firsts.map((part) => withoutDoubt(part, doubtful));
+  const models = buildModels(resources);
+  const orderings = checkOrderings(serveResources(resources, models, settings));
+  const admin = checkAdminNames(resources, models);
+  return [...faults, ...checkTogether(parts, settings), ...orderings, ...admin];
 }
 
 const modelOf = (entry: unknown): string | undefined =>
   isObject(entry) && typeof entry['model'] === 'string' ? entry['model'] : undefined;
 
-function checkNames(value: unknown, names: readonly string[], key: string, report: Report): void {
-  if (value === undefined) return;
-  if (!Array.isArray(value)) return report(key, 'must be an array of column names');
-  for (const name of value as unknown[]) {
-    if (typeof name !== 'string' || !names.includes(name))
-      report(key, `there is no column ${JSON.stringify(name)}`);
-  }
-}
-
 function checkResource(entry: Record<string, unknown>, report: Report): void {
   for (const key of Object.keys(entry)) if (!RESOURCE_KEYS.has(key)) report(key, 'there is no such key');
   checkModelNames(entry, report);
-  const columns = entry['columns'];
-  if (!isObject(columns)) return report('columns', 'must be an object of columns');
-  const names = Object.keys(columns);
-  for (const name of names)
-    checkColumn(columns[name], (key, text) => report(`columns.${name}${key && `.${key}`}`, text));
-  for (const name of names) checkColumnName(name, columns, report);
+  const { columns, exclude, readonly, ordering, methods, history } = entry;
+  if (isObject(columns)) checkColumns(columns, entry, report);
+  else {
+    report('columns', 'must be an object of columns');
+    checkNames(exclude, undefined, 'exclude', report);
+    checkNames(readonly, undefined, 'readonly', report);
+  }
   for (const key of ['access', 'read']) {
     const level = entry[key];
     if (level !== undefined && !LEVELS.includes(level as string))
       report(key, `must be one of ${LEVELS.join(', ')}`);
-  }
-  checkNames(entry['exclude'], names, 'exclude', report);
-  checkNames(entry['readonly'], names, 'readonly', report);
-  const { owner, ordering, methods, admin } = entry;
-  if (
-    owner !== undefined &&
-    !(typeof owner === 'string' && isObject(columns[owner]) && columns[owner]['type'] === 'foreignKey')
-  ) {
-    report('owner', 'must name a foreign key');
   }
   for (const key of ['limit', 'maxLimit']) {
     const limit = entry[key];
@@ -99,13 +100,36 @@ function checkResource(entry: Record<string, unknown>, report: Report): void {
   }
   if (ordering !== undefined && (typeof ordering !== 'string' || ordering === ''))
     report('ordering', 'must be a text such as -pub_date,id');
-  checkAdmin(admin, names, report);
+  if (history !== undefined && typeof history !== 'boolean') report('history', 'must be true or false');
+}
+
+/** Reports the faults of columns, and of the keys that name some. */
+function checkColumns(
+  columns: Record<string, unknown>,
+  { exclude, readonly, owner, admin }: Record<string, unknown>,
+  report: Report,
+): void {
+  const names = Object.keys(columns);
+  for (const name of names)
+    checkColumn(columns[name], (key, text) => report(`columns.${name}${key && `.${key}`}`, text));
+  for (const name of names) checkColumnName(name, columns, report);
+  checkNames(exclude, names, 'exclude', report);
+  checkNames(readonly, names, 'readonly', report);
+  if (
+    owner !== undefined &&
+    !(typeof owner === 'string' && isObject(columns[owner]) && columns[owner]['type'] === 'foreignKey')
+  ) {
+    report('owner', 'must name a foreign key');
+  }
+  checkAdminShape(admin, names, report);
 }
 
 function checkModelNames(entry: Record<string, unknown>, report: Report): void {
   const { model, table, primaryKey } = entry;
   if (typeof model !== 'string' || !/^[a-z][a-z0-9_]*$/.test(model) || model.includes('__')) {
     report('model', 'must be a lower-case name of letters, digits and single underscores');
+  } else if (model.startsWith(OWN_PREFIX)) {
+    report('model', `names that begin with ${OWN_PREFIX} are the service's own`);
   }
   for (const [key, name] of [
     ['model', model],
@@ -124,7 +148,8 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
   for (const key of Object.keys(primaryKey)) {
     if (key !== 'type' && key !== 'column') report(`primaryKey.${key}`, 'there is no such key');
   }
-  if (!Object.hasOwn(KEY_TYPES, String(primaryKey['type']))) {
+  const { type } = primaryKey;
+  if (typeof type !== 'string' || !Object.hasOwn(KEY_TYPES, type)) {
     report('primaryKey.type', `must be one of ${Object.keys(KEY_TYPES).join(', ')}`);
   }
   const column = primaryKey['column'];
@@ -150,53 +175,32 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
     report(key, `its name in JSON, ${name}_id, is another column's`);
 }
 
-function checkAdmin(admin: unknown, names: readonly string[], report: Report): void {
-  if (admin === undefined) return;
-  if (!isObject(admin)) return report('admin', 'must be an object');
-  for (const key of Object.keys(admin))
-    if (!ADMIN_KEYS.has(key)) report(`admin.${key}`, 'there is no such key');
-  checkNames(admin['list'], ['id', ...names], 'admin.list', report);
-  checkNames(admin['readonly'], names, 'admin.readonly', report);
-  for (const key of ['search', 'filters']) checkPaths(admin[key], names, `admin.${key}`, report);
-  if (admin['label'] !== undefined && typeof admin['label'] !== 'string')
-    report('admin.label', 'must be a text');
-  if (admin['hidden'] !== undefined && typeof admin['hidden'] !== 'boolean')
-    report('admin.hidden', 'must be true or false');
-}
-
-/** Columns that may lie across foreign keys: here only where a path begins can be told. */
-function checkPaths(value: unknown, names: readonly string[], key: string, report: Report): void {
-  const heads = Array.isArray(value)
-    ? (value as unknown[]).map((path) => (typeof path === 'string' ? path.split('__')[0] : path))
-    : value;
-  checkNames(heads, ['id', ...names], key, report);
-}
-
-/**
- * What only shows when all resources are looked at: names that refer to one another.
- * @param names the models of all resources, faulty ones included
- */
-function checkTogether(
-  resources: readonly Resource[],
-  names: ReadonlySet<string | undefined>,
-  settings: Settled,
-): string[] {
+/** What only shows when all resources are looked at: names that refer to one another. */
+function checkTogether(parts: readonly SoundPart[], settings: Settled): string[] {
   const faults: string[] = [];
-  const tables = new Set<string>();
-  for (const resource of resources) {
-    const report: Report = (key, text) => faults.push(`${resource.model}: ${key}: ${text}`);
-    if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
-    tables.add(tableOf(resource));
-    const fields = new Map<string, string>([[resource.primaryKey?.column ?? 'id', 'the primary key']]);
-    for (const [name, column] of Object.entries(resource.columns)) {
-      const field = fieldOf(name, column);
-      const other = fields.get(field);
-      if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
-      fields.set(field, name);
+  const resources = parts.map(({ resource }) => resource);
+  const keys = new Map(
+    parts.map(({ resource: { model }, isFaulty }) => [
+      model,
+      !isFaulty('primaryKey') && !isFaulty('primaryKey.type'),
+    ]),
+  );
+  const tables = new Map<string, string>();
+  for (const part of parts) {
+    const { resource, isFaulty } = part;
+    const { model, columns } = resource;
+    const report: Report = (key, text) => faults.push(`${model}: ${key}: ${text}`);
+    const other = tables.get(tableOf(resource));
+    if (other !== undefined && other !== model && !isFaulty('table'))
+      report('table', 'another resource has this table');
+    tables.set(tableOf(resource), model);
+    checkFields(part, report);
+    for (const [name, column] of Object.entries(columns)) {
       if (column.type !== 'foreignKey') continue;
-      if (!names.has(column.references)) {
+      const hasKey = keys.get(column.references);
+      if (hasKey === undefined)
         report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
-      }
+      if (!hasKey) continue;
       checkValues({ ...column }, typeOf(column, resources), (key, text) =>
         report(`columns.${name}.${key}`, text),
       );
@@ -204,8 +208,22 @@ function checkTogether(
     checkOwner(resource, settings.userModel, report);
   }
   const needed = neededUserModel(resources, settings);
-  if (needed) checkUserModel(resources, names, needed, settings.userModel, faults);
+  if (needed) checkUserModel(parts, needed, settings.userModel, faults);
   return faults;
+}
+
+/** Reports columns that are the same one in the database. */
+function checkFields({ resource, isFaulty, doubtful }: SoundPart, report: Report): void {
+  const fields = new Map<string, string>();
+  if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column'))
+    fields.set(keyFieldOf(resource), 'the primary key');
+  for (const [name, column] of Object.entries(resource.columns)) {
+    if (doubtful.has(name) || isFaulty(`columns.${name}.column`)) continue;
+    const field = fieldOf(name, column);
+    const other = fields.get(field);
+    if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
+    fields.set(field, name);
+  }
 }
 
 function checkOwner(resource: Resource, userModel: string, report: Report): void {
@@ -216,18 +234,17 @@ function checkOwner(resource: Resource, userModel: string, report: Report): void
 }
 
 function checkUserModel(
-  resources: readonly Resource[],
-  names: ReadonlySet<string | undefined>,
+  parts: readonly SoundPart[],
   needed: string,
   userModel: string,
   faults: string[],
 ): void {
-  const users = resources.find(({ model }) => model === userModel);
+  const users = parts.find(({ resource }) => resource.model === userModel);
   if (!users) {
-    if (names.has(userModel)) return; // it is there, with other faults
     faults.push(`the registry: there is no user model "${userModel}", and ${needed}`);
     return;
   }
+  if (users.isFaulty('columns')) return;
   const expected: Record<string, (column: ColumnDefinition) => string | undefined> = {
     username: ({ type, unique }) =>
       (type === 'string' || type === 'text') && unique === true
@@ -238,7 +255,8 @@ function checkUserModel(
     admin: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),
   };
   for (const [name, check] of Object.entries(expected)) {
-    const column = users.columns[name];
+    if (users.doubtful.has(name)) continue;
+    const column = users.resource.columns[name];
     const text = column ? check(column) : 'the user model must have it';
     if (text) faults.push(`${userModel}: columns.${name}: ${text}`);
   }

@@ -8,12 +8,20 @@ import shipped from './registry.ts';
 const readsTypeScript = (): boolean =>
   Boolean((process.features as { typescript?: unknown }).typescript) || import.meta.url.endsWith('.ts');
 
+/** What a resource file exports, unchecked. */
+export interface ResourceFile {
+  /** Its default export. */
+  readonly registry: unknown;
+  /** Its export of this name; none of them when absent. */
+  readonly panels: unknown;
+}
+
 /**
- * The default export of the registry file, unchecked; the shipped registry when there is none.
+ * The registry file's exports; the shipped registry when there is none.
  * @throws StartError when the file cannot be loaded
  */
-export async function loadRegistry(file: string | undefined): Promise<unknown> {
-  if (file === undefined) return shipped;
+export async function loadResources(file: string | undefined): Promise<ResourceFile> {
+  if (file === undefined) return { registry: shipped, panels: [] };
   const path = resolve(file);
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
     throw new StartError(`RESOURCES=${file} must end in .ts, .js or .mjs.`);
@@ -24,11 +32,25 @@ export async function loadRegistry(file: string | undefined): Promise<unknown> {
     );
   }
   try {
-    const module = (await import(pathToFileURL(path).href)) as { default?: unknown };
-    // A CommonJS file's `exports.default` arrives one level further down.
-    const registry = module.default as { default?: unknown } | undefined;
-    return registry && typeof registry === 'object' && 'default' in registry ? registry.default : registry;
+    return exportsOf((await import(pathToFileURL(path).href)) as Exports);
   } catch (error) {
     throw new StartError(`RESOURCES=${file} cannot be loaded: ${(error as Error).message}`);
   }
 }
+
+interface Exports {
+  readonly default?: unknown;
+  readonly panels?: unknown;
+}
+
+/** A CommonJS file's own exports arrive one level further down, as the default export. */
+function exportsOf(module: Exports): ResourceFile {
+  const { default: registry } = module;
+  const isCommon = typeof registry === 'object' && registry !== null && 'default' in registry;
+  const { default: found, panels } = isCommon ? (registry as Exports) : module;
+  return { registry: found, panels: panels ?? [] };
+}
+
+/** The default export of the registry file, unchecked. @throws StartError when the file cannot be loaded */
+export const loadRegistry = async (file: string | undefined): Promise<unknown> =>
+  (await loadResources(file)).registry;

@@ -69,3 +69,14 @@ export function parseMembers(text: string): Members {
   }
   return members;
 }
+
+/** The texts of JSON values that stand one after the other with commas between them. */
+export function splitValues(text: string): string[] {
+  const values: string[] = [];
+  for (let at = 0; at < text.length;) {
+    const end = endOfValue(text, at);
+    values.push(text.slice(at, end));
+    at = end + 1;
+  }
+  return values;
+}

@@ -1,10 +1,12 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
+import type { Model } from '../db/model.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { addError, badBody, badQuery, notFound, Problem, type FieldErrors } from '../errors.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
+import type { Recording } from '../query/history.ts';
 import { planList } from '../query/plan.ts';
-import { countStatement, isQuick, pageStatement, recordStatement } from '../query/read.ts';
+import { countStatement, isQuick, pageStatement, plainRecord, recordStatement } from '../query/read.ts';
 import {
   checkStatement,
   deleteStatement,
@@ -17,7 +19,7 @@ import {
 } from '../query/write.ts';
 import { checkBody, type CheckedBody } from './body.ts';
 import type { Members } from './members.ts';
-import type { Passwords } from './passwords.ts';
+import { seal, type Passwords } from './passwords.ts';
 import { meets, viewOf, type Caller, type ServedResource, type ServedResources } from './served.ts';
 
 /** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
@@ -76,7 +78,7 @@ const HASH = /^\$[a-z0-9-]+\$/;
 const NO_RECORD = 'There is no such record.';
 
 /** The key as the database takes it, or undefined: a text that is not of the key's type names no record. */
-function parseId({ model }: ServedResource, id: string): string | undefined {
+export function parseId({ model }: ServedResource, id: string): string | undefined {
   const parsed = model.primaryKey.type.parse(id, model.primaryKey);
   return parsed.fault === undefined ? parsed.value : undefined;
 }
@@ -95,7 +97,7 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
 });
 
 /** The version of a record as it is shown: that of its row, and the shape of the output. */
-const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
+export const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
   `${text(cell) ?? ''}${shape}`;
 
 /** PostgreSQL's `{t,f}`. */
@@ -120,10 +122,28 @@ function assertChangeable(
   if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
 }
 
+/** A trigger can turn a write into nothing, without an error. */
+const suppressed = (): Problem => new Problem(409, 'A rule of the database does not allow this.');
+
+/**
+ * What is written down beside a change of the resource's records.
+ * @param log the history, or undefined for a service without one
+ * @param caller null for a command
+ */
+export function recordingOf(
+  { recorded, name, door }: ServedResource,
+  caller: Caller | null,
+  log: Model | undefined,
+): Recording | undefined {
+  return log && recorded && { log, columns: recorded, model: name, door, caller };
+}
+
+/** @param log the history, or undefined for a service without one */
 export function createOperations(
-  database: Database,
+  database: Pick<Database, 'run'>,
   resources: ServedResources,
   passwords: Passwords,
+  log?: Model,
 ): Operations {
   const byKey = new Map<ServedResource, (id: string) => Statement>();
 
@@ -145,17 +165,15 @@ export function createOperations(
     if (Object.keys(errors).length > 0) throw badBody(errors);
   }
 
-  async function hashPasswords(changes: readonly Change[], isUpdate: boolean): Promise<Change[]> {
+  /** @param resource whose record is changed; undefined for a new one */
+  async function hashPasswords(changes: readonly Change[], resource?: ServedResource): Promise<Change[]> {
     return Promise.all(
       changes.map(async (change) => {
-        if (!change.column.isPassword || change.value === null) return change;
-        const hash = await passwords.hash(change.value);
-        // Only a text that looks like a hash is compared with the stored one: a plain password never goes to the database.
-        return {
-          column: change.column,
-          value: isUpdate && HASH.test(change.value) ? change.value : null,
-          hash,
-        };
+        const { column, value } = change;
+        if (!column.isPassword || value === null) return change;
+        // What the output shows may come back, whatever it is; of a hidden column only somebody who has a hash can know it.
+        const mayBeStored = resource && (resource.output.includes(column) || HASH.test(value));
+        return { column, value: mayBeStored ? seal(value) : null, hash: await passwords.hash(value) };
       }),
     );
   }
@@ -225,7 +243,7 @@ export function createOperations(
       const isShort = isQuick(plan);
       // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
       const statement = {
-        ...pageStatement(plan, resource.output),
+        ...pageStatement(plan, plainRecord(resource.output)),
         fixed: isShort && query.limit === resource.limit,
       };
       const [[page], counts] = await Promise.all([
@@ -237,7 +255,7 @@ export function createOperations(
     },
 
     async read(resource, id) {
-      const statement = byKey.get(resource) ?? recordStatement(resource.model, resource.output);
+      const statement = byKey.get(resource) ?? recordStatement(resource.model, plainRecord(resource.output));
       byKey.set(resource, statement);
       const [row] = await database.run(statement(requireId(resource, id)), 'quick');
       if (!row?.[0]) throw notFound(NO_RECORD);
@@ -247,15 +265,21 @@ export function createOperations(
     async create(resource, members, caller) {
       const body = checkBody(members, resource, { id: undefined, caller });
       await assertValid(resource, body);
-      const changes = await hashPasswords(body.changes, false);
+      const changes = await hashPasswords(body.changes);
       const [row] = await write(
-        insertStatement(resource.model, resource.output, changes, body.checks),
+        insertStatement(
+          resource.model,
+          resource.output,
+          changes,
+          body.checks,
+          recordingOf(resource, caller, log),
+        ),
         resource,
         changes,
       );
       if (!row?.[0]) {
         addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
-        throw badBody(body.errors);
+        throw Object.keys(body.errors).length > 0 ? badBody(body.errors) : suppressed();
       }
       return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
     },
@@ -266,25 +290,28 @@ export function createOperations(
       const body = checkBody(members, resource, { id: id ?? idText, caller });
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
-      const changes = await hashPasswords(body.changes, true);
+      const changes = await hashPasswords(body.changes, resource);
       const guard = guardOf(resource, caller, versions);
       const [row] = await write(
-        updateStatement(model, output, id, changes, body.checks, guard),
+        updateStatement(model, output, id, changes, body.checks, guard, recordingOf(resource, caller, log)),
         resource,
         changes,
       );
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
+      if (text(row?.[6]) === 't') throw suppressed();
       return { json: row?.[4] ?? Buffer.from('null'), version: versionOf(row?.[5], resource) };
     },
 
     async remove(resource, idText, caller, versions) {
       const id = requireId(resource, idText);
-      const statement = deleteStatement(resource.model, id, guardOf(resource, caller, versions));
+      const guard = guardOf(resource, caller, versions);
+      const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
         const [row] = await database.run(statement, 'work');
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
+        if (text(row?.[3]) !== 't') throw suppressed();
       } catch (error) {
         if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
         const names = await referrers(resource, id, error);

@@ -1,5 +1,5 @@
 import { hash, verify } from '@node-rs/argon2';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { unavailable } from '../errors.ts';
 
 /** OWASP's recommendation for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
@@ -20,6 +20,15 @@ export interface Passwords {
    * @param admit is asked when the turn has come, and may throw to give the turn up
    */
   readonly verify: (stored: string | undefined, password: string, admit?: () => void) => Promise<boolean>;
+}
+
+/**
+ * A text in a form by which the database can tell whether it holds the very same one, and which tells nothing else of it:
+ * `salt:digest`, the digest being the SHA-256 of the salt and the text. A plain password never goes to the database.
+ */
+export function seal(text: string): string {
+  const salt = randomBytes(16).toString('hex');
+  return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
 /** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */
@@ -72,7 +81,7 @@ export function createPasswords(): Passwords {
           try {
             return await verify(stored, password);
           } catch {
-            return false; // not a PHC string after all
+            // not a PHC string after all
           }
         }
         await verify(await decoy, password);

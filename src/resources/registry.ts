@@ -12,6 +12,12 @@ export const user = {
   },
   access: 'admin',
   exclude: ['password', 'email'],
+  admin: {
+    title: 'Users',
+    group: 'People',
+    list: ['username', 'email', 'join_date', 'active', 'admin'],
+    search: ['username', 'email'],
+  },
 } satisfies Resource;
 
 export const relationship = {
@@ -22,6 +28,12 @@ export const relationship = {
   },
   access: 'user',
   owner: 'from_user',
+  admin: {
+    title: 'Relationships',
+    group: 'People',
+    label: '{from_user__username} follows {to_user__username}',
+    search: ['from_user__username', 'to_user__username'],
+  },
 } satisfies Resource;
 
 export const message = {
@@ -33,6 +45,13 @@ export const message = {
   },
   access: 'user',
   owner: 'user',
+  admin: {
+    title: 'Messages',
+    group: 'Texts',
+    list: ['content', 'user', 'pub_date'],
+    search: ['content', 'user__username'],
+    filters: ['user', 'content', 'pub_date'],
+  },
 } satisfies Resource;
 
 export const note = {
@@ -42,6 +61,7 @@ export const note = {
     created: { type: 'datetime', default: 'now' },
   },
   access: 'user',
+  admin: { title: 'Notes', group: 'Texts', list: ['message', 'created'] },
 } satisfies Resource;
 
 const resources = [user, relationship, message, note] satisfies Resource[];

@@ -3,13 +3,32 @@ import type { ColumnDefinition, ModelDefinition, Name } from '../db/definition.t
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** Hints for pages that people look after records in; the API does not use them. */
+/** What may be done with the records of a resource in the admin area, beside looking at them. */
+export type AdminAction = 'add' | 'change' | 'delete';
+
+/** How the admin area shows a resource (see docs/admin.md); the API does not use it. */
 export interface AdminOptions {
+  /** What people read for the resource: `Media types`. */
+  readonly title?: string;
+  /** The heading under which the dashboard lists it. */
+  readonly group?: string;
+  /** What people call a record: a column, or a template such as `{first_name} {last_name}`; columns may lie across foreign keys. */
   readonly label?: string;
+  /** The columns of the list. */
   readonly list?: readonly Name[];
+  /** Columns of text, also across foreign keys, that the search looks in. */
   readonly search?: readonly Name[];
+  /** Columns, also across foreign keys, that the filter panel offers. */
   readonly filters?: readonly Name[];
+  /** The date or date-time column by which the list can be narrowed to a year, a month, a day. */
+  readonly dates?: Name;
+  /** Columns that are shown and not set; the resource's own `readonly` does not count here. */
   readonly readonly?: readonly Name[];
+  /** Columns that the admin area never shows; the resource's own `exclude` does not count here. */
+  readonly exclude?: readonly Name[];
+  /** What may be done; all of it when absent. */
+  readonly allow?: readonly AdminAction[];
+  /** The admin area leaves the resource out. */
   readonly hidden?: boolean;
 }
 
@@ -35,6 +54,8 @@ export interface Resource extends ModelDefinition {
   /** As in the query string: `-pub_date,user__username`. */
   readonly ordering?: Name;
   readonly admin?: AdminOptions;
+  /** False: changes of the records are not written down in the history. */
+  readonly history?: boolean;
 }
 
 type ColumnName<R extends Resource> = keyof R['columns'] & string;

@@ -14,7 +14,10 @@ export interface Caller {
   readonly admin: boolean;
 }
 
-/** A resource as it is served: its names resolved to columns, its defaults filled in. */
+/** Where a request comes in, for the history. */
+export type Door = 'api' | 'admin' | 'command';
+
+/** A resource as it is served at one of its doors: its names resolved to columns, its defaults filled in. */
 export interface ServedResource extends PageLimits {
   readonly name: string;
   readonly model: Model;
@@ -31,6 +34,9 @@ export interface ServedResource extends PageLimits {
   /** The user model's `username`: what cannot stand in Basic credentials must not stand there. */
   readonly loginName: Column | undefined;
   readonly ordering: readonly OrderingQuery[];
+  readonly door: Door;
+  /** The columns whose changes are written down, those that the admin area shows; undefined where the history is off. */
+  readonly recorded: readonly Column[] | undefined;
 }
 
 export type ServedResources = ReadonlyMap<string, ServedResource>;
@@ -67,7 +73,14 @@ const shapeOf = (output: readonly Column[]): string =>
     .digest('hex')
     .slice(0, 6)}`;
 
-/** The resources by name. The models come with the facts of the database, once it has been read. */
+/** The columns that the admin area shows: all but passwords and those that `admin.exclude` names; none of a hidden resource. */
+export function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
+  if (admin?.hidden === true) return [];
+  const isShown = ({ name, isPassword }: Column): boolean => !isPassword && !admin?.exclude?.includes(name);
+  return [model.primaryKey, ...model.columns.filter(isShown)];
+}
+
+/** The resources by name, as the API serves them. The models come with the facts of the database, once it has been read. */
 export function serveResources(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
@@ -102,6 +115,8 @@ export function serveResources(
       limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
       maxLimit: definition.maxLimit ?? 1000,
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
+      door: 'api',
+      recorded: definition.history === false ? undefined : adminColumns(definition, model),
     });
   }
   return served;
@@ -131,4 +146,19 @@ export function neededUserModel(
   if (one) return `the access levels of ${one.model} need one`;
   const owned = resources.find(({ owner }) => owner !== undefined);
   return owned ? `the owner of ${owned.model} needs one` : undefined;
+}
+
+/** Whether the registry has a user model that people can log in with, needed or not. */
+export function hasLogins(
+  resources: readonly Resource[],
+  { userModel }: Pick<Settings, 'userModel'>,
+): boolean {
+  const columns = resources.find(({ model }) => model === userModel)?.columns ?? {};
+  const isOf = (name: string, ...types: string[]): boolean => types.includes(columns[name]?.type ?? '');
+  return (
+    isOf('username', 'string', 'text') &&
+    isOf('password', 'password') &&
+    isOf('active', 'boolean') &&
+    isOf('admin', 'boolean')
+  );
 }

@@ -3,6 +3,7 @@ import { compile, raw, sql, table, type Fragment, type Statement } from '../db/f
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
+import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
 import { MAX_PASSWORD, type Passwords } from './passwords.ts';
 
@@ -35,6 +36,7 @@ export interface Users {
 }
 
 const ROOT = 't';
+const SUPPRESSED = 'A rule of the database does not allow this.';
 
 /** A column of the user model, which the registry's check has found to be there. */
 function required(model: Model, name: string): Column {
@@ -43,11 +45,22 @@ function required(model: Model, name: string): Column {
   return column;
 }
 
-export function createUsers(database: Database, model: Model, passwords: Passwords): Users {
+/** @param recording where changes are written down, if anywhere */
+export function createUsers(
+  database: Database,
+  model: Model,
+  passwords: Passwords,
+  recording?: Recording,
+): Users {
   const username = required(model, 'username');
   const password = required(model, 'password');
   const active = required(model, 'active');
   const admin = required(model, 'admin');
+  const givenOtherwise = new Map([
+    [username, 'it is the NAME that is given'],
+    [active, 'a new user is active'],
+    [admin, 'an admin is made by --admin'],
+  ]);
   const name = reference(ROOT, username);
   const flag = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
   // A user whose `active` or `admin` is NULL is neither.
@@ -69,6 +82,7 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
   async function hashed(plain: string): Promise<Change> {
     const bytes = Buffer.byteLength(plain);
     if (bytes < 1 || bytes > MAX_PASSWORD) throw new StartError('A password has 1 to 1,024 bytes.');
+    if (plain.includes('\0')) throw new StartError('A password must not contain a NUL character.');
     return { column: password, value: null, hash: await passwords.hash(plain) };
   }
 
@@ -99,6 +113,8 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
         const column = findColumn(model, key);
         if (!column || column === model.primaryKey || column === password)
           throw new StartError(`The user model has no column ${key} to set.`);
+        const otherwise = givenOtherwise.get(column);
+        if (otherwise) throw new StartError(`--set ${key}: ${otherwise}.`);
         changes.set(column, changeOf(column, value));
       }
       changes.set(username, changeOf(username, wanted));
@@ -114,7 +130,11 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
         );
       }
       try {
-        await database.run(insertStatement(model, [model.primaryKey], [...changes.values()], []), 'work');
+        const [row] = await database.run(
+          insertStatement(model, [model.primaryKey], [...changes.values()], [], recording),
+          'work',
+        );
+        if (!row) throw new StartError(SUPPRESSED);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== '23505') throw error;
         const taken = model.uniques.get(error.constraint_name ?? '')?.map(({ name: key }) => key) ?? [
@@ -127,10 +147,11 @@ export function createUsers(database: Database, model: Model, passwords: Passwor
     async setPassword(wanted, plain) {
       const [user] = await select({ text: byName, values: [wanted] });
       if (!user) throw new StartError(`There is no user ${wanted}.`);
-      await database.run(
-        updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}),
+      const [row] = await database.run(
+        updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}, recording),
         'work',
       );
+      if (text(row?.[6]) === 't') throw new StartError(SUPPRESSED);
     },
   };
 }

@@ -5,7 +5,9 @@ import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { SETTINGS } from '../../src/config.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/column-types.ts';
+import { missingSchema } from '../../src/db/schema.ts';
 import { OPERATORS } from '../../src/query/filter-values.ts';
+import { OWN } from '../../src/resources/own.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf } from './types.ts';
 
@@ -54,8 +56,13 @@ describe('the pages tell of everything that the code knows, and of nothing else'
   test('keys of a resource, and of its admin', () => {
     const rows = tableBelow('docs/resources.md', '## Keys of a resource');
     sameNames(codeIn(rows), keysOf('resources/resource.ts', 'Resource'));
-    const admin = rows.filter(([key]) => key === '`admin`');
-    sameNames(codeIn(admin, 1), keysOf('resources/resource.ts', 'AdminOptions'));
+    const admin = tableBelow('docs/admin.md', '### Keys of admin');
+    sameNames(codeIn(admin), keysOf('resources/resource.ts', 'AdminOptions'));
+  });
+
+  test("the SQL of the service's own tables", () => {
+    const [, told = ''] = /```sql\n([\s\S]*?)```/.exec(readPage('docs/admin.md')) ?? [];
+    assert.equal(told.trim(), `${missingSchema(OWN, new Map()).join(';\n')};`);
   });
 
   test('keys of a column', () => {

@@ -99,7 +99,7 @@ describe('the example of the Chinook database', () => {
 
   test('every table of the script is served but playlist_track, which has no key of one column', async () => {
     const rows = await service.sql<{ name: string }[]>`
-      select tablename as name from pg_tables where schemaname = 'public'`;
+      select tablename as name from pg_tables where schemaname = 'public' and tablename not like 'vitrine%'`;
     const served = resources.map(({ model, ...rest }) => ('table' in rest ? rest.table : model));
     assert.deepEqual(rows.map(({ name }) => name).sort(), [...served, 'playlist_track'].sort());
   });
@@ -107,7 +107,7 @@ describe('the example of the Chinook database', () => {
   test('every column is served but the personal ones of employees and the password hashes', async () => {
     const rows = await service.sql<{ path: string }[]>`
       select table_name || '.' || column_name as path from information_schema.columns
-      where table_schema = 'public' and table_name <> 'playlist_track'`;
+      where table_schema = 'public' and table_name <> 'playlist_track' and table_name not like 'vitrine%'`;
     const served = new Set(
       (resources as readonly Resource[]).flatMap(({ model, table, primaryKey, columns, exclude = [] }) => {
         const fields = Object.entries(columns)

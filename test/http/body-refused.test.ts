@@ -30,6 +30,8 @@ describe('bodies that are refused', () => {
     ['bytes', 415, 'application/octet-stream', noteJson('x')],
     ['other multipart', 415, 'multipart/mixed; boundary=xYzZY', multipart([one])],
     ['a content type that is none', 415, 'nonsense', noteJson('x')],
+    ['a content type of semicolons', 415, ';;', noteJson('x')],
+    ['a content type that is a charset only', 415, '; charset=utf-8', noteJson('x')],
     ['JSON in another charset', 415, 'application/json; charset=latin1', noteJson('x')],
     ['a form in another charset', 415, `${FORM}; charset=iso-8859-1`, dataField(noteJson('x'))],
     ['no body', 400, JSON_TYPE, ''],
@@ -96,6 +98,13 @@ describe('bodies that are refused', () => {
     ['multipart without a boundary', 400, 'multipart/form-data', multipart([one])],
     ['multipart with another boundary', 400, 'multipart/form-data; boundary=q', multipart([one])],
     ['multipart that ends early', 400, MULTIPART, multipart([one]).subarray(0, 70)],
+    ['multipart without its last delimiter', 400, MULTIPART, multipart([one]).subarray(0, -11)],
+    [
+      'multipart whose delimiters stand in lines of other text',
+      400,
+      MULTIPART,
+      `x${String(multipart([one]))}`,
+    ],
     ['multipart that is JSON', 400, MULTIPART, noteJson('x')],
   ];
   for (const [name, status, contentType, body] of refused) {

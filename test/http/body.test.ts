@@ -65,6 +65,32 @@ describe('the forms of a body', () => {
         { name: 'note', content: 'x' },
       ]),
     ],
+    [
+      'multipart with the text of its delimiters before, within and behind the parts',
+      MULTIPART,
+      Buffer.concat([
+        Buffer.from('preamble --xYzZY\r\n --xYzZY\r\n--xYzZYx\r\n'),
+        multipart([
+          { name: 'a', content: 'x--xYzZY\r\n-xYzZY--\n--xYzZY\r\n--xYzZYx\r\n --xYzZY--' },
+          { name: 'b', content: 'x\r\nContent-Disposition: form-data; name=data\r\n\r\n' },
+          { name: 'data', content: noteJson('hé') },
+        ]),
+        Buffer.from('\r\n--xYzZY\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n--xYzZY--\r\n'),
+      ]),
+    ],
+    [
+      'multipart with space behind its delimiters',
+      MULTIPART,
+      String(multipart([{ name: 'data', content: noteJson('hé') }])).replace(
+        /(--xYzZY(?:--)?)\r/g,
+        '$1 \t\r',
+      ),
+    ],
+    [
+      'multipart whose boundary is quoted and has signs of regular expressions',
+      'multipart/form-data; boundary="a.b(c)+?d:/=\'_,-e f"',
+      multipart([{ name: 'data', content: noteJson('hé') }], "a.b(c)+?d:/='_,-e f"),
+    ],
   ];
   for (const [name, contentType, body] of accepted) {
     test(`${name} is taken`, async () => {
@@ -74,6 +100,15 @@ describe('the forms of a body', () => {
       else assertMessage(answer, 'hé');
     });
   }
+
+  test('the text of a delimiter is a text like any other', async () => {
+    for (const message of ['--xYzZY', '--xYzZY--', 'x--xYzZY x', '--xYzZY\n--xYzZY']) {
+      const parts = [{ name: 'data', content: noteJson(message) }];
+      assertMessage(await sendBytes(service, multipart(parts), MULTIPART), message);
+      const pretty = [{ name: 'data', content: `{"message":\r\n ${JSON.stringify(message)}\r\n}` }];
+      assertMessage(await sendBytes(service, multipart(pretty), MULTIPART), message);
+    }
+  });
 
   test('any text survives each of the forms, and a PUT takes them too', async () => {
     const { json: created } = await sendBytes(service, noteJson('first'));

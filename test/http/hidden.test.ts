@@ -153,8 +153,13 @@ describe('what is hidden and what is exact', () => {
         401,
       );
     }
+    // Nor does it matter whether the path would take the method.
+    assert.equal(
+      (await service.request('/api/locked/', { method: 'PUT', user: 'ada', body: {} })).status,
+      401,
+    );
     const { status, headers } = await service.request('/api/locked/', {
-      method: 'PUT',
+      method: 'PATCH',
       user: 'ada',
       body: {},
     });

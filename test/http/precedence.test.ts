@@ -173,7 +173,8 @@ describe('of two faults the one that stands first in the order is answered', () 
       });
     const bob = { authorization: basic('bob') };
     assertProblem(await post('nothing', {}, '{'), 404);
-    assertProblem(await post('loan_of_book/1', {}, '{'), 405);
+    assertProblem(await post('vault/1', {}, '{'), 405);
+    assertUnauthorized(await post('loan_of_book/1', {}, '{'));
     assertUnauthorized(await post('plain', bob, '{'));
     assertUnauthorized(await post('vault', {}, '{'));
     assertProblem(await post('vault', bob, '{'), 403);

@@ -90,7 +90,7 @@ describe('the package', { timeout: 110_000 }, () => {
       ['bin/vitrine.js'],
     );
     const others = packed.filter(
-      (path) => path.startsWith('dist/') && !/^dist\/[\w/-]+(\.d\.ts|\.js)$/.test(path),
+      (path) => path.startsWith('dist/') && !/^dist\/[\w/-]+(\.d\.ts|\.js|\.css)$/.test(path),
     );
     assert.deepEqual(others, []);
     assert.ok(!packed.includes('dist/stale.js'), 'what an earlier build has left');

@@ -43,7 +43,14 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
         ['/api/note/?message', 200],
       ],
     );
-    assert.deepEqual(await tablesOf(database), ['message', 'note', 'relationship', 'user']);
+    assert.deepEqual(await tablesOf(database), [
+      'message',
+      'note',
+      'relationship',
+      'user',
+      'vitrine_history',
+      'vitrine_session',
+    ]);
   });
 
   test('a port that is taken ends the start with a message', async () => {

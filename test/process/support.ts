@@ -39,7 +39,7 @@ export interface RunOptions {
   /** The settings; nothing of this process's own environment but what programs need to be found is passed on. */
   readonly env?: Record<string, string>;
   /** What stands on standard input. */
-  readonly input?: string;
+  readonly input?: string | Uint8Array;
   readonly command?: string;
   /** In a process group of its own, which a test can then signal as a terminal does. */
   readonly detached?: boolean;

@@ -17,7 +17,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
   });
   after(() => database.drop());
 
-  const user = (words: readonly string[], input: string = ''): Promise<Ended> =>
+  const user = (words: readonly string[], input: string | Buffer = ''): Promise<Ended> =>
     run(['user', ...words], { env: { DATABASE_URL: database.url, LOG_LEVEL: 'warn' }, input });
 
   const rows = async (): Promise<Record<string, unknown>[]> =>
@@ -84,7 +84,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     await database.sql`delete from "user" where username = 'eve'`;
   });
 
-  const refused: [what: string, words: string[], input: string, said: RegExp][] = [
+  const refused: [what: string, words: string[], input: string | Buffer, said: RegExp][] = [
     ['an empty password', ['add', 'eve'], '', /1,024/],
     ['a password that is only a line break', ['add', 'eve'], '\n', /1,024/],
     ['a password of 1,025 bytes', ['add', 'eve'], `${'x'.repeat(1023)}é`, /1,024/],
@@ -94,6 +94,18 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     ['a column that is not there', ['add', 'eve', '--set', 'shoe=42'], 'secret', /shoe/],
     ['a key of its own', ['add', 'eve', '--set', 'id=42'], 'secret', /id/],
     ['a password among the arguments', ['add', 'eve', '--set', 'password=hunter2'], 'secret', /password/],
+    ['an admin by the way', ['add', 'eve', '--set', 'admin=true'], 'secret', /--set admin: .*--admin/],
+    [
+      'another name than the one given',
+      ['add', 'eve', '--set', 'username=bob'],
+      'secret',
+      /--set username: /,
+    ],
+    ['a user who is not active', ['add', 'eve', '--set', 'active=false'], 'secret', /--set active: /],
+    ['a password that is not UTF-8', ['add', 'eve'], Buffer.from('s\xe9cret', 'latin1'), /UTF-8/],
+    ['a new password that is not UTF-8', ['password', 'ada'], Buffer.from([0xff, 0xfe]), /UTF-8/],
+    ['a password with a NUL character', ['add', 'eve'], 'se\0cret', /NUL/],
+    ['a new password with a NUL character', ['password', 'ada'], '\0', /NUL/],
     ['a value not of its type', ['add', 'eve', '--set', 'join_date=soon'], 'secret', /join_date/],
     ['a new password for nobody', ['password', 'nobody'], 'secret', /nobody/],
     ['an empty new password', ['password', 'ada'], '', /1,024/],

@@ -207,4 +207,42 @@ describe('all faults of a registry are told at once', () => {
       ['a: columns.x.type:', 'a: columns.y.nul:', 'a: acess:', 'a: limit:', 'b: columns.z.references:', 'b: ordering:', 'b: model:', 'b: access:', 'c: owner:', 'resource 6'],
     ); // prettier-ignore
   });
+
+  test('names that do not fit each other, in resources that have other faults as well', async () => {
+    const text = { type: 'text' };
+    const link = (references: string, more: object = {}): object => ({
+      type: 'foreignKey',
+      references,
+      ...more,
+    });
+    await assertFaults(
+      [
+        { ...users, columns: { ...users.columns, active: text }, limit: 0 },
+        { model: 'a', table: 'same', columns: { x: link('nobody'), y: text }, acess: 'user' },
+        { model: 'b', table: 'same', columns: { x: text, y: { ...text, column: 'x' }, z: { ...text, maxLength: 0 } } },
+        { model: 'c', columns: { a: link('a', { default: 'x' }), b: { ...text, null: 1 } }, ordering: 'nosuch,a__nosuch,-b' },
+        { model: 'd', columns: { a: link('a'), t: { type: 'txt', index: 1 } }, owner: 'a', ordering: 'a__y,t,nosuch' },
+        { model: 'd', columns: { x: link('nowhere') } },
+        { model: 'e', columns: 'none', access: 'all', exclude: 5, ordering: 'x', admin: { list: ['x'] } },
+        { model: 'f', columns: { t: { type: 'txt' } }, admin: { list: ['t'], search: ['nosuch'], colour: 'red' } },
+        { model: 'G', columns: { x: link('nobody') } },
+        7,
+      ],
+      ['user: limit:', 'user: columns.active:', 'a: acess:', 'a: columns.x.references:', 'b: table:', 'b: columns.y:', 'b: columns.z.maxLength:', 'c: columns.b.null:', 'c: columns.a.default:', 'c: ordering:', 'c: ordering:', 'd: columns.t.type:', 'd: columns.t.index:', 'd: owner:', 'd: ordering:', 'd: model:', 'd: columns.x.references:', 'e: columns:', 'e: access:', 'e: exclude:', 'f: columns.t.type:', 'f: admin.colour:', 'f: admin.search:', 'G: model:', 'G: columns.x.references:', 'resource 10'],
+    ); // prettier-ignore
+  });
+
+  test('and what a fault leaves open is not called one', async () => {
+    const link = { type: 'foreignKey', references: 'e' };
+    await assertFaults(
+      [
+        { model: 'user', columns: { username: { type: 'strng' }, password: 5, active: {}, admin: { type: 'boolean' } } },
+        { model: 'a', columns: { e: link, k: { ...link, references: 'k', default: 'x' } }, ordering: 'e__x', access: 'user' },
+        { model: 'e', columns: null, owner: 'x', readonly: ['x'], ordering: 'x', admin: { label: '{x}', dates: 'x' } },
+        { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text', column: 'id' } } },
+        { model: 'l', columns: { x: { type: 'txt' } }, exclude: ['x'], ordering: '-x', admin: { label: 'x', dates: 'x' } },
+      ],
+      ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:'],
+    ); // prettier-ignore
+  });
 });

@@ -63,6 +63,47 @@ describe('passwords', () => {
     assert.deepEqual(await rowsOf(service.sql, 'account'), before);
   });
 
+  test('whatever the table of others has for a hash can be sent back, too, and then changes nothing', async () => {
+    const texts = [
+      'pbkdf2_sha256$260000$salt$aGFzaA==',
+      '5f4dcc3b5aa765d61d8327deb882cf99',
+      '',
+      'x'.repeat(1025),
+      'é'.repeat(600),
+      '$2b$10$abcdefghijklmnopqrstuv',
+      '$argon2id$v=19$broken',
+      ' "quoted" \\ 🦉',
+    ];
+    for (const text of texts) {
+      const [row] = await service.sql`
+        insert into account (name, password, pin) values (${text.slice(0, 200)}, ${text}, ${text}) returning id`;
+      const path = `/api/account/${row?.['id']}/`;
+      const { json } = await service.request(path);
+      const before = await rowsOf(service.sql, 'account');
+      for (const body of [json, { password: text }, { pin: text, name: json.name }]) {
+        const put = await service.send('PUT', path, body);
+        assert.deepEqual([put.status, put.json], [200, json], put.text);
+      }
+      assert.deepEqual(await rowsOf(service.sql, 'account'), before, text);
+      const renamed = await service.send('PUT', path, { ...json, name: `${json.id}` });
+      assert.deepEqual(renamed.json, { ...json, name: `${json.id}` });
+      // One that is not what is stored is held to its length, and hashed.
+      const { status } = await service.send('PUT', path, { pin: `${'x'.repeat(1025)}y` });
+      assert.equal(status, 400);
+      const { json: changed } = await service.send('PUT', path, { pin: 'a new one' });
+      assert.match(changed.pin, PHC);
+    }
+  });
+
+  test('nothing is told of a hidden password by what may be sent back', async () => {
+    const id = await service.addUser('legacy', { password: '' });
+    const md5 = await service.addUser('md5', { password: '5f4dcc3b5aa765d61d8327deb882cf99' });
+    assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: '' })).status, 400);
+    const put = { password: '5f4dcc3b5aa765d61d8327deb882cf99' };
+    assert.equal((await service.send('PUT', `/api/user/${md5}/`, put)).status, 200);
+    assert.match(await stored('user', md5), PHC);
+  });
+
   test('the plain password sent again is hashed anew, and works as before', async () => {
     const id = await service.addUser('again');
     const before = await stored('user', id);

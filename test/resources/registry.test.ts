@@ -122,6 +122,7 @@ const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegEx
           admin: { type: 'string', default: '' },
         },
         exclude: [],
+        admin: {},
       },
     ],
     [/columns\.username.*unique/, /columns\.password.*password/, /columns\.active.*boolean/, /columns\.admin.*boolean/],

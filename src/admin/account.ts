@@ -1,0 +1,114 @@
+import { badBody, Problem, type FieldErrors } from '../errors.ts';
+import { Unauthorized, type Reply } from '../http/message.ts';
+import { parseMembers } from '../resources/members.ts';
+import type { Desk } from './desk.ts';
+import type { Form } from './form-data.ts';
+import { html, type Html } from './html.ts';
+import { buttonForm, pageReply } from './layout.ts';
+import { links } from './links.ts';
+import { openSession } from './login.ts';
+import { moment } from './text.ts';
+import { errorSummary, passwordFields } from './widgets.ts';
+import { redirectWith, type Visit } from './visit.ts';
+
+/** A list of the admin's own sessions. */
+async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit): Promise<Html> {
+  const list = await sessions.list(caller, token);
+  return html`<section>
+    <h2>Your sessions</h2>
+    <table class="records">
+      <thead>
+        <tr>
+          <th scope="col">Browser</th>
+          <th scope="col">Address</th>
+          <th scope="col">Since</th>
+          <th scope="col">Last used</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${list.map(
+          ({ agent, address, created, seen, isCurrent }) =>
+            html`<tr>
+              <th scope="row" data-label="Browser">
+                ${agent || 'unknown'}${isCurrent && html` <span class="badge">this one</span>`}
+              </th>
+              <td data-label="Address">${address}</td>
+              <td data-label="Since">${moment(created)}</td>
+              <td data-label="Last used">${moment(seen)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${
+      list.length > 1
+        ? buttonForm(links.sessions, csrf, 'End the others', 'secondary')
+        : html`<p class="hint">You are logged in nowhere else.</p>`
+    }
+  </section>`;
+}
+
+export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors): Promise<Reply> {
+  const { caller, csrf } = visit;
+  const body = html` ${errors && errorSummary(errors, { _current: 'Current password', _password: 'New password', _repeat: 'New password, again' })}
+    <section>
+      <h2>Change your password</h2>
+      <form method="post" action="${links.account}" class="record">
+        <input type="hidden" name="_csrf" value="${csrf}" />
+        <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
+        ${passwordFields(['_current', '_password', '_repeat'], errors ?? {})}
+        <p class="hint">All your other sessions end with it.</p>
+        <div class="buttons"><button class="primary">Change the password</button></div>
+      </form>
+    </section>
+    ${await sessionTable(desk, visit)}`;
+  return pageReply(visit, {
+    title: `Your account, ${caller.name}`,
+    crumbs: [{ text: 'Your account' }],
+    kind: 'form',
+    status: errors ? 400 : 200,
+    body,
+  });
+}
+
+/** What is wrong with the column, as what is wrong with the field where it was typed. */
+const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
+  password ? { _password: password, ...others } : others;
+
+/** Changes the admin's own password, given the present one, and begins a new session here. */
+export async function changePassword(desk: Desk, visit: Visit, form: Form): Promise<Reply> {
+  const { caller, request } = visit;
+  const { resources, operations, settings, authentication } = desk;
+  const users = resources.get(settings.userModel);
+  if (!users) throw new Problem(409, 'The users are not looked after here.');
+  const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
+    form.get(name),
+  );
+  try {
+    if (password !== repeat) throw badBody({ _repeat: ['differs from the new password'] });
+    if (password === '') throw badBody({ _password: ['is required'] });
+    await authentication.logIn({ name: caller.name, password: current }, request.client().address);
+    await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
+  } catch (error) {
+    if (error instanceof Unauthorized)
+      return showAccount(desk, visit, { _current: ['is not your password'] });
+    if (error instanceof Problem && error.status === 400 && error.errors)
+      return showAccount(desk, visit, passwordErrors(error.errors));
+    throw error;
+  }
+  const cookie = await openSession(desk, request, caller);
+  const token = /=([^;]*)/.exec(cookie)?.[1] ?? '';
+  const reply = redirectWith({ ...visit, token }, links.account, {
+    kind: 'done',
+    text: 'Your password was changed.',
+  });
+  return {
+    ...reply,
+    headers: { ...reply.headers, 'Set-Cookie': [cookie, ...[reply.headers['Set-Cookie'] ?? []].flat()] },
+  };
+}
+
+export async function endOtherSessions({ sessions }: Desk, visit: Visit): Promise<Reply> {
+  const count = await sessions.endOthers(visit.caller, visit.token);
+  const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
+  return redirectWith(visit, links.account, { kind: 'done', text });
+}

@@ -1,0 +1,207 @@
+import type { Column } from '../db/model.ts';
+import { addError, notFound, Problem, type FieldErrors } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Member } from '../resources/members.ts';
+import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import type { Desk } from './desk.ts';
+import type { Form } from './form-data.ts';
+import { fieldRow } from './form-fields.ts';
+import { editableColumns } from './form-page.ts';
+import { isFreeText, isTickBox, memberOf, NULL, nullName, typedValues, type Typed } from './form-values.ts';
+import { html, type Content, type Html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links } from './links.ts';
+import { referencesOf, showLookup } from './references.ts';
+import { counted, grouped, shortened, shownValue } from './text.ts';
+import { redirectWith, type Visit } from './visit.ts';
+import { errorSummary } from './widgets.ts';
+
+/** Where the pages are that ask one after the other: for which column, for which value, and whether it is meant. */
+interface Asking {
+  readonly desk: Desk;
+  readonly visit: Visit;
+  readonly resource: AdminResource;
+  readonly choice: Choice;
+}
+
+interface Wanted {
+  readonly column: Column;
+  readonly typed: Typed;
+}
+
+function page(asking: Asking, title: string, body: Content, status = 200): Reply {
+  const { visit, resource, choice } = asking;
+  return pageReply(visit, {
+    title,
+    crumbs: [{ text: resource.title, href: listOf(resource, choice) }, { text: 'Set a column' }],
+    kind: 'form',
+    status,
+    body,
+  });
+}
+
+function formOf({ visit, resource, choice }: Asking, fields: Content, buttons: Content): Html {
+  return html`<form method="post" action="${links.action(resource.name, 'bulk')}" class="record">
+    ${hiddenChoice(visit, choice, 'set')} ${fields}
+    <div class="buttons">
+      ${buttons} <a class="button" href="${listOf(resource, choice)}">Back to the list</a>
+    </div>
+  </form>`;
+}
+
+async function columnPage(asking: Asking, columns: readonly Column[]): Promise<Reply> {
+  const { desk, resource, choice } = asking;
+  const count = await desk.bulk.count(resource, choice.selection);
+  const field = html`<div class="field">
+    <label for="column">Column</label>
+    <div class="control">
+      <select id="column" name="_column">
+        ${columns.map(({ key, title }) => html`<option value="${key}">${title}</option>`)}
+      </select>
+    </div>
+  </div>`;
+  const body = html`${formOf(asking, field, html`<button class="primary">Go on</button>`)}
+  ${await chosenRecords(desk, resource, choice, count)}`;
+  return page(asking, `Set a column of ${counted(count, 'record')}`, body);
+}
+
+interface Faults {
+  readonly errors: FieldErrors;
+  readonly notice?: string;
+  readonly status?: number;
+}
+
+async function valuePage(asking: Asking, { column, typed }: Wanted, faults?: Faults): Promise<Reply> {
+  const { desk, resource, choice } = asking;
+  const { errors = {}, notice } = faults ?? {};
+  const [count, references] = await Promise.all([
+    desk.bulk.count(resource, choice.selection),
+    referencesOf(desk, new Map([[column, typed]])),
+  ]);
+  const isRequired = !column.nullable && !isFreeText(column) && !isTickBox(column, false);
+  const field = { column, typed, isNew: false, references: references.get(column), isRequired };
+  const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
+  const fields = html`<input type="hidden" name="_column" value="${column.key}" />
+    ${fieldRow(messages ? { ...field, errors: messages } : field)}`;
+  const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
+  ${Object.keys(errors).length > 0 && errorSummary(errors, { [column.key]: column.title })}
+  ${formOf(asking, fields, html`<button class="primary" name="_value" value="1">Go on</button>`)}`;
+  const title = `Set ${column.title} of ${counted(count, 'record')}`;
+  return page(asking, title, body, faults ? (faults.status ?? 400) : 200);
+}
+
+/** The value as people read it. */
+async function shownTyped(desk: Desk, wanted: Wanted): Promise<Html | string> {
+  const { column, typed } = wanted;
+  if (typed.isNull && typed.text === '') return 'no value';
+  if (typed.text === '') return 'an empty text';
+  const references = await referencesOf(desk, new Map([[column, typed]]));
+  const { options, label } = references.get(column) ?? {};
+  const called = label ?? options?.find(({ id }) => id === typed.text)?.label;
+  return called === undefined ? html`“${shownValue(column, typed.text, 300)}”` : `“${shortened(called)}”`;
+}
+
+async function confirmPage(asking: Asking, wanted: Wanted, notice?: string): Promise<Reply> {
+  const { desk, visit, resource, choice } = asking;
+  const { column, typed } = wanted;
+  const count = await desk.bulk.count(resource, choice.selection);
+  if (count === 0)
+    return redirectWith(visit, listOf(resource, choice), {
+      kind: 'failed',
+      text: 'There is nothing to change.',
+    });
+  const fields = html`<input type="hidden" name="_column" value="${column.key}" />
+    <input type="hidden" name="${column.key}" value="${typed.text}" />
+    ${typed.isNull && html`<input type="hidden" name="${nullName(column)}" value="1" />`}
+    <input type="hidden" name="_value" value="1" />
+    <input type="hidden" name="_expected" value="${count}" />
+    <p class="lead">
+      ${column.title} becomes <strong>${await shownTyped(desk, wanted)}</strong> in
+      <strong>${counted(count, 'record')}</strong>.
+    </p>`;
+  const button = html`<button class="primary" name="_confirm" value="1">
+    Set it in ${counted(count, 'record')}
+  </button>`;
+  const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
+  ${formOf(asking, fields, button)} ${await chosenRecords(desk, resource, choice, count)}`;
+  const title = `Set ${column.title} of ${counted(count, 'record')}?`;
+  return page(asking, title, body, notice === undefined ? 200 : 409);
+}
+
+/** What was typed as a member of a body. */
+function memberFor({ column, typed: { text, isNull } }: Wanted): Member | { readonly fault: string } {
+  const isEmpty = text === '' && (isNull || !isFreeText(column));
+  if (!isEmpty) return memberOf(column, text);
+  return column.nullable ? NULL : { fault: 'is required' };
+}
+
+async function apply(asking: Asking, wanted: Wanted, member: Member, expected: number): Promise<Reply> {
+  const { desk, visit, resource, choice } = asking;
+  const { column } = wanted;
+  const members = new Map([[column.key, member]]);
+  const changed = await desk.bulk.set(resource, choice.selection, members, visit.caller, expected);
+  const rest = expected - changed;
+  const same = rest === 0 ? '' : ` ${grouped(rest)} had this value already.`;
+  return redirectWith(visit, listOf(resource, choice), {
+    kind: 'done',
+    text: `${column.title} was set in ${counted(changed, 'record')}.${same}`,
+  });
+}
+
+/** Goes on with a value: asks whether it is meant, or sets it. */
+async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> {
+  const { desk, visit, resource, choice } = asking;
+  const errors: FieldErrors = {};
+  const member = memberFor(wanted);
+  if ('fault' in member) {
+    addError(errors, wanted.column.key, member.fault);
+    return valuePage(asking, wanted, { errors });
+  }
+  const expected = Number(form.get('_expected'));
+  try {
+    if (form.get('_confirm') !== undefined) return await apply(asking, wanted, member, expected);
+    await desk.bulk.check(resource, new Map([[wanted.column.key, member]]), visit.caller);
+  } catch (error) {
+    if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
+    if (error.errors) return valuePage(asking, wanted, { errors: error.errors, status: error.status });
+    const count = await desk.bulk.count(resource, choice.selection);
+    return count === expected
+      ? valuePage(asking, wanted, { errors, notice: error.message, status: error.status })
+      : confirmPage(
+          asking,
+          wanted,
+          `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was changed.`,
+        );
+  }
+  return confirmPage(asking, wanted);
+}
+
+/** Sets one column of chosen records to a value. */
+export async function bulkSet(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  choice: Choice,
+  form: Form,
+): Promise<Reply> {
+  const asking = { desk, visit, resource, choice };
+  // First of all, so that what is wrong with the list is not taken for a fault of a value.
+  desk.browsing.plan(resource, choice.selection);
+  const columns = editableColumns(resource, false);
+  const key = form.get('_column');
+  if (key === undefined) return columnPage(asking, columns);
+  const column = columns.find((one) => one.key === key);
+  if (!column) throw notFound('There is no such column here.');
+  const typed = typedValues(form, [column], false).get(column) ?? { text: '', isNull: column.nullable };
+  if (form.get('_lookup') === key) {
+    const crumbs = [{ text: resource.title, href: listOf(resource, choice) }, { text: 'Set a column' }];
+    return showLookup(desk, visit, column, form, crumbs);
+  }
+  const chosen = form.get('_for') === key ? form.get('_choose') : undefined;
+  if (chosen !== undefined)
+    return valuePage(asking, { column, typed: { text: chosen, isNull: chosen === '' } });
+  if (form.get('_value') === undefined)
+    return valuePage(asking, { column, typed: { text: '', isNull: column.nullable } });
+  return goOn(asking, { column, typed }, form);
+}

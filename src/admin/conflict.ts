@@ -1,0 +1,124 @@
+import type { Column } from '../db/model.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Entry } from '../resources/browse.ts';
+import type { Desk } from './desk.ts';
+import type { Form } from './form-data.ts';
+import { isSame, markOf, storedValues, type Typed, type TypedValues } from './form-values.ts';
+import { attributes, html, type Html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links } from './links.ts';
+import { referencesOf } from './references.ts';
+import { NOTHING, shortened, shownValue } from './text.ts';
+import type { Visit } from './visit.ts';
+
+/** What somebody else has stored since the form was made, beside what was typed. */
+export interface Conflict {
+  readonly resource: AdminResource;
+  readonly stored: Entry & { readonly version: string };
+  readonly typed: TypedValues;
+  /** The form as it was sent, with its marks of what it was made from. */
+  readonly form: Form;
+}
+
+/** The marks of the values that the form was made from, by key. */
+const marksOf = (form: Form): ReadonlyMap<string, string> =>
+  new Map((form.get('_origin') ?? '').split(' ').map((mark) => mark.split(':', 2) as [string, string]));
+
+const takeName = ({ key }: Column): string => `_take.${key}`;
+
+/** Whose value of a column to take: where only one side has changed it, that side's; else the person says. */
+function choiceOf(column: Column, mine: Typed, theirs: Typed, form: Form): 'mine' | 'theirs' | undefined {
+  const said = form.get(takeName(column));
+  if (said === 'mine' || said === 'theirs') return said;
+  const origin = marksOf(form).get(column.key);
+  if (origin === markOf(mine)) return 'theirs';
+  return origin === markOf(theirs) ? 'mine' : undefined;
+}
+
+/** What was typed, with the stored values where the person has chosen those. */
+export function resolved({ stored, typed, form }: Conflict): TypedValues {
+  const others = storedValues(stored, [...typed.keys()]);
+  return new Map(
+    [...typed].map(([column, mine]) => {
+      const theirs = others.get(column);
+      return [column, theirs && form.get(takeName(column)) === 'theirs' ? theirs : mine];
+    }),
+  );
+}
+
+/** The page that shows both sets of values side by side; it sends the form again, made from what is stored now. */
+export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict): Promise<Reply> {
+  const { resource, stored, typed, form } = conflict;
+  const others = storedValues(stored, [...typed.keys()]);
+  const [mineNamed, theirsNamed] = await Promise.all([referencesOf(desk, typed), referencesOf(desk, others)]);
+  const shown = (column: Column, { text, isNull }: Typed, named: typeof mineNamed): Html | string => {
+    if (isNull && text === '') return NOTHING;
+    const { options, label } = named.get(column) ?? {};
+    const name = label ?? options?.find(({ id }) => id === text)?.label;
+    return name ?? shownValue(column, text);
+  };
+  const rows = [...typed].flatMap(([column, mine]) => {
+    const theirs = others.get(column);
+    if (!theirs || isSame(mine, theirs)) return [];
+    const choice = choiceOf(column, mine, theirs, form);
+    const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
+      html`<td data-label="${side === 'mine' ? 'Yours' : 'Stored now'}">
+        <label class="choice"
+          ><input
+            type="radio"
+            name="${takeName(column)}"
+            value="${side}"
+            required${attributes({ checked: choice === side })}
+          />
+          <span class="value">${value}</span></label
+        >
+      </td>`;
+    return [
+      html`<tr>
+        <th scope="row">${column.title}</th>
+        ${radio('mine', shown(column, mine, mineNamed))}${radio('theirs', shown(column, theirs, theirsNamed))}
+      </tr>`,
+    ];
+  });
+  const kept = form.entries.filter(([name]) => !name.startsWith('_') || name === '_save' || name === '_list');
+  const marks = [...others].map(([column, value]) => `${column.key}:${markOf(value)}`).join(' ');
+  const body = html` <p class="notice" role="alert">
+      Somebody has changed this record since you opened it. Nothing is lost: choose, for each column in which
+      the two differ, which value it shall have.
+    </p>
+    <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
+      <input type="hidden" name="_csrf" value="${visit.csrf}" />
+      <input type="hidden" name="_version" value="${stored.version}" />
+      <input type="hidden" name="_origin" value="${marks}" />
+      ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      <table class="compare">
+        <thead>
+          <tr>
+            <th scope="col">Column</th>
+            <th scope="col">Yours</th>
+            <th scope="col">Stored now</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows}
+        </tbody>
+      </table>
+      <div class="buttons">
+        <button class="primary">Save as chosen</button>
+        <a class="button" href="${links.record(resource.name, stored.id)}">Give up my changes</a>
+        <a class="button" href="${links.part(resource.name, stored.id, 'history')}">Who has changed it?</a>
+      </div>
+    </form>`;
+  return pageReply(visit, {
+    title: `Conflict: ${shortened(stored.label, 80)}`,
+    crumbs: [
+      { text: resource.title, href: links.list(resource.name) },
+      { text: shortened(stored.label, 40), href: links.record(resource.name, stored.id) },
+      { text: 'Conflict' },
+    ],
+    kind: 'form',
+    status: 409,
+    body,
+  });
+}

@@ -1,0 +1,114 @@
+import { isDatabaseError } from '../db/sqlstate.ts';
+import type { Parameter } from '../query/grammar.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Selection } from '../resources/browse.ts';
+import type { Dependents } from '../resources/bulk.ts';
+import type { Desk } from './desk.ts';
+import { html, type Content, type Html } from './html.ts';
+import { links, Parameters } from './links.ts';
+import { counted, grouped } from './text.ts';
+
+/** What deleting records would do to others. */
+export interface Effects {
+  readonly view: Content;
+  /** Whether some others keep these from being deleted. */
+  readonly isForbidden: boolean;
+  /** What is to be said before it is done. */
+  readonly warning: string;
+}
+
+/** More records than this are not named one by one in a link. */
+const MOST_LINKED = 50;
+/** A path of filters has no more parts than this, to be on the safe side of what the grammar takes. */
+const MOST_PARTS = 5;
+/** PostgreSQL ended the statement: it took too long. */
+const CANCELED = '57014';
+
+/** What an `in` takes: commas between, quotes as in CSV. */
+const inList = (ids: readonly string[]): string =>
+  ids.map((id) => (/[",]/.test(id) || id === '' ? `"${id.replaceAll('"', '""')}"` : id)).join(',');
+
+/** Whether the admin area shows every step of the way from these dependents. */
+function isShown({ resources }: Desk, { resource, path }: Dependents): boolean {
+  let at = resource;
+  return path.every((column) => {
+    const from = at;
+    at = column.references && resources.get(column.references.name);
+    return from?.output.includes(column);
+  });
+}
+
+/** The filters that find the dependents of these records, where the grammar has any. */
+function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Parameter[] | undefined {
+  const way = path.map(({ name }) => name).join('__');
+  if (ids) {
+    const [only] = ids;
+    if (ids.length > MOST_LINKED || only === undefined) return undefined;
+    return [ids.length === 1 ? { name: way, value: only } : { name: `${way}__in`, value: inList(ids) }];
+  }
+  const { filters } = Parameters.parse(query);
+  if (search !== '') return undefined;
+  if (filters.length === 0) return [{ name: `-${way}__is`, value: 'null' }];
+  const longest = Math.max(...filters.map(({ name }) => name.split('__').length));
+  if (path.length + longest > MOST_PARTS) return undefined;
+  return filters.map(({ name, value }) => ({
+    name: name.startsWith('-') ? `-${way}__${name.slice(1)}` : `${way}__${name}`,
+    value,
+  }));
+}
+
+function item(desk: Desk, dependents: Dependents, of: Selection): Html {
+  const { resource, path, count, isCapped } = dependents;
+  const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
+  if (!resource) return html`<li>${amount} that the admin area does not show</li>`;
+  const what = html`${amount} of ${resource.title}`;
+  if (!isShown(desk, dependents)) return html`<li>${what}</li>`;
+  const way = path.map(({ title }) => title).join(' › ');
+  const filters = filtersFor(dependents, of);
+  const link = filters && links.list(resource.name, new Parameters(filters));
+  return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${way}”</li>`;
+}
+
+function group(title: string, items: readonly Html[], className?: string): Html | false {
+  if (items.length === 0) return false;
+  const list = html`<h2>${title}</h2>
+    <ul>
+      ${items}
+    </ul>`;
+  return className === undefined
+    ? html`<section class="effects">${list}</section>`
+    : html`<section class="effects ${className}">${list}</section>`;
+}
+
+/**
+ * Says what else a deletion would touch: what forbids it, what goes as well, and what stays without its reference.
+ */
+export async function effectsOf(desk: Desk, resource: AdminResource, of: Selection): Promise<Effects> {
+  const [them, themselves, theyAre] =
+    of.ids?.length === 1 ? ['it', 'this record', 'It is'] : ['them', 'these records', 'They are'];
+  let all: Dependents[];
+  try {
+    all = await desk.bulk.dependents(resource, of);
+  } catch (error) {
+    if (!isDatabaseError(error) || error.code !== CANCELED) throw error;
+    const view = html`<p class="effects">
+      What refers to ${themselves} could not be counted in time. It may go with ${them}, lose its reference,
+      or keep ${them} from being deleted.
+    </p>`;
+    return {
+      view,
+      isForbidden: false,
+      warning: `${theyAre} gone for good, and so is what goes with ${them}.`,
+    };
+  }
+  const those = (effect: Dependents['effect']): Html[] =>
+    all.filter((one) => one.effect === effect).map((one) => item(desk, one, of));
+  const restricting = those('restrict');
+  const going = those('cascade');
+  const view = html`${group(`What keeps ${themselves} from being deleted`, restricting, 'forbidding')}
+  ${group(`What is deleted with ${them}`, going)}
+  ${group(`What stays, and no longer refers to ${them}`, those('setNull'))}
+  ${all.length === 0 && html`<p class="effects">Nothing else refers to ${themselves}.</p>`}`;
+  const rest = going.length > 0 ? `, and so is what is deleted with ${them}` : '';
+  return { view, isForbidden: restricting.length > 0, warning: `${theyAre} gone for good${rest}.` };
+}

@@ -1,0 +1,102 @@
+import { Problem } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Entry } from '../resources/browse.ts';
+import type { Desk } from './desk.ts';
+import { effectsOf } from './delete-effects.ts';
+import type { Form } from './form-data.ts';
+import { html, type Html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links } from './links.ts';
+import { shownColumn } from './text.ts';
+import { redirectWith, type Visit } from './visit.ts';
+
+/** How much of a long text is shown (characters). */
+const MOST_SHOWN = 300;
+
+/** What the record is: the columns by which its list shows it. */
+const facts = (entry: Entry, { list }: AdminResource): Html =>
+  html`<dl class="facts">
+    ${list.map(
+      (column) =>
+        html`<div>
+          <dt>${column.title}</dt>
+          <dd>${shownColumn(entry, column, MOST_SHOWN)}</dd>
+        </div>`,
+    )}
+  </dl>`;
+
+interface Notice {
+  readonly status: number;
+  readonly text: string;
+}
+
+async function deletePage(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  id: string,
+  notice?: Notice,
+): Promise<Reply> {
+  const { name, title } = resource;
+  const [entry, { view, isForbidden, warning }] = await Promise.all([
+    desk.browsing.read(resource, id),
+    effectsOf(desk, resource, { query: '', search: '', ids: [id] }),
+  ]);
+  const page = links.record(name, entry.id);
+  const isSelf = name === desk.settings.userModel && entry.id === visit.caller.id;
+  const body = html`${notice && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  ${facts(entry, resource)} ${view}
+  ${
+    isForbidden
+      ? html`<p class="lead">
+            It cannot be deleted while other records need it. Delete or change those first.
+          </p>
+          <p><a class="button" href="${page}">Back to the record</a></p>`
+      : html`<form method="post" action="${links.part(name, entry.id, 'delete')}" class="confirm">
+          <input type="hidden" name="_csrf" value="${visit.csrf}" />
+          <input type="hidden" name="_version" value="${entry.version}" />
+          <p class="lead">${isSelf && 'This is you: you will be logged out. '}${warning}</p>
+          <div class="buttons">
+            <button class="danger">Delete</button> <a class="button" href="${page}">Keep it</a>
+          </div>
+        </form>`
+  }`;
+  return pageReply(visit, {
+    title: `Delete ${entry.label}?`,
+    crumbs: [{ text: title, href: links.list(name) }, { text: entry.label, href: page }, { text: 'Delete' }],
+    kind: 'delete',
+    status: notice?.status ?? 200,
+    body,
+  });
+}
+
+/** Says what deleting the record means. */
+export const showDelete = (desk: Desk, visit: Visit, resource: AdminResource, id: string): Promise<Reply> =>
+  deletePage(desk, visit, resource, id);
+
+/** Deletes the record, unless it has changed since the page was made that asked. */
+export async function confirmDelete(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  id: string,
+  form: Form,
+): Promise<Reply> {
+  const list = links.list(resource.name);
+  try {
+    const { label } = await desk.browsing.read(resource, id);
+    await desk.operations.remove(resource, id, visit.caller, [form.get('_version') ?? '']);
+    return redirectWith(visit, list, { kind: 'done', text: `${label} was deleted.` });
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 404)
+      return redirectWith(visit, list, { kind: 'failed', text: 'The record is no longer there.' });
+    if (error.status !== 409 && error.status !== 412) throw error;
+    const text =
+      error.status === 412
+        ? 'The record has changed since you were asked. This is how it is now.'
+        : error.message;
+    return deletePage(desk, visit, resource, id, { status: error.status, text });
+  }
+}

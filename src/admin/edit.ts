@@ -1,0 +1,179 @@
+import type { Column } from '../db/model.ts';
+import { Problem } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Entry } from '../resources/browse.ts';
+import { resolved, showConflict } from './conflict.ts';
+import type { Desk } from './desk.ts';
+import { addPassword, attempt, bodyOf } from './form-body.ts';
+import type { Form } from './form-data.ts';
+import { editableColumns, formPage } from './form-page.ts';
+import { initialValues, storedValues, typedValues, type TypedValues } from './form-values.ts';
+import { links, Parameters } from './links.ts';
+import { showLookup } from './references.ts';
+import { shortened } from './text.ts';
+import { redirectWith, type Visit } from './visit.ts';
+
+type Stored = Entry & { readonly version: string };
+
+export async function showAdd(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
+  const given = Parameters.parse(visit.request.query);
+  const columns = editableColumns(resource, true);
+  const typed = initialValues(columns, ({ name, key }) => given.get(name) ?? given.get(key));
+  return formPage(desk, visit, { resource, typed, stored: undefined });
+}
+
+export async function showRecord(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  id: string,
+): Promise<Reply> {
+  const stored = await desk.browsing.read(resource, id);
+  const typed = storedValues(stored, editableColumns(resource, false));
+  return formPage(desk, visit, { resource, stored, typed });
+}
+
+/** To where the button that was pressed leads: the list from which the visitor came, the record, or a new one. */
+function afterSave(
+  visit: Visit,
+  { name, title }: AdminResource,
+  saved: Entry,
+  form: Form,
+  done: string,
+): Reply {
+  const how = form.get('_save');
+  const back = links.list(name, Parameters.parse(form.get('_list') ?? ''));
+  const to =
+    how === 'stay' || how === 'new'
+      ? links.record(name, saved.id)
+      : how === 'another'
+        ? links.action(name, 'add')
+        : back;
+  return redirectWith(visit, to, { kind: 'done', text: `${title}: “${shortened(saved.label, 80)}” ${done}` });
+}
+
+async function create(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  typed: TypedValues,
+  form: Form,
+): Promise<Reply> {
+  const body = bodyOf(typed, undefined);
+  addPassword(body, resource, form);
+  const { caller } = visit;
+  const outcome = await attempt(body, resource, { id: undefined, caller }, () =>
+    desk.operations.create(resource, body.members, caller),
+  );
+  if (!outcome.done)
+    return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, status: 400, ...outcome });
+  const saved = await desk.browsing.read(resource, outcome.done.id);
+  return afterSave(visit, resource, saved, form, 'was added.');
+}
+
+async function update(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  stored: Stored,
+  typed: TypedValues,
+  form: Form,
+): Promise<Reply> {
+  const body = bodyOf(typed, stored);
+  if (body.members.size === 0 && Object.keys(body.errors).length === 0)
+    return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
+  const { caller } = visit;
+  try {
+    const outcome = await attempt(body, resource, { id: stored.id, caller }, () =>
+      desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
+    );
+    if (!outcome.done)
+      return await formPage(desk, visit, { resource, typed, stored, sent: form, status: 400, ...outcome });
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 412) throw error;
+    const now = await desk.browsing.read(resource, stored.id);
+    return showConflict(desk, visit, { resource, stored: now, typed, form });
+  }
+  const saved = await desk.browsing.read(resource, stored.id);
+  return afterSave(visit, resource, saved, form, 'was changed.');
+}
+
+/**
+ * The values of a form as a new record. Where that needs more than was typed (a key of its own, a password, or another thought
+ * because the record is gone), the form of a new record comes first.
+ */
+function asNew(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  typed: TypedValues,
+  form: Form,
+  notice?: string,
+): Promise<Reply> {
+  const columns = editableColumns(resource, true);
+  const copied = new Map(columns.map((column) => [column, typed.get(column) ?? { text: '', isNull: true }]));
+  const needsMore = resource.passwords.length > 0 || copied.size > typed.size;
+  if (notice === undefined && !needsMore) return create(desk, visit, resource, copied, form);
+  return formPage(desk, visit, {
+    resource,
+    typed: copied,
+    stored: undefined,
+    notice: notice ?? 'This will be a new record. Fill in what it does not share with the other one.',
+    status: notice === undefined ? 200 : 409,
+    sent: form,
+  });
+}
+
+/** Reads the record that a form is about, or undefined where it is gone. */
+async function readStored(desk: Desk, resource: AdminResource, id: string): Promise<Stored | undefined> {
+  try {
+    return await desk.browsing.read(resource, id);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * What a form asks for: a step between, or to save.
+ * @param id undefined for a new record
+ */
+export async function saveRecord(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  id: string | undefined,
+  form: Form,
+): Promise<Reply> {
+  const isNew = id === undefined;
+  const columns = editableColumns(resource, isNew);
+  const stored = isNew ? undefined : await readStored(desk, resource, id);
+  const typed = typedValues(form, columns, isNew);
+  const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
+
+  const lookedFor = find(form.get('_lookup'));
+  if (lookedFor) {
+    const crumbs = [
+      { text: resource.title, href: links.list(resource.name) },
+      { text: shortened(stored?.label ?? 'Add', 40) },
+    ];
+    return showLookup(desk, visit, lookedFor, form, crumbs);
+  }
+  const [chosenFor, chosen] = [find(form.get('_for')), form.get('_choose')];
+  if (chosenFor && chosen !== undefined) {
+    const changed = new Map(typed).set(chosenFor, { text: chosen, isNull: chosen === '' });
+    return formPage(desk, visit, { resource, typed: changed, stored, sent: form });
+  }
+  if (isNew) return create(desk, visit, resource, typed, form);
+  if (!stored) {
+    const gone =
+      'This record was deleted in the meantime. What you typed is still here: saving adds it anew.';
+    return asNew(desk, visit, resource, typed, form, gone);
+  }
+  if (form.get('_save') === 'new' && resource.may.has('add'))
+    return asNew(desk, visit, resource, typed, form);
+  if (form.get('_version') !== stored.version)
+    return showConflict(desk, visit, { resource, stored, typed, form });
+  return update(desk, visit, resource, stored, resolved({ resource, stored, typed, form }), form);
+}

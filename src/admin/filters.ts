@@ -1,0 +1,154 @@
+import type { Operator } from '../db/column-type.ts';
+import type { Column } from '../db/model.ts';
+import type { Parameter } from '../query/grammar.ts';
+import { OPERATORS } from '../query/filter-values.ts';
+import { findPath, type AdminResource, type AdminResources } from '../resources/admin.ts';
+import type { Content } from './html.ts';
+
+/** How a filter reads: what is compared, how, and with what. */
+export interface FilterText {
+  readonly what: string;
+  readonly how: string;
+  readonly value: Content;
+}
+
+/**
+ * A comparison that the panel offers: a word for people, and the parameter of the API's grammar that it stands for. What has no
+ * value of its own is complete without one.
+ */
+export interface Comparison {
+  readonly key: string;
+  readonly text: string;
+  readonly takesValue: boolean;
+  readonly parameter: (path: string, value: string) => Parameter;
+}
+
+const plain = (operator: Operator, text: string): Comparison => ({
+  key: operator,
+  text,
+  takesValue: true,
+  parameter: (path, value) => ({ name: operator === 'eq' ? path : `${path}__${operator}`, value }),
+});
+
+const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
+
+const CONTAINS: Comparison = {
+  key: 'contains',
+  text: 'contains',
+  takesValue: true,
+  parameter: (path, value) => ({ name: `${path}__ilike`, value: `%${escapePattern(value)}%` }),
+};
+const BEGINS: Comparison = {
+  key: 'begins',
+  text: 'begins with',
+  takesValue: true,
+  parameter: (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` }),
+};
+/** People put a space behind a comma; what stands between quotes stays. */
+const trimItems = (list: string): string =>
+  list.trim().replace(/\s*("(?:[^"]|"")*"|[^",]*?)\s*(,|$)/g, '$1$2');
+
+const ONE_OF: Comparison = {
+  key: 'in',
+  text: 'is one of (a, b)',
+  takesValue: true,
+  parameter: (path, value) => ({ name: `${path}__in`, value: trimItems(value) }),
+};
+const EMPTY: Comparison = {
+  key: 'empty',
+  text: 'has no value',
+  takesValue: false,
+  parameter: (path) => ({ name: `${path}__is`, value: 'null' }),
+};
+const FILLED: Comparison = {
+  key: 'filled',
+  text: 'has a value',
+  takesValue: false,
+  parameter: (path) => ({ name: `-${path}__is`, value: 'null' }),
+};
+
+const NUMBERS: Readonly<Partial<Record<Operator, string>>> = {
+  lt: 'is less than',
+  lte: 'is at most',
+  gt: 'is more than',
+  gte: 'is at least',
+};
+const MOMENTS: typeof NUMBERS = {
+  lt: 'is before',
+  lte: 'is at or before',
+  gt: 'is after',
+  gte: 'is at or after',
+};
+const isMoment = ({ type }: Column): boolean =>
+  ['date', 'datetime-local', 'time'].includes(type.input.control);
+
+/** The values that a column is limited to, if it is. */
+export const optionsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
+  labels ?? choices?.map(String);
+
+/** What can be asked of a column: the operators that fit its type, in the words of people. */
+export function comparisonsOf(column: Column): Comparison[] {
+  const { operators, input } = column.type;
+  const isChosen = input.control === 'checkbox' || optionsOf(column) !== undefined;
+  const isText = operators.has('ilike') && !isChosen && !column.references;
+  const words = isMoment(column) ? MOMENTS : NUMBERS;
+  const orders = (['gte', 'lte', 'gt', 'lt'] as const).filter(
+    (operator) => operators.has(operator) && !operators.has('ilike') && !column.references,
+  );
+  return [
+    ...(isText ? [CONTAINS, BEGINS] : []),
+    plain('eq', 'is'),
+    plain('ne', 'is not'),
+    ...orders.map((operator) => plain(operator, words[operator] ?? operator)),
+    ...(isChosen ? [] : [ONE_OF]),
+    ...(isText ? [plain('ilike', 'fits the pattern (%, _)')] : []),
+    ...(column.nullable ? [EMPTY, FILLED] : []),
+  ];
+}
+
+/** What a path of columns is called: `Album › Artist › Name`. */
+export function pathTitle(
+  parts: readonly string[],
+  resource: AdminResource,
+  resources: AdminResources,
+): string {
+  const visible = (model: AdminResource['model']): readonly Column[] =>
+    resources.get(model.name)?.output ?? [];
+  const found = findPath(parts, resource.model, visible);
+  if (!found) return parts.join(' › ');
+  return [...found.path, found.column].map(({ title }) => title).join(' › ');
+}
+
+/** Says what a filter of the address means, by its name and value alone; one that cannot be used reads as it stands. */
+export function describeFilter(
+  { name, value }: Parameter,
+  resource: AdminResource,
+  resources: AdminResources,
+): FilterText {
+  const negated = name.startsWith('-');
+  const parts = (negated ? name.slice(1) : name).split('__');
+  const visible = (model: AdminResource['model']): readonly Column[] =>
+    resources.get(model.name)?.output ?? [];
+  const last = parts.at(-1) ?? '';
+  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !findPath(parts, resource.model, visible);
+  const path = hasOperator ? parts.slice(0, -1) : parts;
+  const operator = (hasOperator ? last : 'eq') as Operator;
+  const column = findPath(path, resource.model, visible)?.column;
+  const what = pathTitle(path, resource, resources);
+  if (operator === 'is' && /^(null|none)$/i.test(value))
+    return { what, how: negated ? 'has a value' : 'has no value', value: null };
+  const not = negated ? 'not: ' : '';
+  if (operator === 'ilike') {
+    const contained = /^%((?:[^%_\\]|\\.)*)%$/.exec(value)?.[1];
+    const begun = /^((?:[^%_\\]|\\.)*)%$/.exec(value)?.[1];
+    const text = (contained ?? begun)?.replace(/\\(.)/g, '$1');
+    const how = contained !== undefined ? 'contains' : begun !== undefined ? 'begins with' : 'fits';
+    return { what, how: not + how, value: `“${text ?? value}”` };
+  }
+  const words = column && isMoment(column) ? MOMENTS : NUMBERS;
+  const how = { eq: 'is', ne: 'is not', in: 'is one of', is: 'is', like: 'fits', ...words }[operator];
+  const isYesNo = column?.type.input.control === 'checkbox';
+  const shown =
+    isYesNo && /^(true|false)$/i.test(value) ? (/^true$/i.test(value) ? 'yes' : 'no') : `“${value}”`;
+  return { what, how: not + how, value: shown };
+}

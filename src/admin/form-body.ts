@@ -1,0 +1,92 @@
+import type { Column } from '../db/model.ts';
+import { addError, Problem, type FieldErrors } from '../errors.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { checkBody, type Writing } from '../resources/body.ts';
+import type { Entry } from '../resources/browse.ts';
+import type { Member } from '../resources/members.ts';
+import type { Form } from './form-data.ts';
+import {
+  isFreeText,
+  isSame,
+  memberOf,
+  NULL,
+  storedValues,
+  type Typed,
+  type TypedValues,
+} from './form-values.ts';
+
+/** The JSON body that a form stands for, and what is wrong with texts that cannot stand in one. */
+export interface FormBody {
+  readonly members: Map<string, Member>;
+  readonly errors: FieldErrors;
+}
+
+/** Puts what was typed for one column into a body. */
+function addMember(body: FormBody, column: Column, { text, isNull }: Typed, isNew: boolean): void {
+  const isEmpty = text === '' && (isNull || !isFreeText(column));
+  if (isEmpty || (text === '' && isNew && !column.nullable)) {
+    // What is left empty on a new record is its default, or a fault that the operation names.
+    if (isNew && (column.hasDefault || !column.nullable)) return;
+    if (column.nullable) body.members.set(column.key, NULL);
+    else addError(body.errors, column.key, 'is required');
+    return;
+  }
+  if (column.references && column.type.parse(text, column).fault !== undefined) {
+    addError(body.errors, column.key, 'is not the key of a record: search for it');
+    return;
+  }
+  const member = memberOf(column, text);
+  if ('fault' in member) addError(body.errors, column.key, member.fault);
+  else body.members.set(column.key, member);
+}
+
+/** The body of a form. What was not touched is not in it, so that nothing of it is lost on the way through a browser. */
+export function bodyOf(typed: TypedValues, stored: Entry | undefined): FormBody {
+  const body: FormBody = { members: new Map(), errors: {} };
+  const present = stored && storedValues(stored, [...typed.keys()]);
+  for (const [column, value] of typed) {
+    if (present && isSame(value, present.get(column))) continue;
+    addMember(body, column, value, stored === undefined);
+  }
+  return body;
+}
+
+/** Adds the password of a new record, typed twice. */
+export function addPassword(body: FormBody, { passwords }: AdminResource, form: Form): void {
+  const [column] = passwords;
+  if (!column) return;
+  const text = form.get('_password') ?? '';
+  if (text !== (form.get('_repeat') ?? '')) addError(body.errors, '_repeat', 'differs from the password');
+  else if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
+  else if (!column.nullable) addError(body.errors, '_password', 'is required');
+}
+
+/** What a write did, or what keeps it from being done: by field, or as a whole. */
+export type Outcome<T> =
+  | { readonly done: T }
+  | { readonly done?: undefined; readonly errors: FieldErrors; readonly notice?: string };
+
+/** What is wrong with a password belongs to the field where it was typed. */
+function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors {
+  const keys = new Set(passwords.map(({ key }) => key));
+  return Object.fromEntries(
+    Object.entries(errors).map(([key, messages]) => [keys.has(key) ? '_password' : key, messages]),
+  );
+}
+
+/** Runs a write, unless its form is faulty already: then all is told that can be told without the database. */
+export async function attempt<T>(
+  { members, errors }: FormBody,
+  resource: AdminResource,
+  writing: Writing,
+  write: () => Promise<T>,
+): Promise<Outcome<T>> {
+  if (Object.keys(errors).length > 0)
+    return { errors: { ...byField(checkBody(members, resource, writing).errors, resource), ...errors } };
+  try {
+    return { done: await write() };
+  } catch (error) {
+    if (!(error instanceof Problem) || (error.status !== 400 && error.status !== 409)) throw error;
+    return error.errors ? { errors: byField(error.errors, resource) } : { errors: {}, notice: error.message };
+  }
+}

@@ -1,0 +1,43 @@
+import { Problem } from '../errors.ts';
+import { readMultipart } from '../http/body.ts';
+import type { ApiRequest } from '../http/message.ts';
+import { decodeForm } from '../query/grammar.ts';
+
+/** The fields of a form that was sent, in its order. */
+export interface Form {
+  readonly get: (name: string) => string | undefined;
+  readonly all: (name: string) => readonly string[];
+  readonly entries: readonly (readonly [name: string, value: string])[];
+}
+
+function createForm(entries: Form['entries']): Form {
+  return {
+    entries,
+    get: (name) => entries.find(([key]) => key === name)?.[1],
+    all: (name) => entries.filter(([key]) => key === name).map(([, value]) => value),
+  };
+}
+
+const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
+/**
+ * Reads a form in either of the forms that browsers send.
+ * @param limit bytes, where it may be more than a body of the API
+ * @throws Problem 415, 413, 400
+ */
+export async function readForm(request: ApiRequest, limit?: number): Promise<Form> {
+  const contentType = request.headers['content-type'] ?? '';
+  const [essence = ''] = contentType.split(';').map((part) => part.trim().toLowerCase());
+  if (essence === 'multipart/form-data') {
+    return createForm(await readMultipart(await request.body(limit), contentType));
+  }
+  if (essence !== 'application/x-www-form-urlencoded') throw new Problem(415, 'The body must be a form.');
+  const fields = decodeForm((await request.body(limit)).toString('latin1'));
+  return createForm(
+    fields.map(({ name, value }) => {
+      if (name === undefined || value === undefined || !isUsable(name) || !isUsable(value))
+        throw new Problem(400, 'The form has a field that is not UTF-8.');
+      return [name, value] as const;
+    }),
+  );
+}

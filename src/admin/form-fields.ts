@@ -1,0 +1,190 @@
+import type { Column } from '../db/model.ts';
+import type { Entry } from '../resources/browse.ts';
+import { hasNullBox, isFreeText, isTickBox, nullName, type Typed } from './form-values.ts';
+import { attributes, html, type Content, type Html } from './html.ts';
+import { links } from './links.ts';
+import { fieldErrors } from './widgets.ts';
+
+/** What a foreign key can refer to. */
+export interface References {
+  /** All records there are, where they are few. */
+  readonly options: readonly Entry[] | undefined;
+  /** What the record that is chosen now is called. */
+  readonly label: string | undefined;
+}
+
+/** One field of a form. */
+export interface Field {
+  readonly column: Column;
+  readonly typed: Typed;
+  readonly isNew: boolean;
+  readonly errors?: readonly string[] | undefined;
+  readonly references?: References | undefined;
+  /** Whether the form of a new record wants it. */
+  readonly isRequired: boolean;
+}
+
+const LONG = 60;
+
+/**
+ * The step of a number's control: whole, to the column's digits, or any. A browser counts steps from the value that it comes
+ * with, so that one which does not fit would keep every right one from being sent.
+ */
+function stepOf({ castType, scale }: Column, text: string): string {
+  const digits = castType.startsWith('int') ? 0 : scale;
+  const typed = text.split('.')[1]?.length ?? 0;
+  if (digits === undefined || typed > Math.max(0, digits)) return 'any';
+  return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
+}
+
+const idOf = ({ key }: Column): string => `field-${key}`;
+
+/** The text of a control for moments, or undefined where it is one that the control cannot hold. */
+function momentText({ type }: Column, text: string): string | undefined {
+  const { control } = type.input;
+  if (text === '') return '';
+  if (control === 'date') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
+  if (control === 'time') return /^\d\d:\d\d(:\d\d)?$/.test(text) && text < '24' ? text : undefined;
+  return /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?$/.test(text) ? text.replace(' ', 'T') : undefined;
+}
+
+/** A choice among texts; a value that is none of them stays one, so that looking at a record does not change it. */
+function selectOf(
+  field: Field,
+  options: readonly (readonly [value: string, text: string])[],
+  common: Html,
+): Html {
+  const { column, typed, isNew } = field;
+  const isOpen = column.nullable || typed.text === '' || isNew;
+  const all =
+    typed.text === '' || options.some(([value]) => value === typed.text)
+      ? options
+      : [...options, [typed.text, typed.text] as const];
+  return html`<select${common}>
+    ${isOpen && html`<option value="">${column.nullable ? 'no value' : column.hasDefault ? 'the default' : '–'}</option>`}
+    ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: value === typed.text })}>${text}</option>`)}
+  </select>`;
+}
+
+/** A field that searches: with the script as one types, without it by a step of its own that comes back with the choice. */
+function referenceInput(field: Field, common: Html): Html {
+  const { column, typed, references } = field;
+  const model = column.references?.name ?? '';
+  return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
+    <input${common} value="${typed.text}" autocomplete="off" />
+    <span class="reference-label"
+      >${
+        references?.label !== undefined &&
+        html`<a href="${links.record(model, typed.text)}">${references.label}</a>`
+      }</span
+    >
+    <button
+      class="secondary"
+      name="_lookup"
+      value="${column.key}"
+      formnovalidate
+      aria-label="Search ${column.title}"
+    >
+      Search …
+    </button>
+  </div>`;
+}
+
+/** The control of a field: what fits its type. */
+export function fieldControl(field: Field): Html {
+  const { column, typed, isNew, errors, references, isRequired } = field;
+  const { control } = column.type.input;
+  const id = idOf(column);
+  const described = [column.help && `${id}-hint`, errors && errors.length > 0 && `${id}-error`]
+    .filter(Boolean)
+    .join(' ');
+  const common = attributes({
+    id,
+    name: column.key,
+    required: isRequired && !isTickBox(column, isNew),
+    'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
+    'aria-describedby': described === '' ? undefined : described,
+  });
+  if (isTickBox(column, isNew))
+    return html`<input${common}
+      type="checkbox"
+      value="true"
+      ${attributes({ checked: typed.text === 'true' })}
+    />`;
+  if (control === 'checkbox') return selectOf(field, [['true', 'Yes'], ['false', 'No']], common); // prettier-ignore
+  const texts = column.labels ?? column.choices?.map(String);
+  if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
+  if (column.references) {
+    return references?.options
+      ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
+      : referenceInput(field, common);
+  }
+  const lines = typed.text.split('\n').length;
+  if (
+    control === 'textarea' ||
+    (control === 'text' && (typed.text.includes('\n') || typed.text.length > 500))
+  ) {
+    const isCode = column.type.input.json === 'json';
+    // A parser drops the first line break of a textarea, so that one of its own has to stand before it.
+    return html`<textarea${common} rows="${Math.min(20, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${typed.text}</textarea>`;
+  }
+  if (control === 'number' && (typed.text === '' || /^-?\d+(\.\d+)?$/.test(typed.text)))
+    return html`<input${common}
+      type="number"
+      value="${typed.text}"
+      ${attributes({ step: stepOf(column, typed.text), min: column.min, max: column.max })}
+    />`;
+  if (control === 'date' || control === 'time' || control === 'datetime-local') {
+    const text = momentText(column, typed.text);
+    if (text !== undefined)
+      return html`<input${common}
+        type="${control}"
+        value="${text}"
+        ${attributes({ step: control === 'date' ? undefined : 1 })}
+      />`;
+  }
+  const isShort = (column.maxLength ?? LONG) < LONG;
+  return html`<input${common}
+    type="text"
+    value="${typed.text}"
+    ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
+  />`;
+}
+
+/** What one should know before typing: the author's words, and what an empty field means. */
+function hints({ column, isNew }: Field): Content {
+  const isNow = column.initial === 'now' && Boolean(column.type.now);
+  const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
+  const empty = isNow
+    ? 'Left empty: now.'
+    : column.initial === undefined && !isFreeText(column)
+      ? 'Left empty: the default.'
+      : '';
+  const { control } = column.type.input;
+  const utc = control === 'datetime-local' ? 'UTC.' : '';
+  const text = [column.help, left ? '' : empty, utc].filter(Boolean).join(' ');
+  return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
+}
+
+/** A field with its label, its hints and what is wrong with it. */
+export function fieldRow(field: Field): Html {
+  const { column, typed, errors, isRequired } = field;
+  const id = idOf(column);
+  const nullBox =
+    hasNullBox(column) &&
+    html`<label class="check null"
+      ><input
+        type="checkbox"
+        name="${nullName(column)}"
+        value="1"
+        ${attributes({ checked: typed.isNull && typed.text === '' })}
+      />
+      no value if empty</label
+    >`;
+  return html`<div class="${errors && errors.length > 0 ? 'field faulty' : 'field'}">
+    <label for="${id}"
+      >${column.title}${isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
+    >
+    <div class="control">${fieldControl(field)} ${nullBox} ${hints(field)} ${fieldErrors(id, errors)}</div>
+  </div>`;
+}

@@ -1,0 +1,173 @@
+import type { Column } from '../db/model.ts';
+import type { FieldErrors } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { textOfMember, type Entry } from '../resources/browse.ts';
+import type { Desk } from './desk.ts';
+import type { Form } from './form-data.ts';
+import { fieldRow, type Field } from './form-fields.ts';
+import { isFreeText, isTickBox, markOf, storedValues, type TypedValues } from './form-values.ts';
+import { html, type Content, type Html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links } from './links.ts';
+import { referencesOf, relatedOf } from './references.ts';
+import { grouped, shortened, shownColumn } from './text.ts';
+import type { Visit } from './visit.ts';
+import { errorSummary, passwordFields } from './widgets.ts';
+
+/** A record as its form shows it; what is stored of it, or undefined for a new one. */
+export interface FormPage {
+  readonly resource: AdminResource;
+  readonly typed: TypedValues;
+  readonly stored: (Entry & { readonly version: string }) | undefined;
+  readonly errors?: FieldErrors | undefined;
+  /** What happened, where it is no fault of a field. */
+  readonly notice?: string | undefined;
+  readonly status?: number;
+  /** The form as it was sent, where it comes back: what it was made from, and where it leads, stay as they were. */
+  readonly sent?: Form | undefined;
+}
+
+/** The columns that a form has fields for. A key that nobody else gives is typed once, on a new record. */
+export function editableColumns(
+  { model, output, readonly }: AdminResource,
+  isNew: boolean,
+): readonly Column[] {
+  const ownKey = isNew && !model.primaryKey.hasDefault;
+  return output.filter((column) => (column === model.primaryKey ? ownKey : !readonly.has(column)));
+}
+
+/** Whether a new record must have a value typed here. */
+const isRequired = (column: Column, isNew: boolean): boolean =>
+  !column.nullable &&
+  !(isNew && column.hasDefault) &&
+  (isNew || !isFreeText(column)) &&
+  !isTickBox(column, isNew);
+
+/** A column that is only looked at. */
+function factRow(column: Column, entry: Entry, desk: Desk): Html {
+  const related = relatedOf(column, desk);
+  const key = textOfMember(entry.members, column.key);
+  const shown = shownColumn(entry, column, 2000);
+  return html`<div class="field fact">
+    <span class="label">${column.title}</span>
+    <div class="control">
+      ${related && key !== null ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : html`<span class="value">${shown}</span>`}
+    </div>
+  </div>`;
+}
+
+/** Records of others that refer to this one, with the way to them and to a new one. */
+async function relatedRecords(desk: Desk, resource: AdminResource, id: string): Promise<Html | false> {
+  const dependents = await desk.bulk.dependents(resource, [id], 1);
+  const rows = [...desk.resources.values()].flatMap((other) =>
+    other.output
+      .filter(({ references }) => references === resource.model)
+      .map((column) => {
+        const found = dependents.find((one) => one.depth === 0 && one.column === column);
+        const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
+        const filtered = `${links.list(other.name)}?${column.name}=${encodeURIComponent(id)}`;
+        const add = `${links.action(other.name, 'add')}?${column.name}=${encodeURIComponent(id)}`;
+        return html`<tr>
+          <th scope="row">
+            <a href="${filtered}">${other.title}</a> <span class="hint">by ${column.title}</span>
+          </th>
+          <td class="number">${count}</td>
+          <td>
+            ${other.may.has('add') && html`<a href="${add}" aria-label="Add to ${other.title}">Add</a>`}
+          </td>
+        </tr>`;
+      }),
+  );
+  return (
+    rows.length > 0 &&
+    html`<section class="related">
+      <h2>Related</h2>
+      <table class="models">
+        <tbody>
+          ${rows}
+        </tbody>
+      </table>
+    </section>`
+  );
+}
+
+const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
+  html`<div class="buttons">
+    <button class="primary" name="_save" value="list">Save</button>
+    <button class="secondary" name="_save" value="stay">Save and continue editing</button>
+    ${may.has('add') && html`<button class="secondary" name="_save" value="another">Save and add another</button>`}
+    ${may.has('add') && !isNew && html`<button class="secondary" name="_save" value="new">Save as new</button>`}
+  </div>`;
+
+/** The query of the list from which the visitor comes, to go back to it. */
+function listQuery({ request }: Visit, { name }: AdminResource, sent: Form | undefined): string | undefined {
+  if (sent) return sent.get('_list');
+  const referer = request.headers.referer ?? '';
+  if (!URL.canParse(referer)) return undefined;
+  const { pathname, search } = new URL(referer);
+  return pathname === links.list(name) && search !== '' ? search.slice(1) : undefined;
+}
+
+/** What the form was made from, so that a later request can tell who has changed what. */
+function originOf(
+  stored: Entry & { readonly version: string },
+  columns: readonly Column[],
+  sent: Form | undefined,
+): Html {
+  const marks = [...storedValues(stored, columns)].map(([column, typed]) => `${column.key}:${markOf(typed)}`);
+  return html`<input type="hidden" name="_version" value="${sent?.get('_version') ?? stored.version}" />
+    <input type="hidden" name="_origin" value="${sent?.get('_origin') ?? marks.join(' ')}" />`;
+}
+
+function actionsOf(resource: AdminResource, stored: Entry): Content {
+  const { name, may, passwords } = resource;
+  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${links.part(name, stored.id, 'password')}">Set the password</a>`}
+    <a class="button" href="${links.part(name, stored.id, 'history')}">History</a>
+    <a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/">API</a>
+    ${may.has('delete') && html`<a class="button danger" href="${links.part(name, stored.id, 'delete')}">Delete</a>`}`;
+}
+
+/** The form of a record, new or stored. */
+export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promise<Reply> {
+  const { resource, typed, stored, errors = {}, notice } = page;
+  const { name, title, output, may } = resource;
+  const isNew = stored === undefined;
+  const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
+  const references = await referencesOf(desk, typed);
+  const fields = output.flatMap((column): Html[] => {
+    const value = typed.get(column);
+    if (columns.includes(column) && value) {
+      const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
+      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), isRequired: isRequired(column, isNew) }; // prettier-ignore
+      return [fieldRow(field)];
+    }
+    return stored ? [factRow(column, stored, desk)] : [];
+  });
+  const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
+  if (isNew) Object.assign(labels, { _password: 'New password', _repeat: 'New password, again' });
+  const back = listQuery(visit, resource, page.sent);
+  const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
+  const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
+    ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
+    <div class="${stored ? 'columns' : 'single'}">
+      <form method="post" action="${action}" class="record" data-unsaved>
+        <input type="hidden" name="_csrf" value="${visit.csrf}" />
+        ${stored && originOf(stored, columns, page.sent)}
+        ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
+        ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
+        ${fields}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors)}
+        ${columns.length > 0 && saveButtons(resource, isNew)}
+      </form>
+      ${stored && html`<aside>${await relatedRecords(desk, resource, stored.id)}</aside>`}
+    </div>`;
+  return pageReply(visit, {
+    title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
+    crumbs: [{ text: title, href: links.list(name) }, { text: stored ? shortened(stored.label, 40) : 'Add' }],
+    kind: 'form',
+    status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
+    actions: stored && actionsOf(resource, stored),
+    body,
+  });
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import type { Column } from '../db/model.ts';
+import { textOfMember, type Entry } from '../resources/browse.ts';
+import type { Member } from '../resources/members.ts';
+import type { Form } from './form-data.ts';
+
+/** What stands in a form for one column; `isNull` says that an empty text means NULL. */
+export interface Typed {
+  readonly text: string;
+  readonly isNull: boolean;
+}
+
+/** What all fields of a form hold. */
+export type TypedValues = ReadonlyMap<Column, Typed>;
+
+/** The name of the box that tells NULL from the empty text: no column is called like this. */
+export const nullName = ({ key }: Column): string => `${key}__null`;
+
+/** Whether the column takes any text, the empty one included. */
+export const isFreeText = ({ type, labels, choices }: Column): boolean =>
+  type.operators.has('ilike') && !labels && !choices;
+
+export const hasNullBox = (column: Column): boolean => column.nullable && isFreeText(column);
+
+/** Whether a yes or no is a box to tick, as against a choice that can also be left open. */
+export const isTickBox = (column: Column, isNew: boolean): boolean =>
+  column.type.input.control === 'checkbox' &&
+  !column.nullable &&
+  !(isNew && column.hasDefault && column.initial === undefined);
+
+/** Browsers send line breaks as CR LF, whatever they were. */
+const withoutReturns = (text: string): string => text.replace(/\r\n?/g, '\n');
+
+/** Moments as the output has them: a browser writes a T between date and time, and leaves out seconds that are zero. */
+const plainMoment = (text: string): string =>
+  text.replace(/^(\d{4,}-\d\d-\d\d)T/, '$1 ').replace(/^((?:.* )?\d\d:\d\d)$/, '$1:00');
+
+const isMoment = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
+
+/** What a browser sent. */
+export function typedValues(form: Form, columns: readonly Column[], isNew: boolean): TypedValues {
+  return new Map(
+    columns.map((column) => {
+      const sent = form.get(column.key) ?? '';
+      const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
+      const trimmed = isMoment(column) ? plainMoment(ticked.trim()) : ticked.trim();
+      const text = isFreeText(column) ? withoutReturns(ticked) : trimmed;
+      const isNull = text === '' && (!hasNullBox(column) || form.get(nullName(column)) !== undefined);
+      return [column, { text, isNull }];
+    }),
+  );
+}
+
+/** What a record holds. */
+export function storedValues({ members }: Entry, columns: readonly Column[]): TypedValues {
+  return new Map(
+    columns.map((column) => {
+      const text = textOfMember(members, column.key);
+      return [column, { text: text ?? '', isNull: text === null }];
+    }),
+  );
+}
+
+/** What a new record begins with: the registry's defaults, and what the address gives by the names of columns. */
+export function initialValues(
+  columns: readonly Column[],
+  given: (column: Column) => string | undefined,
+): TypedValues {
+  return new Map(
+    columns.map((column) => {
+      const { initial, type } = column;
+      const isText = typeof initial === 'string' && !(initial === 'now' && type.now);
+      const known = isText ? initial : typeof initial === 'string' ? undefined : JSON.stringify(initial);
+      const text = given(column) ?? known ?? '';
+      return [column, { text, isNull: text === '' }];
+    }),
+  );
+}
+
+/** Whether two values are the same to people: a browser does not keep what kind of line breaks a text has. */
+export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
+  if (!one || !other) return one === other;
+  const isOneNull = one.isNull && one.text === '';
+  const isOtherNull = other.isNull && other.text === '';
+  return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
+}
+
+/** A short mark of a value, by which a later request can tell whether it is another one. */
+export const markOf = ({ text, isNull }: Typed): string =>
+  createHash('sha256')
+    .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
+    .digest('base64url')
+    .slice(0, 12);
+
+export const NULL: Member = { value: null, source: 'null' };
+
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
+
+/** A typed text as a member of a JSON body; a text that is no JSON is a fault. */
+export function memberOf(column: Column, text: string): Member | { readonly fault: string } {
+  const string: Member = { value: text, source: JSON.stringify(text) };
+  switch (column.type.input.json) {
+    case 'string':
+      return string;
+    case 'number':
+      return JSON_NUMBER.test(text) ? { value: Number(text), source: text } : string;
+    case 'boolean':
+      return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
+    case 'json':
+      try {
+        return { value: JSON.parse(text), source: text };
+      } catch {
+        return { fault: 'must be JSON' };
+      }
+  }
+}

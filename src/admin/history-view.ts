@@ -1,0 +1,106 @@
+import type { Column } from '../db/model.ts';
+import { textOfMember } from '../resources/browse.ts';
+import type { Members } from '../resources/members.ts';
+import type { Desk } from './desk.ts';
+import { columnsOf, type Change, type Known } from './history-entry.ts';
+import { html, type Content, type Html } from './html.ts';
+import { links } from './links.ts';
+import { moment, NOTHING, shownValue } from './text.ts';
+
+/** How much of a long text is shown (characters). */
+const MOST_SHOWN = 2000;
+
+const ACTIONS: Readonly<Record<string, string>> = { create: 'Added', update: 'Changed', delete: 'Deleted' };
+const DOORS: Readonly<Record<string, string>> = {
+  api: 'through the API',
+  admin: 'in the admin area',
+  command: 'by a command',
+};
+
+export const actionText = ({ action }: Change): string => ACTIONS[action] ?? action;
+
+const cut = (text: string | null): string | null =>
+  text !== null && text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)} …` : text;
+
+/** A value, line breaks and all; a foreign key by what its record is called, while there is one. */
+function shown(column: Column, members: Members, desk: Desk, known: Known): Content {
+  if (!members.has(column.key)) return NOTHING;
+  const text = textOfMember(members, column.key);
+  const target = column.references && desk.resources.get(column.references.name);
+  if (text === null || !column.references) return shownValue(column, cut(text));
+  const label = known.label(target, text);
+  return target && label !== undefined
+    ? html`<a href="${links.record(target.name, text)}">${label}</a>`
+    : `#${text}`;
+}
+
+/** The columns of a change: what they were, and what they became. */
+function values(change: Change, desk: Desk, known: Known): Html {
+  const { resource, action, before, after } = change;
+  const columns = columnsOf(change);
+  const isUpdate = action === 'update';
+  if (!resource)
+    return html`<p class="hint">The admin area does not show the records of ${change.model}.</p>`;
+  if (columns.length === 0)
+    return html`<p class="hint">
+      No column that the admin area shows ${isUpdate ? 'was changed' : 'has a value'}.
+    </p>`;
+  const heads = (
+    [
+      ['Before', before, 'del'],
+      ['After', after, 'ins'],
+    ] as const
+  ).filter(([, , kind]) => isUpdate || (action === 'delete') === (kind === 'del'));
+  const cell = (column: Column, [head, members, kind]: (typeof heads)[number]): Html => {
+    const value = shown(column, members, desk, known);
+    const marked = !isUpdate ? value : kind === 'del' ? html`<del>${value}</del>` : html`<ins>${value}</ins>`;
+    return html`<td data-label="${isUpdate ? head : 'Value'}" class="value">${marked}</td>`;
+  };
+  return html`<table class="records changes">
+    <thead>
+      <tr>
+        <th scope="col">Column</th>
+        ${heads.map(([head]) => html`<th scope="col">${isUpdate ? head : 'Value'}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${columns.map(
+        (column) =>
+          html`<tr>
+            <th scope="row">${column.title}</th>
+            ${
+              column.isPassword
+                ? html`<td colspan="${heads.length}">changed</td>`
+                : heads.map((head) => cell(column, head))
+            }
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** Who made a change, with a link while the user is there. */
+export function author({ user }: Change, { resources, settings }: Desk, known: Known): Content {
+  if (!user) return 'nobody in particular';
+  const users = resources.get(settings.userModel);
+  return users && known.label(users, user.key) !== undefined
+    ? html`<a href="${links.record(users.name, user.key)}">${user.name}</a>`
+    : user.name;
+}
+
+/** When, what, who and where, in one line. */
+export function summary(change: Change, desk: Desk, known: Known): Html {
+  const by = change.user ? html` by ${author(change, desk, known)}` : '';
+  return html`${actionText(change)}${by} ${DOORS[change.door] ?? change.door}, ${moment(change.at)} UTC`;
+}
+
+/** One change with all its columns. */
+export function changeView(change: Change, desk: Desk, known: Known): Html {
+  return html`<section class="change">
+    <h2>
+      ${summary(change, desk, known)}
+      <a href="${links.record(desk.history.name, change.id)}" class="hint">#${change.id}</a>
+    </h2>
+    ${values(change, desk, known)}
+  </section>`;
+}

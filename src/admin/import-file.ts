@@ -1,0 +1,100 @@
+import { findColumn, type Column } from '../db/model.ts';
+import { parseCsv, type CsvRow } from '../query/csv.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { counted, grouped, shortened } from './text.ts';
+
+/** Bytes of the CSV itself. The text goes to the browser and back in Base64, which takes a third more. */
+export const MOST_BYTES = 5 * 1024 * 1024;
+export const MOST_ROWS = 10_000;
+/** How many faults of one kind are told. */
+const MOST_TOLD = 10;
+
+/** A CSV file whose head has been understood: each row has a cell for each of the columns. */
+export interface ImportFile {
+  readonly columns: readonly Column[];
+  readonly rows: readonly CsvRow[];
+}
+
+/** Columns that a file may have, though their values are not used: what was exported can be imported. */
+export const isSettable = (column: Column, { readonly, model }: AdminResource): boolean =>
+  column !== model.primaryKey && !readonly.has(column);
+
+/** Spreadsheets fill rows up with empty cells. */
+function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
+  let length = cells.length;
+  while (length > width && cells[length - 1] === null) length -= 1;
+  return length === cells.length ? cells : cells.slice(0, length);
+}
+
+/** At most so many of the faults, and how many more there are. */
+const told = (faults: readonly string[]): string[] =>
+  faults.length <= MOST_TOLD
+    ? [...faults]
+    : [...faults.slice(0, MOST_TOLD), `… and ${grouped(faults.length - MOST_TOLD)} more of this kind.`];
+
+/** The columns that the head names, or what is wrong with it. */
+function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | { readonly faults: string[] } {
+  const { model, output, passwords } = resource;
+  const columns: Column[] = [];
+  const faults: string[] = [];
+  for (const [index, cell] of trimmed(cells, 0).entries()) {
+    const name = cell?.trim() ?? '';
+    const column = findColumn(model, name);
+    const quoted = `“${shortened(name, 60)}”`;
+    if (name === '') faults.push(`Column ${index + 1} has no name.`);
+    else if (column && passwords.includes(column))
+      faults.push(`The column ${quoted} cannot be imported: passwords are set on a page of their own.`);
+    else if (!column || !output.includes(column)) faults.push(`There is no column ${quoted}.`);
+    else if (columns.includes(column)) faults.push(`The column ${quoted} stands there twice.`);
+    else columns.push(column);
+  }
+  if (faults.length > 0 && cells.length === 1 && /[;\t]/.test(cells[0] ?? ''))
+    return {
+      faults: ['The names in the first line must have commas between them, and so must the cells below.'],
+    };
+  if (faults.length === 0 && !columns.some((column) => isSettable(column, resource)))
+    faults.push('No column of the file is one that can be set.');
+  return faults.length > 0 ? { faults: told(faults) } : columns;
+}
+
+/** Understands a CSV file as far as that goes without its values; else tells everything that is wrong with it. */
+export function readImportFile(
+  text: string,
+  resource: AdminResource,
+): ImportFile | { readonly faults: readonly string[] } {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MOST_BYTES)
+    return {
+      faults: [
+        `The file has ${grouped(bytes)} bytes; at most ${grouped(MOST_BYTES)} can be imported at once.`,
+      ],
+    };
+  const parsed = parseCsv(text);
+  if ('faultyLine' in parsed)
+    return {
+      faults: [
+        `Line ${parsed.faultyLine}: the quotes around a cell are not closed, or stand inside of it alone.`,
+      ],
+    };
+  const [head, ...rows] = parsed;
+  if (!head) return { faults: ['The file is empty.'] };
+  const columns = readHead(head.cells, resource);
+  if ('faults' in columns) return columns;
+  if (rows.length === 0)
+    return { faults: ['There is nothing below the line with the names of the columns.'] };
+  if (rows.length > MOST_ROWS)
+    return {
+      faults: [
+        `The file has ${grouped(rows.length)} rows; at most ${grouped(MOST_ROWS)} can be imported at once.`,
+      ],
+    };
+  const width = columns.length;
+  const fitting = rows.map(({ line, cells }) => ({ line, cells: trimmed(cells, width) }));
+  const faults = fitting
+    .filter(({ cells }) => cells.length !== width)
+    .map(
+      ({ line, cells }) =>
+        `Line ${line}: ${counted(cells.length, 'cell')}, where the first line has ${width}.`,
+    );
+  return faults.length > 0 ? { faults: told(faults) } : { columns, rows: fitting };
+}

@@ -1,0 +1,150 @@
+import { text, type RawRow } from '../db/connection.ts';
+import type { Statement } from '../db/fragment.ts';
+import type { Column } from '../db/model.ts';
+import { Problem, type FieldErrors } from '../errors.ts';
+import { presentStatement, type CsvRow } from '../query/csv.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { textOfMember } from '../resources/browse.ts';
+import { parseMembers, type Member, type Members } from '../resources/members.ts';
+import { parseId, type Operations } from '../resources/operations.ts';
+import type { Caller } from '../resources/served.ts';
+import { cellMember, cellText, membersOf, storedText } from './import-cells.ts';
+import type { ImportFile } from './import-file.ts';
+
+export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
+
+/** A column of a record before and after the import; null for no value. */
+export interface ColumnChange {
+  readonly column: Column;
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+/** What a row of the file does, or why it cannot. */
+export interface RowOutcome {
+  readonly kind: RowKind;
+  readonly line: number;
+  /** The record's key; undefined where the database is to give one. */
+  readonly id: string | undefined;
+  readonly changes: readonly ColumnChange[];
+  readonly errors: FieldErrors;
+}
+
+/** A row, and the record that it names. */
+export interface NamedRow {
+  readonly row: CsvRow;
+  /** As the file has it, or as the record has it. */
+  readonly id: string | undefined;
+  readonly record: Members | undefined;
+  /** What is wrong with the key. */
+  readonly fault: string | undefined;
+}
+
+/** The field of faults that are of no column. */
+export const ROW = '';
+
+export const faulty = ({ row: { line }, id }: NamedRow, errors: FieldErrors): RowOutcome => ({
+  kind: 'faulty',
+  line,
+  id,
+  changes: [],
+  errors,
+});
+
+/** The records that the rows name, locked until the end of the transaction. */
+export async function findNamed(
+  run: (statement: Statement) => Promise<RawRow[]>,
+  resource: AdminResource,
+  { columns, rows }: ImportFile,
+): Promise<NamedRow[]> {
+  const { may, model, output } = resource;
+  const { primaryKey } = model;
+  const at = columns.indexOf(primaryKey);
+  const told = rows.map(({ cells }) => cellText(cells[at] ?? null, primaryKey) ?? undefined);
+  const records = new Map<number, Members>();
+  const known = told.flatMap((id, index) => {
+    const key = id === undefined ? undefined : parseId(resource, id);
+    return key === undefined ? [] : [{ key, index }];
+  });
+  if (known.length > 0) {
+    const keys = known.map(({ key }) => key);
+    for (const found of await run(presentStatement(model, output, keys, may.has('change')))) {
+      const index = known[Number(text(found[0])) - 1]?.index;
+      if (index !== undefined) records.set(index, parseMembers(text(found[1]) ?? '{}'));
+    }
+  }
+  const lines = new Map<string, number>();
+  return rows.map((row, index) => {
+    const cell = told[index];
+    if (cell === undefined) return { row, id: undefined, record: undefined, fault: undefined };
+    const record = records.get(index);
+    const parsed = primaryKey.type.parse(cell, primaryKey);
+    const id = (record && textOfMember(record, 'id')) ?? parsed.value ?? cell;
+    const line = lines.get(id);
+    lines.set(id, line ?? row.line);
+    const isMissing = !record && primaryKey.hasDefault;
+    const twice = line === undefined ? undefined : `stands in line ${line} already`;
+    return {
+      row,
+      id,
+      record,
+      fault: parsed.fault ?? twice ?? (isMissing ? 'there is no such record' : undefined),
+    };
+  });
+}
+
+const changesBetween = (
+  columns: readonly Column[],
+  before: Members | undefined,
+  after: Members,
+): ColumnChange[] =>
+  columns.flatMap((column) => {
+    const was = before ? storedText(before, column) : null;
+    const is = storedText(after, column);
+    return was === is ? [] : [{ column, before: was, after: is }];
+  });
+
+/** Gives a function that decides about one row and does it, by the very operations of the pages and the API. */
+export function createImporter(
+  operations: Operations,
+  resource: AdminResource,
+  caller: Caller,
+  file: ImportFile,
+): (named: NamedRow) => Promise<RowOutcome> {
+  const { may, model, output } = resource;
+  const others = output.filter((column) => column !== model.primaryKey);
+
+  async function write(
+    { row: { line }, id, record }: NamedRow,
+    members: Map<string, Member>,
+  ): Promise<RowOutcome> {
+    if (record && id !== undefined) {
+      const { json } = await operations.update(resource, id, members, caller, undefined);
+      const changes = changesBetween(others, record, parseMembers(json.toString()));
+      return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
+    }
+    if (id !== undefined) members.set('id', cellMember(model.primaryKey, id) as Member);
+    const { json } = await operations.create(resource, members, caller);
+    const changes = changesBetween(others, undefined, parseMembers(json.toString()));
+    return { kind: 'new', line, id, changes, errors: {} };
+  }
+
+  return async (named) => {
+    const { row, id, record, fault } = named;
+    if (fault !== undefined) return faulty(named, { id: [fault] });
+    const errors: FieldErrors = {};
+    const members = membersOf(file, row, resource, record, errors);
+    if (Object.keys(errors).length > 0) return faulty(named, errors);
+    if (record && members.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
+    if (!may.has(record ? 'change' : 'add'))
+      return faulty(named, { [ROW]: [`Records may not be ${record ? 'changed' : 'added'} here.`] });
+    try {
+      return await write(named, members);
+    } catch (error) {
+      // Values that are refused by the operation itself, which leave the transaction as it was.
+      if (error instanceof Problem && error.status === 400 && error.errors)
+        return faulty(named, error.errors);
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import type { RawRow } from '../db/connection.ts';
+import type { Statement } from '../db/fragment.ts';
+import { toProblem } from '../db/sqlstate.ts';
+import { Problem, type FieldErrors } from '../errors.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { createOperations } from '../resources/operations.ts';
+import type { Caller } from '../resources/served.ts';
+import type { Desk } from './desk.ts';
+import type { ImportFile } from './import-file.ts';
+import {
+  createImporter,
+  faulty,
+  findNamed,
+  ROW,
+  type NamedRow,
+  type RowKind,
+  type RowOutcome,
+} from './import-rows.ts';
+
+export interface ImportOutcome {
+  readonly counts: Readonly<Record<RowKind, number>>;
+  /** The first rows of each kind. */
+  readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
+  /** Stands for all that the import does: another one means that it would do something else. */
+  readonly digest: string;
+}
+
+/** How many rows of each kind are kept to be shown. */
+export const MOST_SHOWN = 200;
+/** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
+const GROUP = 64;
+
+/** Ends a transaction that is not to be. */
+class Undone extends Error {}
+
+/** What the row cannot do, by what went wrong. @throws what is no fault of the row */
+function errorsOf(error: unknown): FieldErrors {
+  const problem = error instanceof Problem ? error : toProblem(error);
+  if (!problem || problem.status >= 500) throw error;
+  return problem.errors ?? { [ROW]: [problem.message] };
+}
+
+/** Counts, keeps the first rows of each kind, and takes the mark of all. */
+function createTally(resource: AdminResource, { columns }: ImportFile) {
+  const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
+  const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
+  const hash = createHash('sha256').update(resource.name);
+  return {
+    add(outcome: RowOutcome, { row: { cells } }: NamedRow): void {
+      const { kind, line, id, changes } = outcome;
+      counts[kind] += 1;
+      if (shown[kind].length < MOST_SHOWN) shown[kind].push(outcome);
+      // What the database gives to a new record by itself (a number, the time) is another one each time.
+      const told = changes
+        .filter(({ column }) => columns.includes(column))
+        .map(({ column, before, after }) => [column.key, before, after]);
+      hash.update(JSON.stringify([line, kind, id, kind === 'new' ? cells : told]));
+    },
+    outcome: (): ImportOutcome => ({ counts, shown, digest: hash.digest('base64url') }),
+  };
+}
+
+/**
+ * Imports a file in one transaction, which is kept where that is wanted of what it does, and undone else.
+ * @throws Problem 503 when the database is in the way
+ */
+export async function runImportFile(
+  { database, resources, passwords, history }: Desk,
+  resource: AdminResource,
+  caller: Caller,
+  file: ImportFile,
+  isWanted: (outcome: ImportOutcome) => boolean,
+): Promise<ImportOutcome> {
+  const tally = createTally(resource, file);
+  let outcome: ImportOutcome | undefined;
+  try {
+    await database.transaction(async (send) => {
+      const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
+      const operations = createOperations({ run }, resources, passwords, history.model);
+      const importRow = createImporter(operations, resource, caller, file);
+
+      /** Imports rows one after the other; where one fails, those without it: it is found by halves. */
+      async function importRows(rows: readonly NamedRow[]): Promise<RowOutcome[]> {
+        const outcomes: RowOutcome[] = [];
+        await send('savepoint rows');
+        try {
+          for (const row of rows) outcomes.push(await importRow(row));
+        } catch (error) {
+          const errors = errorsOf(error);
+          await send('rollback to savepoint rows');
+          const [first] = rows;
+          const middle = rows.length >> 1;
+          outcomes.length = 0;
+          if (first && middle === 0) outcomes.push(faulty(first, errors));
+          else
+            for (const half of [rows.slice(0, middle), rows.slice(middle)])
+              outcomes.push(...(await importRows(half)));
+        }
+        await send('release savepoint rows');
+        return outcomes;
+      }
+
+      // What the database would find at the end only is to be told of the row that it is about.
+      await send('set constraints all immediate');
+      const named = await findNamed(run, resource, file);
+      for (let at = 0; at < named.length; at += GROUP) {
+        const group = named.slice(at, at + GROUP);
+        const outcomes = await importRows(group);
+        group.forEach((row, index) => {
+          const done = outcomes[index];
+          if (done) tally.add(done, row);
+        });
+      }
+      outcome = tally.outcome();
+      if (!isWanted(outcome)) throw new Undone();
+    }, 'people');
+  } catch (error) {
+    if (!(error instanceof Undone)) throw error;
+  }
+  if (!outcome) throw new Error('the import has no outcome');
+  return outcome;
+}

@@ -1,0 +1,131 @@
+import type { Problem } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { attributes, html, type Html } from './html.ts';
+import { isSettable, MOST_BYTES, MOST_ROWS } from './import-file.ts';
+import { pageReply, type Crumb } from './layout.ts';
+import { links } from './links.ts';
+import { grouped } from './text.ts';
+import type { Visit } from './visit.ts';
+
+/** What a file may have in its first line. */
+function columnTable(resource: AdminResource): Html {
+  const { output, model } = resource;
+  const note = (column: (typeof output)[number]): string => {
+    if (column === model.primaryKey)
+      return column.hasDefault
+        ? 'says which record is to be changed; empty for a new one'
+        : 'says which record is to be changed or made';
+    if (!isSettable(column, resource)) return 'read-only: may be there, and is not used';
+    const isRequired = !column.nullable && !column.hasDefault;
+    return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id of a ${column.references.name}` : ''}`;
+  };
+  return html`<section>
+    <h2>Columns</h2>
+    <table class="records">
+      <thead>
+        <tr>
+          <th scope="col">Name in the first line</th>
+          <th scope="col">Column</th>
+          <th scope="col">Note</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${output.map(
+          (column) =>
+            html`<tr>
+              <th scope="row" data-label="Name in the first line"><code>${column.key}</code></th>
+              <td data-label="Column">${column.title}</td>
+              <td data-label="Note">${note(column)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`;
+}
+
+function faultList(faults: readonly string[]): Html {
+  return html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
+    <h2>The file cannot be imported</h2>
+    <ul>
+      ${faults.map((fault) => html`<li>${fault}</li>`)}
+    </ul>
+  </div>`;
+}
+
+/** @param pasted what stands in the field for texts */
+export function uploadForm(
+  { csrf }: Visit,
+  { name }: AdminResource,
+  pasted: string,
+  isFaulty: boolean,
+): Html {
+  const state = attributes({ 'aria-invalid': isFaulty && 'true' });
+  return html`<form
+    method="post"
+    action="${links.action(name, 'import')}"
+    enctype="multipart/form-data"
+    class="record"
+  >
+    <input type="hidden" name="_csrf" value="${csrf}" />
+    <div class="field">
+      <label for="file">CSV file</label>
+      <input
+        type="file"
+        id="file"
+        name="_file"
+        accept=".csv,text/csv"
+        aria-describedby="file-hint"
+        ${state}
+      />
+      <p class="hint" id="file-hint">
+        In UTF-8, with commas between the cells and the names of the columns in the first line: as an export
+        is. At most ${grouped(MOST_ROWS)} rows and ${grouped(MOST_BYTES)} bytes.
+      </p>
+    </div>
+    <div class="field">
+      <label for="text">Or its text</label>
+      <textarea id="text" name="_text" rows="8" spellcheck="false" aria-describedby="text-hint" ${state}>
+${pasted}</textarea>
+      <p class="hint" id="text-hint">
+        Used where no file is chosen. An empty cell is no value, and <code>""</code> is an empty text.
+      </p>
+    </div>
+    <p class="hint">
+      The next page shows what the import would do. Nothing is changed before you say so there.
+    </p>
+    <div class="buttons"><button class="primary">Preview</button></div>
+  </form>`;
+}
+
+export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
+  { text: title, href: links.list(name) },
+  { text: 'Import' },
+];
+
+/** The page that takes a file, and tells what is wrong with the one that was sent. */
+export function uploadPage(
+  visit: Visit,
+  resource: AdminResource,
+  {
+    faults = [],
+    pasted = '',
+    status = 400,
+  }: { faults?: readonly string[]; pasted?: string; status?: number },
+  headers?: Problem['headers'],
+): Reply {
+  const isFaulty = faults.length > 0;
+  const body = html`${isFaulty && faultList(faults)} ${uploadForm(visit, resource, pasted, isFaulty)}
+  ${columnTable(resource)}`;
+  return pageReply(
+    visit,
+    {
+      title: `Import: ${resource.title}`,
+      crumbs: crumbsOf(resource),
+      kind: 'form',
+      status: isFaulty ? status : 200,
+      body,
+    },
+    headers,
+  );
+}

@@ -1,0 +1,228 @@
+import type { Column } from '../db/model.ts';
+import { Problem, type FieldErrors } from '../errors.ts';
+import type { Reply } from '../http/message.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import { textOfMember, type Count, type Entry, type EntryPage, type Selection } from '../resources/browse.ts';
+import type { Desk } from './desk.ts';
+import { drillDown } from './drill-down.ts';
+import { filterPanel } from './filter-panel.ts';
+import { attributes, html, type Content, type Html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links, Parameters } from './links.ts';
+import { pager } from './pager.ts';
+import { counted, grouped, isNumeric, logText, shortened, shownColumn } from './text.ts';
+import type { Visit } from './visit.ts';
+
+/** What the address of a list selects. */
+export const selectionOf = (parameters: Parameters): Selection => ({
+  query: parameters.query.toString(),
+  search: parameters.get('_search') ?? '',
+});
+
+/** The column that a list is sorted by when its head is clicked: of a foreign key what the related record is called. */
+function sortName(column: Column, { resources }: Desk): string {
+  const related = column.references && resources.get(column.references.name);
+  const part = related?.label.find((one) => typeof one !== 'string');
+  if (!part || typeof part === 'string' || part.path.length > 0 || part.column.type.unordered)
+    return column.name;
+  return `${column.name}__${part.column.name}`;
+}
+
+/** The head of a column: its name is a link that sorts by it, first before what the list is sorted by already. */
+function head(column: Column, desk: Desk, resource: AdminResource, parameters: Parameters): Html {
+  const className = isNumeric(column) ? 'number' : undefined;
+  if (column.type.unordered)
+    return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
+  const name = sortName(column, desk);
+  const present = (parameters.get('ordering') ?? '').split(',').filter((part) => part !== '');
+  const at = present.findIndex((part) => part.replace(/^-/, '') === name);
+  const descends = at >= 0 && present[at]?.startsWith('-');
+  const others = present.filter((_, index) => index !== at);
+  const sortedBy = (parts: readonly string[]): string => {
+    const rest = parameters.without('ordering', 'page');
+    return links.list(resource.name, parts.length === 0 ? rest : rest.with('ordering', parts.join(',')));
+  };
+  const next = at === 0 && !descends ? `-${name}` : name;
+  const state = at < 0 ? undefined : descends ? 'descending' : 'ascending';
+  return html`<th scope="col" ${attributes({ class: className, 'aria-sort': at === 0 ? state : undefined })}>
+    <a href="${sortedBy([next, ...others].slice(0, 8))}">${column.title}</a>${
+      state &&
+      html`<span class="sort"
+        ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && at + 1}</span
+        ><span class="hidden">sorted ${state}</span>
+        <a href="${sortedBy(others)}" class="remove" aria-label="Do not sort by ${column.title}">×</a></span
+      >`
+    }
+  </th>`;
+}
+
+function cell(entry: Entry, column: Column, isFirst: boolean, desk: Desk, { name }: AdminResource): Html {
+  const shown =
+    name === desk.history.name ? logText(entry, column, desk.resources) : shownColumn(entry, column);
+  const key = textOfMember(entry.members, column.key);
+  const isLinked = key !== null && column.references && desk.resources.has(column.references.name);
+  const content: Content = isFirst
+    ? html`<a href="${links.record(name, entry.id)}">${shown === '' ? shortened(entry.label) : shown}</a>`
+    : isLinked && column.references
+      ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
+      : shown;
+  const marks = attributes({ class: isNumeric(column) && 'number', 'data-label': column.title });
+  return isFirst ? html`<th scope="row" ${marks}>${content}</th>` : html`<td${marks}>${content}</td>`;
+}
+
+function table(desk: Desk, resource: AdminResource, entries: readonly Entry[], parameters: Parameters): Html {
+  const { list } = resource;
+  return html`<div class="scroll">
+    <table class="records">
+      <thead>
+        <tr>
+          <td class="check"><span class="hidden">Choose</span></td>
+          ${list.map((column) => head(column, desk, resource, parameters))}
+        </tr>
+      </thead>
+      <tbody>
+        ${entries.map(
+          (entry) =>
+            html`<tr>
+              <td class="check">
+                <input
+                  type="checkbox"
+                  name="_id"
+                  value="${entry.id}"
+                  form="bulk"
+                  aria-label="Choose ${shortened(entry.label, 60)}"
+                />
+              </td>
+              ${list.map((column, index) => cell(entry, column, index === 0, desk, resource))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** What can be done with chosen records, or with all that the list would show on its pages. */
+function bulkForm(
+  { csrf }: Visit,
+  { name, may }: AdminResource,
+  parameters: Parameters,
+  { count, isExact }: Count,
+): Html {
+  const all = isExact ? counted(count, 'record') : `about ${grouped(count)} records`;
+  return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
+    <input type="hidden" name="_csrf" value="${csrf}" />
+    <input type="hidden" name="_state" value="${parameters.toString()}" />
+    <label for="bulk-action">With the chosen</label>
+    <select name="_action" id="bulk-action">
+      ${may.has('change') && html`<option value="set">Set a column …</option>`}
+      <option value="export.csv">Export as CSV</option>
+      <option value="export.json">Export as JSON</option>
+      ${may.has('delete') && html`<option value="delete">Delete …</option>`}
+    </select>
+    ${count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${all} of this list</label>`}
+    <button class="secondary">Go on</button>
+  </form>`;
+}
+
+const searchForm = ({ name, search }: AdminResource, parameters: Parameters): Html | false =>
+  search.length > 0 &&
+  html`<form class="search" role="search" action="${links.list(name)}">
+    ${parameters
+      .without('_search', 'page', '_filter')
+      .list.map(({ name: key, value }) => html`<input type="hidden" name="${key}" value="${value}" />`)}
+    <label for="search" class="hidden">Search</label>
+    <input
+      type="search"
+      id="search"
+      name="_search"
+      value="${parameters.get('_search')}"
+      placeholder="Search"
+    />
+    <button class="secondary">Search</button>
+    ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
+  </form>`;
+
+/** An empty list says why it is, and what to do. */
+function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
+  const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
+  return isNarrowed
+    ? html`<p class="empty">Nothing fits. <a href="${links.list(name)}">Show all records</a></p>`
+    : html`<p class="empty">
+        There are no records yet.
+        ${may.has('add') && html`<a href="${links.action(name, 'add')}">Add the first one</a>`}
+      </p>`;
+}
+
+function footer(desk: Desk, { name }: AdminResource, parameters: Parameters): Html {
+  const isOurs = name === desk.history.name;
+  const state = parameters.without('page', 'limit', '_filter');
+  return html`<p class="also">
+    Export this list:
+    <a href="${links.action(name, 'export.csv', state)}" download>CSV</a>,
+    <a href="${links.action(name, 'export.json', state)}" download>JSON</a>.
+    ${
+      !isOurs &&
+      html`The same query in the API:
+        <a href="${links.api(name, parameters.query.toString())}"
+          ><code>${links.api(name, parameters.query.toString())}</code></a
+        >${parameters.get('_search') && ' (it has no search)'}`
+    }
+  </p>`;
+}
+
+export async function showList(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
+  const { name, title, may } = resource;
+  const parameters = Parameters.parse(visit.request.query);
+  const selection = selectionOf(parameters);
+  let page: EntryPage | undefined;
+  let count: Count | undefined;
+  let errors: FieldErrors = {};
+  try {
+    [page, count] = await Promise.all([
+      desk.browsing.list(resource, selection),
+      desk.browsing.count(resource, {
+        ...selection,
+        query: parameters.query.without('ordering', 'page', 'limit').toString(),
+      }),
+    ]);
+  } catch (error) {
+    if (!(error instanceof Problem) || !error.errors) throw error;
+    errors = error.errors;
+  }
+  const state = parameters.without('_filter');
+  const dates =
+    count &&
+    (await drillDown(
+      desk,
+      resource,
+      state,
+      { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
+      !count.isExact,
+    ));
+  const body = html` <div class="tools">
+      ${searchForm(resource, state)}${await filterPanel(desk, resource, parameters, errors)}
+    </div>
+    ${dates}
+    ${
+      page && count
+        ? html`${
+            page.entries.length === 0 && page.query.page === 1n
+              ? emptyList(resource, state)
+              : html`${table(desk, resource, page.entries, state)} ${bulkForm(visit, resource, state, count)}
+                ${pager(page, resource, state, count)}`
+          }
+          ${footer(desk, resource, state)}`
+        : html`<p class="error-summary" role="alert">
+            The list cannot be shown: a filter above cannot be used. Remove it to see the records.
+          </p>`
+    }`;
+  return pageReply(visit, {
+    title,
+    crumbs: [{ text: title }],
+    kind: 'list',
+    status: page ? 200 : 400,
+    actions: html`${may.has('add') && html`<a class="button primary" href="${links.action(name, 'add')}">Add</a>`}
+    ${(may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
+    body,
+  });
+}

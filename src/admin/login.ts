@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import { Problem } from '../errors.ts';
+import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
+import { readCookie, setCookie } from './cookies.ts';
+import type { Desk } from './desk.ts';
+import { readForm, type Form } from './form-data.ts';
+import { html } from './html.ts';
+import { pageReply } from './layout.ts';
+import { links, Parameters } from './links.ts';
+import { assertSameSite, csrfOf, redirect, type Visit } from './visit.ts';
+
+/** Seconds for which the browser keeps the session's cookie: as long as a session can last. */
+const SESSION_AGE = 14 * 24 * 3600;
+/** The same for a wrong name, a wrong password, and a user who is no admin. */
+const REFUSED = 'This user name and password do not open the admin area.';
+
+/** Stands for the service's own origin where an address is read as browsers read it. */
+const HERE = 'http://here.invalid';
+
+/** Where to go after the login: only to pages of our own, whatever dots and codes the address has. */
+export function ownPath(next = ''): string {
+  if (!/^\/admin\/[^\\\s]*$/.test(next) || !URL.canParse(next, HERE)) return links.dashboard;
+  const { origin, pathname, search } = new URL(next, HERE);
+  return origin === HERE && pathname.startsWith(links.dashboard) ? `${pathname}${search}` : links.dashboard;
+}
+
+interface LoginPage {
+  readonly name?: string;
+  readonly next: string;
+  readonly problem?: Problem;
+}
+
+function loginPage(request: ApiRequest, { name = '', next, problem }: LoginPage): Reply {
+  const known = readCookie(request, 'login');
+  const token = known ?? randomBytes(24).toString('base64url');
+  const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
+  const describe = problem
+    ? { described: html` aria-describedby="error"`, invalid: html` aria-invalid="true"` }
+    : {};
+  const body = html`<form method="post" action="${links.login}" class="login">
+    <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
+    <input type="hidden" name="next" value="${next}" />
+    ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
+    <div class="field">
+      <label for="username">User name</label>
+      <input
+        id="username"
+        name="username"
+        value="${name}"
+        autocomplete="username"
+        autocapitalize="none"
+        spellcheck="false"
+        required
+        autofocus${describe.invalid}${describe.described}
+      />
+    </div>
+    <div class="field">
+      <label for="password">Password</label>
+      <input
+        id="password"
+        name="password"
+        type="password"
+        autocomplete="current-password"
+        required${describe.invalid}${describe.described}
+      />
+    </div>
+    <button class="primary">Log in</button>
+  </form>`;
+  return pageReply(
+    undefined,
+    { title: 'Log in', kind: 'login', status: problem?.status ?? 200, body },
+    { ...cookies, ...problem?.headers },
+  );
+}
+
+export function showLogin(request: ApiRequest): Reply {
+  return loginPage(request, { next: ownPath(Parameters.parse(request.query).get('next')) });
+}
+
+/** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
+async function verify({ authentication }: Desk, request: ApiRequest, form: Form): Promise<Visit['caller']> {
+  const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
+  try {
+    const caller = await authentication.logIn(credentials, request.client().address);
+    if (caller.admin) return caller;
+  } catch (error) {
+    if (!(error instanceof Unauthorized)) throw error;
+  }
+  throw new Problem(401, REFUSED);
+}
+
+/** A new session for an admin, in place of whatever the browser has. */
+export async function openSession(
+  { sessions }: Desk,
+  request: ApiRequest,
+  caller: Visit['caller'],
+): Promise<string> {
+  const old = readCookie(request, 'session');
+  if (old !== undefined) await sessions.end(old);
+  const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
+  const token = await sessions.open(caller, request.client().address, agent);
+  return setCookie(request, 'session', token, SESSION_AGE);
+}
+
+export async function logIn(desk: Desk, request: ApiRequest): Promise<Reply> {
+  const form = await readForm(request);
+  const next = ownPath(form.get('next'));
+  assertSameSite(request, form, readCookie(request, 'login'), desk.settings);
+  try {
+    const caller = await verify(desk, request, form);
+    request.recognize(caller);
+    const cookie = await openSession(desk, request, caller);
+    return redirect(next, [cookie, setCookie(request, 'login', '', 0)]);
+  } catch (error) {
+    if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
+    return loginPage(request, { name: form.get('username') ?? '', next, problem: error });
+  }
+}
+
+export async function logOut({ sessions }: Desk, { request, token }: Visit): Promise<Reply> {
+  await sessions.end(token);
+  return redirect(links.login, [setCookie(request, 'session', '', 0), setCookie(request, 'flash', '', 0)]);
+}

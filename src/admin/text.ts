@@ -1,0 +1,63 @@
+import type { Column } from '../db/model.ts';
+import type { AdminResources } from '../resources/admin.ts';
+import type { Entry } from '../resources/browse.ts';
+import { textOfMember } from '../resources/browse.ts';
+import { html, type Html } from './html.ts';
+
+/** How much of a long text a list shows (characters). */
+const MOST_SHOWN = 100;
+
+/** `1,234` */
+export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
+
+/** `1 record`, `1,234 records` */
+export const counted = (count: number, one: string, many = `${one}s`): string =>
+  `${grouped(count)} ${count === 1 ? one : many}`;
+
+/** The one form in which dates and times are shown: as the API has them, in UTC. */
+export const moment = (text: string): Html =>
+  html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${text}</time>`;
+
+export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
+
+/** A long text cut to its beginning, on one line. */
+export function shortened(text: string, most = MOST_SHOWN): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  const signs = [...line.slice(0, 2 * most + 1)]; // a sign is one or two of JavaScript's characters
+  return signs.length > most ? `${signs.slice(0, most).join('')}…` : line;
+}
+
+/** Whether people read the column's values as numbers, which stand to the right. */
+export const isNumeric = ({ type, references }: Column): boolean => type.bounded === true && !references;
+
+/** A value as people read it. */
+export function shownValue(column: Column, text: string | null, most?: number): Html | string {
+  if (text === null) return NOTHING;
+  const { control } = column.type.input;
+  if (control === 'checkbox') return text === 'true' ? 'Yes' : 'No';
+  if (control === 'date' || control === 'datetime-local') return moment(text);
+  return most === undefined ? text : shortened(text, most);
+}
+
+/** Where a change was made, and what was done, in the words of people. */
+const DOORS: Readonly<Record<string, string>> = { api: 'API', admin: 'Admin area', command: 'Command line' };
+const DONE: Readonly<Record<string, string>> = { create: 'added', update: 'changed', delete: 'deleted' };
+
+export const doorText = (door: string): string => DOORS[door] ?? door;
+export const doneText = (action: string): string => DONE[action] ?? action;
+
+/** A column of an entry of the history as people read it. */
+export function logText(entry: Entry, column: Column, resources: AdminResources): Html | string {
+  const text = textOfMember(entry.members, column.key) ?? '';
+  if (column.name === 'door') return doorText(text);
+  if (column.name === 'action') return doneText(text);
+  return column.name === 'model' ? (resources.get(text)?.title ?? text) : shownColumn(entry, column);
+}
+
+/** A column of a record as people read it; a foreign key by what the related record is called. */
+export function shownColumn(entry: Entry, column: Column, most: number = MOST_SHOWN): Html | string {
+  const text = textOfMember(entry.members, column.key);
+  if (!column.references || text === null) return shownValue(column, text, most);
+  const label = entry.labels[column.key];
+  return label ? shortened(label, most) : `#${text}`;
+}

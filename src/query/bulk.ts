@@ -1,0 +1,116 @@
+import {
+  compile,
+  EMPTY,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  type Fragment,
+  type Statement,
+} from '../db/fragment.ts';
+import { reference, typed, type Column, type Model } from '../db/model.ts';
+import { changedValues, logged, returningLog, wholeRow, type Recording } from './history.ts';
+import { ROOT, type ListPlan } from './plan.ts';
+import { source } from './read.ts';
+import type { Change } from './write.ts';
+
+/** The plan for these records alone, of those that it matches. */
+export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
+  const key = { alias: ROOT, column: plan.model.primaryKey };
+  return { ...plan, where: [...plan.where, { ...key, operator: 'in', values: ids, negated: false }] };
+}
+
+/**
+ * The rows that the plan matches, all pages of it, locked. What it asks of them is asked again of a row that another transaction
+ * has changed meanwhile, because it stands beside the lock.
+ */
+const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
+  sql`chosen as materialized (select ${raw(ROOT)}.*${source(plan)} for ${raw(lock)} of ${raw(ROOT)})`;
+
+const sameRow = (model: Model): Fragment =>
+  sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
+
+/** Deletes everything that the plan matches. @returns one row: how many records */
+export function bulkDeleteStatement(plan: ListPlan, recording?: Recording): Statement {
+  const { model } = plan;
+  const returning = recording
+    ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    : EMPTY;
+  const gone = sql`gone as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
+  const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
+  return compile(sql`with ${chosen(plan, 'update')}, ${gone}${log} select count(*) from gone`);
+}
+
+/**
+ * Gives columns new values in everything that the plan matches.
+ * @returns one row: how many records it matches, and in how many of them something really changes
+ */
+export function bulkUpdateStatement(
+  plan: ListPlan,
+  changes: readonly Change[],
+  recording?: Recording,
+): Statement {
+  const { model } = plan;
+  const fresh = ({ column, value }: Change): Fragment => {
+    const text = typed(value, column);
+    return column.type.assign?.(text, reference('f', column), column) ?? text;
+  };
+  const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${fresh(change)}`);
+  const differs = changes.map(
+    (change) => sql`${reference(ROOT, change.column)}::text is distinct from (${fresh(change)})::text`,
+  );
+  const states = ['f', ROOT] as const;
+  const returning = recording
+    ? returningLog(
+        ROOT,
+        model.primaryKey,
+        changedValues('f', changes, recording, states),
+        changedValues(ROOT, changes, recording, states),
+      )
+    : EMPTY;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${join(differs, ' or ')}) returning true${returning})`;
+  const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
+  const counts = raw('(select count(*) from chosen), (select count(*) from changed)');
+  return compile(sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`);
+}
+
+/** How many records the plan matches, counted no further than one past the cap. */
+export const cappedCountStatement = (plan: ListPlan, cap: number): Statement =>
+  compile(sql`select count(*) from (select${source(plan)} limit ${raw(String(cap + 1))}) c`);
+
+/** PostgreSQL's own guess of how many records the plan matches: one row of JSON text. */
+export function estimateStatement(plan: ListPlan): Statement {
+  const { text, values } = compile(sql`select${source(plan)}`);
+  return { text: `explain (format json) ${text}`, values };
+}
+
+/** A way from a record to those that go with it, or that keep it: each step is a foreign key of another model. */
+export interface Trail {
+  readonly steps: readonly { readonly model: Model; readonly column: Column }[];
+}
+
+/** A name that no table has: it must not stand in front of one. */
+const KEYS = raw('"vitrine keys"');
+
+/**
+ * How many records stand at the end of each trail of the records that the plan matches, each counted no further than one past
+ * the cap; those that the plan matches itself are not counted.
+ */
+export function dependentsStatement(plan: ListPlan, trails: readonly Trail[], cap: number): Statement {
+  const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)}`;
+  const counts = trails.map(({ steps }) => {
+    let parents = sql`select key from ${KEYS}`;
+    let inner = EMPTY;
+    for (const { model, column } of steps) {
+      inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
+      parents = sql`select ${reference('d', model.primaryKey)} ${inner}`;
+    }
+    const isOwn = steps.at(-1)?.model === plan.model;
+    const others = isOwn
+      ? sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', plan.model.primaryKey)})`
+      : EMPTY;
+    return sql`(select count(*) from (select ${inner}${others} limit ${raw(String(cap + 1))}) c)`;
+  });
+  return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
+}

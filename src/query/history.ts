@@ -1,0 +1,69 @@
+import { identifier, join, raw, sql, table, value, type Fragment } from '../db/fragment.ts';
+import { reference, type Column, type Model } from '../db/model.ts';
+import type { Change } from './write.ts';
+import { member, record } from './record.ts';
+
+/** What is written down beside a change, in the same statement. */
+export interface Recording {
+  /** The log itself; its columns are those of `resources/own.ts`. */
+  readonly log: Model;
+  /** The columns whose values are written down; of passwords only that they changed, of others nothing. */
+  readonly columns: readonly Column[];
+  readonly model: string;
+  readonly door: string;
+  /** Who makes the change; null for a command. */
+  readonly caller: { readonly id: string; readonly name: string } | null;
+}
+
+export type Action = 'create' | 'update' | 'delete';
+
+/** The names of what `returning` gives for the log. */
+export const BEFORE = raw('"vitrine before"');
+export const AFTER = raw('"vitrine after"');
+const KEY = raw('"vitrine key"');
+
+/** What the log wants of the rows of a statement that writes, for its `returning`: `, … as "vitrine before"` and so on. */
+export function returningLog(alias: string, key: Column, before: Fragment, after: Fragment): Fragment {
+  return sql`, ${reference(alias, key)}::text as ${KEY}, ${before} as ${BEFORE}, ${after} as ${AFTER}`;
+}
+
+/** All values of a row, for a record that begins or ends. */
+export const wholeRow = (alias: string, { columns }: Recording): Fragment => record(alias, columns);
+
+const object = (members: readonly Fragment[]): Fragment =>
+  members.length === 0
+    ? raw("'{}'")
+    : sql`concat('{', array_to_string(array[${join(members, ', ')}], ','), '}')`;
+
+/** The values of those changed columns that really differ between two states of a row. */
+export function changedValues(
+  shown: string,
+  changes: readonly Change[],
+  { columns }: Recording,
+  states: readonly [before: string, after: string],
+): Fragment {
+  const [before, after] = states;
+  const members = changes.flatMap(({ column }) => {
+    if (!column.isPassword && !columns.includes(column)) return [];
+    const differs = sql`${reference(before, column)}::text is distinct from ${reference(after, column)}::text`;
+    const text = column.isPassword ? raw(`'"${column.key}":${shown === after}'`) : member(shown, column);
+    return [sql`case when ${differs} then ${text} end`];
+  });
+  return object(members);
+}
+
+/** `, logged as (insert …)`: one row for each row of the named part of the statement. */
+export function logged({ log, model, door, caller }: Recording, action: Action, rows: string): Fragment {
+  const values: Readonly<Record<string, Fragment>> = {
+    user_key: value(caller?.id ?? null),
+    user_name: value(caller?.name ?? null),
+    door: value(door),
+    action: value(action),
+    model: value(model),
+    record: KEY,
+    before: BEFORE,
+    after: AFTER,
+  };
+  const names = join(Object.keys(values).map(identifier), ', ');
+  return sql`, logged as (insert into ${table(log.table)} (${names}) select ${join(Object.values(values), ', ')} from ${raw(rows)})`;
+}

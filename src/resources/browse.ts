@@ -1,0 +1,167 @@
+import { text, type Database } from '../db/connection.ts';
+import type { Statement } from '../db/fragment.ts';
+import type { Column } from '../db/model.ts';
+import { badQuery, notFound, type FieldErrors } from '../errors.ts';
+import { cappedCountStatement, chosenOnly, estimateStatement } from '../query/bulk.ts';
+import { entry } from '../query/entry.ts';
+import { parseListQuery, type ListQuery } from '../query/grammar.ts';
+import { planList, type ListPlan } from '../query/plan.ts';
+import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
+import type { AdminResource, AdminResources } from './admin.ts';
+import { parseMembers, splitValues, type Members } from './members.ts';
+import { parseId, versionOf } from './operations.ts';
+import { viewOf } from './served.ts';
+
+/** Some records of a resource: those that a query of the API's grammar and a search match, or of them those with these keys. */
+export interface Selection {
+  /** Percent-encoded, without `?`. */
+  readonly query: string;
+  /** Words, separated by spaces. */
+  readonly search: string;
+  readonly ids?: readonly string[];
+}
+
+/** A record as people look at it. */
+export interface Entry {
+  /** The key as text. */
+  readonly id: string;
+  /** What people call it; `#` and its key where it has no name. */
+  readonly label: string;
+  /** By JSON key of each foreign key, what the related record is called; null where there is none. */
+  readonly labels: Readonly<Record<string, string | null>>;
+  readonly members: Members;
+}
+
+export interface EntryPage {
+  readonly query: ListQuery;
+  readonly entries: readonly Entry[];
+  readonly hasNext: boolean;
+}
+
+/** How many records there are; past what can be counted in no time, PostgreSQL's own guess. */
+export interface Count {
+  readonly count: number;
+  readonly isExact: boolean;
+}
+
+/** Reading for people: the same queries as the API's, with labels and a search. */
+export interface Browsing {
+  /** @throws Problem 400 that names each parameter that cannot be used */
+  readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
+  /** @throws Problem 404 */
+  readonly read: (resource: AdminResource, id: string) => Promise<Entry & { readonly version: string }>;
+  readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
+  /** The least and the greatest value of a column; undefined where there is none. */
+  readonly bounds: (
+    resource: AdminResource,
+    selection: Selection,
+    column: Column,
+  ) => Promise<readonly [string, string] | undefined>;
+  /** Names resolved. @throws Problem 400 */
+  readonly plan: (resource: AdminResource, selection: Selection) => ListPlan;
+}
+
+/** Up to here records are counted. */
+const COUNTED = 10_000;
+
+/** The text of a member as the output has it, without the quotes of JSON; null for null. */
+export function textOfMember(members: Members, key: string): string | null {
+  const member = members.get(key);
+  if (!member || member.value === null) return null;
+  return typeof member.value === 'string' ? member.value : member.source;
+}
+
+function parseEntry(source: string): Entry {
+  const parts = parseMembers(source);
+  const members = parseMembers(parts.get('record')?.source ?? '{}');
+  const id = textOfMember(members, 'id') ?? '';
+  const label = parts.get('label')?.value;
+  return {
+    id,
+    label: typeof label === 'string' && label !== '' ? label : `#${id}`,
+    labels: (parts.get('labels')?.value ?? {}) as Record<string, string | null>,
+    members,
+  };
+}
+
+/** The rows that PostgreSQL's planner expects, from `explain (format json)`. */
+function plannedRows(json: string): number {
+  const [first] = JSON.parse(json) as { Plan?: { 'Plan Rows'?: number } }[];
+  return first?.Plan?.['Plan Rows'] ?? 0;
+}
+
+export function createBrowsing(database: Database, resources: AdminResources): Browsing {
+  const shapes = new Map<AdminResource, Shown>();
+  const byKey = new Map<AdminResource, (id: string) => Statement>();
+  const view = viewOf(resources, () => true);
+
+  function shownOf(resource: AdminResource): Shown {
+    const known = shapes.get(resource);
+    if (known) return known;
+    const references = resource.output.flatMap((column) => {
+      const target = column.references && resources.get(column.references.name);
+      return target ? [[column, target.label] as const] : [];
+    });
+    const shown = entry({ columns: resource.output, label: resource.label, references: new Map(references) });
+    shapes.set(resource, shown);
+    return shown;
+  }
+
+  function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
+    const errors: FieldErrors = {};
+    const parsed = parseListQuery(query, resource, errors);
+    const words = search.split(/\s+/).filter((word) => word !== '');
+    const plan = planList(parsed, resource.model, view, resource.ordering, errors, {
+      words,
+      paths: resource.search,
+    });
+    if (Object.keys(errors).length > 0) throw badQuery(errors);
+    const keys = ids?.flatMap((id) => parseId(resource, id) ?? []);
+    return [parsed, keys ? chosenOnly(plan, keys) : plan];
+  }
+
+  return {
+    plan: (resource, selection) => planOf(resource, selection)[1],
+
+    async list(resource, selection) {
+      const [query, plan] = planOf(resource, selection);
+      const [row] = await database.run(pageStatement(plan, shownOf(resource)), 'work');
+      const sources = splitValues(text(row?.[0]) ?? '');
+      return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
+    },
+
+    async read(resource, idText) {
+      const id = parseId(resource, idText);
+      if (id === undefined) throw notFound('There is no such record.');
+      const statement = byKey.get(resource) ?? recordStatement(resource.model, shownOf(resource));
+      byKey.set(resource, statement);
+      const [row] = await database.run(statement(id), 'work');
+      if (!row?.[0]) throw notFound('There is no such record.');
+      return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
+    },
+
+    async count(resource, selection) {
+      const plan = planOf(resource, selection)[1];
+      const estimate = async (): Promise<number> => {
+        const [row] = await database.run(estimateStatement(plan), 'work');
+        return plannedRows(text(row?.[0]) ?? '[]');
+      };
+      // Without a condition PostgreSQL knows about how many there are, so that large tables are not counted for nothing.
+      if (plan.where.length === 0) {
+        const guess = await estimate();
+        if (guess > COUNTED) return { count: guess, isExact: false };
+      }
+      const [row] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
+      const count = Number(text(row?.[0]));
+      if (count <= COUNTED) return { count, isExact: true };
+      return { count: Math.max(await estimate(), COUNTED), isExact: false };
+    },
+
+    async bounds(resource, selection, column) {
+      const statement = boundsStatement(planOf(resource, selection)[1], column);
+      const [row] = await database.run(statement, 'work');
+      const [first, last] = [text(row?.[0]), text(row?.[1])];
+      return first === null || last === null ? undefined : [first, last];
+    },
+  };
+}

@@ -1,0 +1,108 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { text, type Database } from '../db/connection.ts';
+import { compile, identifier, raw, sql, table, value, type Fragment } from '../db/fragment.ts';
+import { findColumn, reference, type Model } from '../db/model.ts';
+import type { Caller } from './served.ts';
+
+/** When a session ends by itself: after this time without a request, and after this time in any case. */
+const IDLE = "interval '12 hours'";
+const LIFE = "interval '14 days'";
+/** A request notes that the session is in use, but not each one does. */
+const STALE = "interval '5 minutes'";
+
+/** One login of a user, as a list of them shows it. */
+export interface SessionInfo {
+  readonly created: string;
+  readonly seen: string;
+  readonly address: string;
+  readonly agent: string;
+  readonly isCurrent: boolean;
+}
+
+/** Logins of the admin area, kept in the database so that several processes share them. */
+export interface Sessions {
+  /** Begins a session. @returns its token, which is kept nowhere else */
+  readonly open: (caller: Caller, address: string, agent: string) => Promise<string>;
+  /** The admin whose session it is; undefined when it has ended, or the user's password, `active` or `admin` has changed. */
+  readonly find: (token: string) => Promise<Caller | undefined>;
+  readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
+  readonly end: (token: string) => Promise<void>;
+  /** Ends all sessions of the user but this one. @returns how many of them had not ended by themselves */
+  readonly endOthers: (caller: Caller, token: string) => Promise<number>;
+}
+
+const digest = (token: string): string => createHash('sha256').update(token).digest('hex');
+
+const NOW = raw("(now() at time zone 'UTC')");
+
+/**
+ * @param sessions the table of sessions
+ * @param users the user model, whose `username`, `password`, `active` and `admin` are there
+ */
+export function createSessions(database: Database, sessions: Model, users: Model): Sessions {
+  const column = (name: string): Fragment => {
+    const found = findColumn(users, name);
+    if (!found) throw new Error(`the user model has no column ${name}`);
+    return reference('u', found);
+  };
+  const ours = table(sessions.table);
+  const userKey = reference('u', users.primaryKey);
+  const mark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
+  const isAlive = sql`s.created > ${NOW} - ${raw(LIFE)} and s.seen > ${NOW} - ${raw(IDLE)}`;
+  const isValid = sql`${isAlive} and ${column('active')} and ${column('admin')} and s.password_mark = ${mark}`;
+  const joined = sql`${ours} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
+
+  const run = async (statement: Fragment): Promise<(string | null)[][]> => {
+    const rows = await database.run({ ...compile(statement), fixed: true }, 'quick');
+    return rows.map((row) => row.map(text));
+  };
+
+  return {
+    async open({ id }, address, agent) {
+      const token = randomBytes(32).toString('base64url');
+      await run(sql`delete from ${ours} s where not (${isAlive})`);
+      const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
+      await run(
+        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)}`,
+      );
+      return token;
+    },
+
+    async find(token) {
+      const hash = value(digest(token));
+      const [row] = await run(
+        sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(STALE)} from ${joined} where s.token_hash = ${hash} and ${isValid}`,
+      );
+      if (!row) return undefined;
+      if (row[2] === 't') await run(sql`update ${ours} set seen = ${NOW} where token_hash = ${hash}`);
+      return { id: row[0] ?? '', name: row[1] ?? '', admin: true };
+    },
+
+    async list({ id }, token) {
+      const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
+      const rows = await run(
+        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} from ${joined} where s.user_key = ${value(id)} and ${isValid} order by s.seen desc, s.created desc`,
+      );
+      return rows.map(([created, seen, address, agent, current]) => ({
+        created: created ?? '',
+        seen: seen ?? '',
+        address: address ?? '',
+        agent: agent ?? '',
+        isCurrent: current === 't',
+      }));
+    },
+
+    async end(token) {
+      await run(sql`delete from ${ours} where ${identifier('token_hash')} = ${value(digest(token))}`);
+    },
+
+    async endOthers({ id }, token) {
+      const others = sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`;
+      const isTheirs = sql`${userKey}::text = s.user_key`;
+      const rows = await run(
+        sql`delete from ${ours} s using ${table(users.table)} u where ${isTheirs} and ${others} returning ${isValid}`,
+      );
+      return rows.filter(([wasValid]) => wasValid === 't').length;
+    },
+  };
+}

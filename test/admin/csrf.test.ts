@@ -1,0 +1,204 @@
+// Forms that foreign pages make a browser send, and what a GET leaves as it was.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { findAdminRoute, METHODS } from '../../src/admin/routes.ts';
+import { startService, type TestService } from '../support.ts';
+import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
+import { snapshot } from './tables.ts';
+import { resources } from './things.ts';
+
+const LOGIN = '/admin/-/login/';
+
+let service: TestService;
+let other: Browser;
+before(async () => {
+  service = await startService(resources);
+  await service.addUser('other', { admin: true });
+  other = await logIn(service, 'other');
+  await service.sql`insert into note (message) values ('kept 1'), ('kept 2')`;
+});
+after(() => service.close());
+
+/** A form that would change something, at the moment at which it would. */
+interface Form {
+  readonly path: string;
+  readonly fields: Fields;
+}
+
+const note = async (): Promise<string> => {
+  const [row] = await service.sql`insert into note (message) values ('to be changed') returning id`;
+  return String(row?.['id']);
+};
+
+/** For each page that takes a POST, how somebody gets to the form of it. */
+const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
+  login: async (browser) => {
+    browser.cookies.clear();
+    await browser.get(LOGIN);
+    return { path: LOGIN, fields: { username: 'ada', password: 'pw-ada' } };
+  },
+  logout: () => Promise.resolve({ path: '/admin/-/logout/', fields: {} }),
+  account: () =>
+    Promise.resolve({
+      path: '/admin/-/account/',
+      fields: { _current: 'pw-ada', _password: 'pw-ada', _repeat: 'pw-ada' },
+    }),
+  sessions: async () => {
+    await logIn(service, 'ada');
+    return { path: '/admin/-/sessions/', fields: {} };
+  },
+  add: async () => ({
+    path: '/admin/land/-/add/',
+    fields: { id: `l${await note()}`, name: 'Land', capital: '' },
+  }),
+  bulk: async (browser) => {
+    const path = '/admin/note/-/bulk/';
+    const page = await browser.post(path, { _action: 'delete', _state: '', _id: await note() });
+    return { path, fields: hiddenFields(page, 'confirm') };
+  },
+  import: async (browser) => {
+    const path = '/admin/note/-/import/';
+    const page = await browser.post(path, { _text: 'message\nimported\n' });
+    return { path, fields: hiddenFields(page, 'record') };
+  },
+  record: async (browser) => {
+    const path = `/admin/note/${await note()}/`;
+    const fields = hiddenFields(await browser.get(path), 'record');
+    return { path, fields: { ...fields, message: 'changed', created: '2024-05-31T18:30' } };
+  },
+  delete: async (browser) => {
+    const path = `/admin/note/${await note()}/delete/`;
+    return { path, fields: hiddenFields(await browser.get(path), 'confirm') };
+  },
+  password: async () => {
+    const id = await service.addUser(`p${await note()}`);
+    return { path: `/admin/user/${id}/password/`, fields: { _password: 'new', _repeat: 'new' } };
+  },
+};
+
+/** What is wrong with a form, by its token or its headers. */
+const FAULTS: readonly {
+  readonly what: string;
+  readonly token?: (own: string) => string | readonly string[] | Promise<string>;
+  readonly headers?: (host: string) => Record<string, string>;
+}[] = [
+  { what: 'no token', token: () => [] },
+  { what: 'an empty token', token: () => '' },
+  { what: 'a token of nobody', token: (own) => `${own.slice(0, -2)}AA` },
+  { what: 'more than the token', token: (own) => `${own}A` },
+  {
+    what: 'the token of another user',
+    token: async () => csrfIn((await other.get('/admin/-/account/')).text),
+  },
+  {
+    what: 'the token of another session of the user',
+    token: async () => csrfIn((await (await logIn(service, 'ada')).get('/admin/')).text),
+  },
+  {
+    what: 'the token of somebody else’s login',
+    token: async () => csrfIn((await openBrowser(service).get(LOGIN)).text),
+  },
+  { what: 'Sec-Fetch-Site: cross-site', headers: () => ({ 'sec-fetch-site': 'cross-site' }) },
+  { what: 'Sec-Fetch-Site: same-site', headers: () => ({ 'sec-fetch-site': 'same-site' }) },
+  { what: 'a foreign origin', headers: () => ({ origin: 'https://evil.example' }) },
+  { what: 'an origin that begins alike', headers: (host) => ({ origin: `http://${host}.evil.example` }) },
+  { what: 'an origin of another port', headers: (host) => ({ origin: `http://${host.split(':')[0]}:1` }) },
+  { what: 'the origin null', headers: () => ({ origin: 'null' }) },
+];
+
+describe('a form is refused and changes nothing', () => {
+  const host = (): string => new URL(service.base).host;
+  before(async () => {
+    await service.addUser('ada', { admin: true });
+  });
+
+  test('this goes through every page that takes a POST', () => {
+    const pages = Object.entries(METHODS).filter(([, methods]) => methods.includes('POST'));
+    assert.deepEqual(pages.map(([page]) => page).sort(), Object.keys(FORMS).sort());
+  });
+
+  for (const [page, form] of Object.entries(FORMS)) {
+    test(`at the page ${page}, unless it is the session’s own`, async () => {
+      const browser = await logIn(service, 'ada');
+      const { path, fields } = await form(browser);
+      const token = csrfIn((await browser.get(page === 'login' ? LOGIN : '/admin/-/account/')).text);
+      assert.equal(
+        findAdminRoute(path, new Map(resources.map((one) => [one.model, one as never]))).page,
+        page,
+      );
+      for (const { what, token: wrong, headers } of FAULTS) {
+        const _csrf = wrong ? await wrong(token) : token;
+        const before = await snapshot(service.sql);
+        const answer = await browser.post(path, { ...fields, _csrf }, headers?.(host()));
+        assert.equal(answer.status, 403, what);
+        assert.match(answer.headers.get('content-type') ?? '', /^text\/html/);
+        assert.deepEqual(await snapshot(service.sql), before, what);
+        assert.equal(answer.headers.getSetCookie().length, 0, what);
+      }
+      const before = await snapshot(service.sql);
+      const done = await browser.post(path, { ...fields, _csrf: token }, { 'sec-fetch-site': 'same-origin' });
+      assert.equal(done.status, 303, done.text);
+      assert.notDeepEqual(await snapshot(service.sql), before);
+    });
+  }
+
+  test('when it comes as a file upload, as JSON or as plain text', async () => {
+    const browser = await logIn(service, 'ada');
+    const token = csrfIn((await browser.get('/admin/-/account/')).text);
+    const before = await snapshot(service.sql);
+    const form = new FormData();
+    for (const [name, value] of [['_csrf', 'x'], ['message', 'new']] as const) form.append(name, value); // prettier-ignore
+    assert.equal((await browser.upload('/admin/note/-/add/', form)).status, 403);
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    for (const [type, body] of [
+      ['application/json', JSON.stringify({ _csrf: token, message: 'new' })],
+      ['text/plain', `_csrf=${token}&message=new`],
+    ] as const) {
+      const headers = { cookie, 'content-type': type };
+      const answer = await service.request('/admin/note/-/add/', { method: 'POST', headers, body });
+      assert.equal(answer.status, 415);
+    }
+    assert.deepEqual(await snapshot(service.sql), before);
+  });
+});
+
+describe('a GET changes nothing', () => {
+  const PATHS = [
+    '/admin/', '/admin/-/login/', '/admin/-/account/', '/admin/-/keys/', '/admin/vitrine_history/', '/admin/vitrine_history/1/',
+    '/admin/note/', '/admin/note/?_filter=message', '/admin/note/-/filter/?_path=message&_how=eq&_value=x', '/admin/note/-/add/',
+    '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv', '/admin/note/-/export.json',
+    '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/',
+    // As if they were forms:
+    '/admin/-/logout/', '/admin/-/sessions/', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
+    '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
+  ]; // prettier-ignore
+
+  test('this goes through every page that takes one', () => {
+    const asked = PATHS.map((path) => {
+      const known = new Map(
+        [...resources, { model: 'vitrine_history' }].map((one) => [one.model, one as never]),
+      );
+      return findAdminRoute(path.replace(/\?.*/, ''), known).page;
+    });
+    const pages = Object.entries(METHODS).filter(([, methods]) => methods.includes('GET'));
+    for (const [page] of pages) assert.ok(asked.includes(page as never), page);
+  });
+
+  test('nor does a HEAD, or either of them that says it is another method', async () => {
+    await service.addUser('grace', { admin: true });
+    const browser = await logIn(service, 'grace');
+    await service.sql`update vitrine_session set seen = seen - interval '1 hour'`;
+    const before = await snapshot(service.sql);
+    for (const path of PATHS) {
+      const override = { 'x-http-method-override': 'POST', 'x-method-override': 'DELETE' };
+      const { status } = await browser.get(
+        `${path}${path.includes('?') ? '&' : '?'}_method=DELETE`,
+        override,
+      );
+      assert.ok(status < 500, `${path}: ${status}`);
+      const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      await service.request(path, { method: 'HEAD', headers: { cookie } });
+    }
+    assert.deepEqual(await snapshot(service.sql), before);
+  });
+});

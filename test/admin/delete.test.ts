@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { startWith, type WritableService } from '../db/helpers.ts';
+import { hiddenFields, logIn, readable, unescaped, type Browser } from './support.ts';
+
+const resources: Resource[] = [
+  { model: 'shelf', columns: { name: { type: 'string' } }, admin: { title: 'Shelves' } },
+  {
+    model: 'book',
+    columns: {
+      shelf: { type: 'foreignKey', references: 'shelf', onDelete: 'cascade' },
+      title: { type: 'string' },
+      sequel_to: { type: 'foreignKey', references: 'book', null: true },
+    },
+    access: 'user',
+    admin: { title: 'Books' },
+  },
+  {
+    model: 'leaf',
+    columns: {
+      book: { type: 'foreignKey', references: 'book', onDelete: 'cascade' },
+      text: { type: 'text', default: '' },
+    },
+    access: 'user',
+    admin: { title: 'Leaves' },
+  },
+  {
+    model: 'mark',
+    columns: {
+      leaf: { type: 'foreignKey', references: 'leaf', null: true, onDelete: 'setNull' },
+      word: { type: 'string', default: '' },
+    },
+    access: 'user',
+    admin: { title: 'Marks' },
+  },
+  {
+    model: 'loan',
+    columns: { book: { type: 'foreignKey', references: 'book' } },
+    access: 'user',
+    admin: { title: 'Loans' },
+  },
+  {
+    model: 'spy',
+    columns: { shelf: { type: 'foreignKey', references: 'shelf', null: true, onDelete: 'setNull' } },
+    access: 'user',
+    admin: { title: 'Spies', hidden: true },
+  },
+  {
+    model: 'tag',
+    primaryKey: { type: 'string', column: 'word' },
+    columns: { meaning: { type: 'text', null: true } },
+    access: 'user',
+    admin: { title: 'Tags' },
+  },
+  {
+    model: 'fixed',
+    columns: { name: { type: 'string' } },
+    access: 'user',
+    admin: { allow: ['add', 'change'] },
+  },
+];
+
+describe('deleting a record', () => {
+  let service: WritableService;
+  let ada: Browser;
+  const insert = async (table: string, row: Record<string, unknown>): Promise<number> => {
+    const [added] = await service.sql<{ id: number }[]>`
+      insert into ${service.sql(table)} ${service.sql(row)} returning id`;
+    return added?.id ?? 0;
+  };
+  const countOf = async (table: string): Promise<number> =>
+    Number((await service.sql.unsafe(`select count(*) from "${table}"`))[0]?.['count']);
+
+  before(async () => {
+    service = await startWith(resources);
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  test('tells what goes with it, what stays without it, how far away that is, and where to look', async () => {
+    const shelf = await insert('shelf', { name: 'Novels <i>' });
+    const books = [await insert('book', { shelf_id: shelf, title: 'One' })];
+    books.push(await insert('book', { shelf_id: shelf, title: 'Two' }));
+    const leaf = await insert('leaf', { book_id: books[0] });
+    await insert('mark', { leaf_id: leaf });
+    await insert('spy', { shelf_id: shelf });
+    const answer = await ada.get(`/admin/shelf/${shelf}/delete/`);
+    assert.equal(answer.status, 200);
+    const text = readable(answer);
+    assert.match(text, /Delete Novels <i>\?/);
+    assert.match(
+      text,
+      /What is deleted with it 2 records of Books, by “Shelf” 1 record of Leaves, by “Book › Shelf”/,
+    );
+    assert.match(text, /What stays, and no longer refers to it 1 record that the admin area does not show 1 record of Marks, by “Leaf › Book › Shelf”/); // prettier-ignore
+    assert.doesNotMatch(text, /Spies|What keeps/);
+    assert.doesNotMatch(answer.text, /<i>/);
+    const link = unescaped(/href="(\/admin\/mark\/\?[^"]*)"/.exec(answer.text)?.[1] ?? '');
+    assert.equal(link, `/admin/mark/?leaf__book__shelf=${shelf}`);
+    assert.match(readable(await ada.get(link)), /1–1 of 1 record/);
+
+    const done = await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(answer, 'confirm'));
+    assert.equal(done.location, '/admin/shelf/');
+    assert.match((await ada.follow(done)).text, /class="flash done"[^>]*>Novels &lt;i&gt; was deleted/);
+    assert.deepEqual([await countOf('shelf'), await countOf('book'), await countOf('leaf')], [0, 0, 0]);
+    assert.equal(await countOf('mark'), 1);
+    assert.equal(await countOf('spy'), 1);
+  });
+
+  test('is not offered while records refer to it that must not lose it, not even through what goes with it', async () => {
+    const shelf = await insert('shelf', { name: 'Lent' });
+    const book = await insert('book', { shelf_id: shelf, title: 'Gone' });
+    await insert('loan', { book_id: book });
+    for (const [path, link] of [
+      [`/admin/book/${book}/delete/`, `/admin/loan/?book=${book}`],
+      [`/admin/shelf/${shelf}/delete/`, `/admin/loan/?book__shelf=${shelf}`],
+    ] as const) {
+      const answer = await ada.get(path);
+      assert.match(readable(answer), /What keeps this record from being deleted 1 record of Loans/);
+      assert.ok(answer.text.includes(`href="${link}"`), link);
+      assert.doesNotMatch(answer.text, /class="danger"/);
+    }
+  });
+
+  test('a restriction that came up after the page was made is told, and nothing is deleted', async () => {
+    const shelf = await insert('shelf', { name: 'Late' });
+    const book = await insert('book', { shelf_id: shelf, title: 'Late' });
+    const page = await ada.get(`/admin/book/${book}/delete/`);
+    await insert('loan', { book_id: book });
+    const answer = await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'));
+    assert.equal(answer.status, 409);
+    assert.match(readable(answer), /Records of loan refer to this one\..*What keeps this record from being deleted/); // prettier-ignore
+  });
+
+  test('a record that refers to itself alone can go', async () => {
+    const shelf = await insert('shelf', { name: 'Loop' });
+    const book = await insert('book', { shelf_id: shelf, title: 'Loop' });
+    await service.sql`update book set sequel_to_id = ${book} where id = ${book}`;
+    const page = await ada.get(`/admin/book/${book}/delete/`);
+    assert.match(readable(page), /Nothing else refers to this record\./);
+    assert.equal((await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'))).status, 303);
+  });
+
+  test('counts no further than a thousand', async () => {
+    const shelf = await insert('shelf', { name: 'Full' });
+    await service.sql`insert into book (shelf_id, title) select ${shelf}, n::text from generate_series(1, 1001) n`;
+    const text = readable(await ada.get(`/admin/shelf/${shelf}/delete/`));
+    assert.match(text, /more than 1,000 records of Books/);
+  });
+
+  test('a record that has changed since is shown again, as it is now', async () => {
+    const shelf = await insert('shelf', { name: 'Old' });
+    const page = await ada.get(`/admin/shelf/${shelf}/delete/`);
+    await service.sql`update shelf set name = 'New' where id = ${shelf}`;
+    for (const fields of [hiddenFields(page, 'confirm'), { _version: '' }, { _version: 'x' }]) {
+      const answer = await ada.post(`/admin/shelf/${shelf}/delete/`, fields);
+      assert.equal(answer.status, 412);
+      assert.match(readable(answer), /Delete New\? The record has changed since you were asked/);
+    }
+    const again = await ada.post(`/admin/shelf/${shelf}/delete/`, { _version: '' });
+    assert.equal(
+      (await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(again, 'confirm'))).status,
+      303,
+    );
+    const gone = await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(again, 'confirm'));
+    assert.equal(gone.location, '/admin/shelf/');
+    assert.match((await ada.follow(gone)).text, /class="flash failed"[^>]*>The record is no longer there/);
+  });
+
+  test('keys that are texts of any kind stay what they are on the way', async () => {
+    for (const word of ['a/b', '-', 'ü & "ö"', '50%', 'a b,c', '.']) {
+      await service.sql`insert into tag (word) values (${word})`;
+      const path = `/admin/tag/${word === '-' ? '%2D' : encodeURIComponent(word)}/delete/`;
+      if (word === '.') continue; // browsers take it for a path
+      const page = await ada.get(path);
+      assert.equal(page.status, 200, word);
+      assert.equal((await ada.post(path, hiddenFields(page, 'confirm'))).status, 303, word);
+    }
+    assert.equal(await countOf('tag'), 1);
+  });
+
+  test('what is not there, or not allowed, has no such page, and GET deletes nothing', async () => {
+    const fixed = await insert('fixed', { name: 'stays' });
+    for (const path of [
+      '/admin/shelf/999999/delete/',
+      '/admin/shelf/x/delete/',
+      `/admin/fixed/${fixed}/delete/`,
+      '/admin/spy/1/delete/',
+      '/admin/vitrine_history/1/delete/',
+    ]) {
+      assert.equal((await ada.get(path)).status, 404, path);
+    }
+    for (const path of [`/admin/fixed/${fixed}/delete/`, '/admin/vitrine_history/1/delete/'])
+      assert.equal((await ada.post(path, { _version: '' })).status, 404, path);
+    assert.equal(await countOf('fixed'), 1);
+  });
+
+  test('admins who delete themselves are warned, and are out', async () => {
+    const bob = await service.addUser('bob', { admin: true });
+    const browser = await logIn(service, 'bob');
+    const page = await browser.get(`/admin/user/${bob}/delete/`);
+    assert.match(readable(page), /This is you: you will be logged out\./);
+    await browser.post(`/admin/user/${bob}/delete/`, hiddenFields(page, 'confirm'));
+    assert.match((await browser.get('/admin/')).location ?? '', /login/);
+  });
+});

@@ -1,0 +1,306 @@
+// Exports of lists as files: what is in them, in which order, and what becomes of them on the way.
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Resource } from '../../src/index.ts';
+import { parseCsv, withoutGuard } from '../../src/query/csv.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { logIn, openBrowser, type Browser } from './support.ts';
+
+const resources = [
+  user,
+  {
+    model: 'book',
+    columns: {
+      title: { type: 'string' },
+      reader: { type: 'foreignKey', references: 'user', null: true },
+      price: { type: 'decimal', precision: 8, scale: 2, null: true },
+      rating: { type: 'float', null: true },
+      data: { type: 'json', null: true },
+      lent: { type: 'boolean', default: false },
+      since: { type: 'datetime', null: true },
+      secret: { type: 'string', null: true },
+      draft: { type: 'text', null: true },
+    },
+    // The API hides one column, the admin area the other.
+    exclude: ['draft'],
+    ordering: '-title',
+    admin: { exclude: ['secret'], search: ['title'] },
+  },
+  { model: 'text', columns: { content: { type: 'text', null: true } } },
+] satisfies Resource[];
+
+const BOOK_HEAD = 'id,title,reader_id,price,rating,data,lent,since,draft';
+
+describe('an export', () => {
+  let service: TestService;
+  let browser: Browser;
+
+  before(async () => {
+    service = await startService(resources);
+    await service.addUser('ada', { admin: true });
+    browser = await logIn(service, 'ada');
+    await service.sql`
+      insert into book (title, reader_id, price, rating, data, lent, since, secret, draft) values
+        ('A', 1, -1.50, -2.5, '{"a": "b,c"}', true, '2026-01-15 09:30:00', 'hushed up', ''),
+        ('C, "quoted"', null, null, null, null, false, null, 'hushed up', null),
+        (${'B\r\nnext line'}, null, 0.10, 'NaN', 'null', false, null, 'hushed up', ${'=1+1'})`;
+  });
+  after(() => service.close());
+
+  test('as CSV is a file of its own, with the names of the columns and every value as it is', async () => {
+    const { status, headers, text } = await browser.get('/admin/book/-/export.csv');
+    assert.equal(status, 200);
+    assert.equal(headers.get('content-type'), 'text/csv; charset=utf-8; header=present');
+    assert.equal(headers.get('content-disposition'), 'attachment; filename="book.csv"');
+    assert.equal(headers.get('x-content-type-options'), 'nosniff');
+    assert.equal(headers.get('cache-control'), 'no-store');
+    assert.match(headers.get('content-security-policy') ?? '', /default-src 'none'/);
+    const lines = [
+      BOOK_HEAD,
+      '2,"C, ""quoted""",,,,,false,,',
+      '3,"B\r\nnext line",,0.10,NaN,"null",false,,"\'=1+1"',
+      '1,"A",1,-1.50,-2.5,"{""a"": ""b,c""}",true,2026-01-15 09:30:00,""',
+    ];
+    assert.equal(text, `${lines.join('\r\n')}\r\n`);
+  });
+
+  test('as JSON is one array of the records', async () => {
+    const { headers, text } = await browser.get('/admin/book/-/export.json?ordering=id');
+    assert.equal(headers.get('content-type'), 'application/json');
+    assert.equal(headers.get('content-disposition'), 'attachment; filename="book.json"');
+    const records = JSON.parse(text) as Record<string, unknown>[];
+    assert.deepEqual(
+      records.map(({ id, title, draft }) => [id, title, draft]),
+      [
+        [1, 'A', ''],
+        [2, 'C, "quoted"', null],
+        [3, 'B\r\nnext line', '=1+1'],
+      ],
+    );
+    assert.deepEqual(Object.keys(records[0] ?? {}), BOOK_HEAD.split(','));
+  });
+
+  const selections: [what: string, query: string, ids: number[]][] = [
+    ['in the order of the query', 'ordering=-id', [3, 2, 1]],
+    ['in the order of a related column', 'ordering=-reader__username,id', [2, 3, 1]],
+    ['of what the filters match', 'lent=true', [1]],
+    ['of what a filter across a foreign key matches', 'reader__username=ada', [1]],
+    ['of what the search finds', '_search=quoted', [2]],
+    ['of all pages, whatever page the list is at', 'limit=1&page=2&ordering=id', [1, 2, 3]],
+    ['of all records, though the limit is none', 'limit=none&page=-1&ordering=id', [1, 2, 3]],
+    ['of nothing', 'title=nobody', []],
+  ];
+  for (const [what, query, ids] of selections) {
+    test(`is ${what}`, async () => {
+      const json = await browser.get(`/admin/book/-/export.json?${query}`);
+      assert.deepEqual(
+        (JSON.parse(json.text) as { id: number }[]).map(({ id }) => id),
+        ids,
+      );
+      const rows = parseCsv((await browser.get(`/admin/book/-/export.csv?${query}`)).text);
+      assert.ok(Array.isArray(rows));
+      assert.deepEqual(
+        rows.slice(1).map(({ cells }) => Number(cells[0])),
+        ids,
+      );
+    });
+  }
+
+  const refusals: [what: string, path: string, status: number][] = [
+    ['a filter of no column', '/admin/book/-/export.csv?nothing=1', 400],
+    ['a filter of a column that the admin area hides', '/admin/book/-/export.csv?secret=1', 400],
+    ['an ordering by a password', '/admin/user/-/export.csv?ordering=password', 400],
+    ['a filter by a password', '/admin/user/-/export.json?password__is=null', 400],
+    ['a filter value that is none', '/admin/book/-/export.json?price=much', 400],
+    ['a model that there is not', '/admin/nothing/-/export.csv', 404],
+    ['sessions', '/admin/vitrine_session/-/export.csv', 404],
+  ];
+  for (const [what, path, status] of refusals) {
+    test(`of ${what} is a page that says so, and no file`, async () => {
+      const answer = await browser.get(path);
+      assert.equal(answer.status, status);
+      assert.equal(answer.headers.get('content-type'), 'text/html; charset=utf-8');
+      assert.equal(answer.headers.get('content-disposition'), null);
+    });
+  }
+
+  test('that the database refuses at its first row is an error page, and no beginning of a file', async () => {
+    await service.sql`alter table book rename column draft to moved`;
+    try {
+      const answer = await browser.get('/admin/book/-/export.csv');
+      assert.equal(answer.status, 500);
+      assert.equal(answer.headers.get('content-disposition'), null);
+    } finally {
+      await service.sql`alter table book rename column moved to draft`;
+    }
+  });
+
+  test('never has a password or a column that the admin area hides', async () => {
+    const [hash] = await service.sql<{ password: string }[]>`select password from "user"`;
+    for (const format of ['csv', 'json']) {
+      const users = (await browser.get(`/admin/user/-/export.${format}`)).text;
+      assert.match(users, /ada@example\.org/);
+      assert.doesNotMatch(users, /password|argon2/);
+      assert.ok(!users.includes(hash?.password ?? '?'));
+      const books = (await browser.get(`/admin/book/-/export.${format}`)).text;
+      assert.doesNotMatch(books, /secret|hushed/);
+      const history = (await browser.get(`/admin/vitrine_history/-/export.${format}`)).text;
+      assert.doesNotMatch(history, /argon2|hushed/);
+    }
+  });
+
+  test('without a session leads to the login', async () => {
+    for (const format of ['csv', 'json']) {
+      const { status, location } = await openBrowser(service).get(`/admin/book/-/export.${format}?lent=true`);
+      assert.equal(status, 303);
+      const next = encodeURIComponent(`/admin/book/-/export.${format}?lent=true`);
+      assert.equal(location, `/admin/-/login/?next=${next}`);
+    }
+  });
+
+  test('gives any text back as it was, and begins no cell like a formula', async () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({ unit: fc.constantFrom(...`='"+-@, \t\r\n\\;0a`) }),
+      fc.constantFrom('', 'NULL', 'null', "'=1", "''", '\uFEFF', '=cmd|x', ' =1', '-1', '\\N', '\u2028'),
+    );
+    const storable = texts.filter((one) => !one.includes('\0') && one.isWellFormed());
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.option(storable), { minLength: 1, maxLength: 30 }), async (contents) => {
+        await service.sql`truncate text restart identity`;
+        for (const content of contents) await service.sql`insert into text (content) values (${content})`;
+        const { text } = await browser.get('/admin/text/-/export.csv');
+        const rows = parseCsv(text);
+        assert.ok(Array.isArray(rows));
+        const cells = rows.slice(1).map((row) => row.cells[1] ?? null);
+        assert.deepEqual(
+          cells.map((cell) => (cell === null ? null : withoutGuard(cell))),
+          contents,
+        );
+        for (const cell of cells) assert.doesNotMatch(cell ?? '', /^ *[=+@\t\r\n-]/);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+const cookieHeader = ({ cookies }: Browser): string =>
+  [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+
+describe('a long export', () => {
+  let service: TestService;
+  let browser: Browser;
+  const ROWS = 60_000;
+
+  /** Connections that read an export. */
+  const readers = async (): Promise<number> => {
+    const [row] = await service.sql<{ count: number }[]>`
+      select count(*)::int as count from pg_stat_activity
+      where datname = current_database() and query ~ '^(fetch|declare) ' and pid <> pg_backend_pid()`;
+    return row?.count ?? -1;
+  };
+  const until = async (holds: () => Promise<boolean>): Promise<void> => {
+    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+
+  before(async () => {
+    service = await startService(resources);
+    await service.addUser('ada', { admin: true });
+    browser = await logIn(service, 'ada');
+    await service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
+  });
+  after(() => service.close());
+
+  test('comes whole', async () => {
+    const { text } = await browser.get('/admin/text/-/export.csv?ordering=-id');
+    const rows = parseCsv(text);
+    assert.ok(Array.isArray(rows));
+    assert.equal(rows.length, ROWS + 1);
+    assert.deepEqual([rows[1]?.cells[0], rows.at(-1)?.cells[0]], [String(ROWS), '1']);
+    const json = JSON.parse((await browser.get('/admin/text/-/export.json')).text) as unknown[];
+    assert.equal(json.length, ROWS);
+    assert.equal(await readers(), 0);
+  });
+
+  test('is given up when the client goes away, and leaves the way free for others', async () => {
+    for (let round = 0; round < 6; round += 1) {
+      const cookie = cookieHeader(browser);
+      await new Promise<void>((resolve, reject) => {
+        const client = httpRequest(`${service.base}/admin/text/-/export.csv`, { headers: { cookie } });
+        client.on('error', reject);
+        client.on('response', (response) => {
+          response.once('data', () => {
+            response.pause();
+            readers().then((count) => {
+              assert.equal(count, 1);
+              client.off('error', reject).on('error', () => undefined);
+              client.destroy();
+              resolve();
+            }, reject);
+          });
+        });
+        client.end();
+      });
+      await until(async () => (await readers()) === 0);
+    }
+    assert.equal((await browser.get('/admin/text/-/export.csv?id=1')).status, 200);
+  });
+
+  test('is cut where the database breaks off, so that nobody takes a part for the whole', async () => {
+    const ended = await new Promise<boolean>((resolve, reject) => {
+      const headers = { cookie: cookieHeader(browser) };
+      const client = httpRequest(`${service.base}/admin/text/-/export.csv`, { headers }, (response) => {
+        response.once('data', () => {
+          response.pause();
+          service.sql`
+            select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and query like 'fetch %' and pid <> pg_backend_pid()`.then(
+            () => response.resume(),
+            reject,
+          );
+        });
+        response.on('close', () => resolve(response.complete));
+        response.on('error', () => undefined);
+      });
+      client.on('error', () => resolve(false)).end();
+    });
+    assert.equal(ended, false);
+    assert.equal((await browser.get('/admin/text/-/export.csv?id=1')).status, 200);
+  });
+
+  test('that is only asked for its head leaves nothing open', async () => {
+    for (let round = 0; round < 6; round += 1) {
+      const cookie = cookieHeader(browser);
+      const { status, headers } = await service.request('/admin/text/-/export.csv', {
+        method: 'HEAD',
+        headers: { cookie },
+      });
+      assert.equal(status, 200);
+      assert.equal(headers.get('content-disposition'), 'attachment; filename="text.csv"');
+      await until(async () => (await readers()) === 0);
+    }
+  });
+
+  test('whose client goes away before it begins leaves nothing open', async () => {
+    const lock = await service.sql.reserve();
+    await lock`begin`;
+    await lock`lock table text in access exclusive mode`;
+    const waiting = async (): Promise<number> =>
+      (await lock`select from pg_locks where not granted and relation = 'text'::regclass`).count;
+    for (let round = 0; round < 3; round += 1) {
+      const client = httpRequest(`${service.base}/admin/text/-/export.csv`, {
+        headers: { cookie: cookieHeader(browser) },
+      });
+      client.on('error', () => undefined).end();
+      await until(async () => (await waiting()) === round + 1);
+      client.destroy();
+    }
+    await lock`commit`;
+    lock.release();
+    await until(async () => (await readers()) === 0);
+    assert.equal((await browser.get('/admin/text/-/export.csv?id=1')).status, 200);
+  });
+});

@@ -1,0 +1,229 @@
+// The filter panel speaks the API's grammar: what it makes of a choice, how filters read, and that both sides find the same.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { startService, type TestService } from '../support.ts';
+import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService(resources);
+  await service.addUser('ada', { admin: true });
+  await service.addUser('grace');
+  await service.sql`insert into thing (name, note, amount, big, ratio, price, ready, maybe, at, day, hour, extra, colour, author_id)
+    select 'thing ' || n, case when n % 3 = 0 then null else 'note, "' || n % 5 || '" 100%_\\' end, nullif(n % 7, 0), 9007199254740993 + n,
+      n / 4.0, n * 1.25, n % 2 = 0, case n % 3 when 0 then true when 1 then false end, timestamp '2024-01-01' + n * interval '37 hours',
+      date '2024-01-01' + n, time '00:00' + n * interval '17 minutes', jsonb_build_object('n', n % 4),
+      (array['red', 'green', 'blue'])[1 + n % 3], nullif(n % 3, 0) from generate_series(1, 60) n`;
+  await service.sql`insert into land (code, name) values ('no', 'Norway'), ('se', 'Sweden'), ('norway', 'Old')`;
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+
+async function applied(model: string, path: string, how: string, value: string, state = ''): Promise<string> {
+  const fields = Object.entries({ _state: state, _path: path, _how: how, _value: value });
+  const query = fields.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
+  const { status, location = '' } = await ada.get(`/admin/${model}/-/filter/?${query}`);
+  assert.equal(status, 303);
+  return decodeURIComponent(location.replace(`/admin/${model}/`, ''));
+}
+
+const chips = ({ text }: AdminAnswer): string[] =>
+  [...text.matchAll(/<li class="chip(?: faulty)?">([\s\S]*?)<a\b/g)].map(([, content = '']) =>
+    unescaped(content.replace(/<[^>]*>/g, ' '))
+      .replace(/\s+/g, ' ')
+      .trim(),
+  );
+
+describe('the panel makes the API’s own parameters', () => {
+  for (const [path, how, value, expected] of [
+    ['name', 'contains', '50%_\\', '?name__ilike=%50\\%\\_\\\\%'],
+    ['name', 'begins', 'a b&c=d', '?name__ilike=a b&c=d%'],
+    ['name', 'eq', "O'Hara +", "?name=O'Hara +"],
+    ['name', 'ne', '', '?name__ne='],
+    ['name', 'in', ' a , "b , c" ,d', '?name__in=a,"b , c",d'],
+    ['name', 'ilike', '%x_', '?name__ilike=%x_'],
+    ['note', 'empty', 'whatever', '?note__is=null'],
+    ['note', 'filled', '', '?-note__is=null'],
+    ['amount', 'eq', '5', '?amount=5'],
+    ['amount', 'gte', '5', '?amount__gte=5'],
+    ['amount', 'lt', 'five', '?amount__lt=five'],
+    ['amount', 'in', '1, 2', '?amount__in=1,2'],
+    ['big', 'gt', '9007199254740993', '?big__gt=9007199254740993'],
+    ['ratio', 'lte', '-1.5', '?ratio__lte=-1.5'],
+    ['price', 'ne', '12.30', '?price__ne=12.30'],
+    ['ready', 'eq', 'true', '?ready=true'],
+    ['maybe', 'empty', '', '?maybe__is=null'],
+    ['at', 'gte', '2024-05-31T18:30', '?at__gte=2024-05-31 18:30'],
+    ['day', 'lt', '2024-05-31', '?day__lt=2024-05-31'],
+    ['hour', 'gt', '18:30', '?hour__gt=18:30'],
+    ['code', 'eq', '6f9619ff-8b86-d011-b42d-00cf4fc964ff', '?code=6f9619ff-8b86-d011-b42d-00cf4fc964ff'],
+    ['colour', 'eq', 'green', '?colour=green'],
+    ['author', 'eq', '2', '?author=2'],
+    ['author', 'eq', 'grace', '?author=2'],
+    ['author', 'in', '1, 2', '?author__in=1,2'],
+    ['author__username', 'contains', 'a', '?author__username__ilike=%a%'],
+    ['secret', 'eq', 'x', '?secret=x'],
+    // What is not offered changes nothing.
+    ['hidden', 'eq', 'x', ''],
+    ['author__password', 'contains', 'a', ''],
+    ['nothing', 'eq', 'x', ''],
+    ['colour', 'contains', 'r', ''],
+    ['amount', 'contains', '1', ''],
+    ['ready', 'gte', 'true', ''],
+    ['name', 'drop', 'x', ''],
+  ] as const)
+    test(`${path} ${how} ${JSON.stringify(value)}`, async () => {
+      assert.equal(await applied('thing', path, how, value), expected);
+    });
+
+  test('what the list had before is kept, but for the page', async () => {
+    const state = 'colour=red&_search=a&ordering=-name&limit=50&page=3&_filter=name';
+    const expected = '?colour=red&_search=a&ordering=-name&limit=50&name=x';
+    assert.equal(await applied('thing', 'name', 'eq', 'x', state), expected);
+  });
+
+  test('words that several related records have are a choice of links', async () => {
+    const page = await ada.get('/admin/thing/-/filter/?_path=author&_how=ne&_value=a&_state=colour%3Dred');
+    assert.equal(page.status, 200);
+    assert.match(page.text, /href="\/admin\/thing\/\?colour=red&amp;author__ne=1">ada<\/a>/);
+    assert.match(
+      readable(await ada.get('/admin/thing/-/filter/?_path=author&_how=eq&_value=zzz')),
+      /Nothing is called “zzz”/,
+    );
+  });
+
+  test('each filter that is offered has a form, with comparisons that fit and the choices that there are', async () => {
+    const list = await ada.get('/admin/thing/');
+    const offered = [...list.text.matchAll(/href="([^"]*_filter=([\w]+)#filter)"/g)];
+    assert.ok(offered.length >= 14);
+    assert.ok(offered.every(([, , name]) => !['extra', 'hidden'].includes(name ?? '')));
+    for (const [, href = '', name = ''] of offered) {
+      const page = await ada.get(unescaped(href).replace('#filter', ''));
+      const form = /<form class="add-filter"[\s\S]*?<\/form>/.exec(page.text)?.[0] ?? '';
+      const hows = [...form.matchAll(/<option value="(\w+)">[^<]*<\/option>/g)].map(([, value]) => value);
+      assert.ok(hows.includes('eq') && hows.includes('ne'), name);
+      assert.equal(hows.includes('contains'), ['name', 'note', 'secret'].includes(name), name);
+    }
+    const { text } = await ada.get('/admin/thing/?_filter=colour');
+    assert.match(text, /<option value="green">green<\/option>/);
+    assert.doesNotMatch((await ada.get('/admin/thing/?_filter=hidden')).text, /add-filter/);
+  });
+});
+
+describe('an active filter', () => {
+  for (const [query, expected] of [
+    ['name=a', 'Name is “a”'],
+    ['name=', 'Name is “”'],
+    ['-name__ne=a', 'Name not: is not “a”'],
+    ['name__ilike=%25a%5C%25%25', 'Name contains “a%”'],
+    ['name__ilike=a%25', 'Name begins with “a”'],
+    ['name__ilike=a_%25', 'Name fits “a_%”'],
+    ['note__is=null', 'Note has no value'],
+    ['-note__is=null', 'Note has a value'],
+    ['amount__gte=5', 'Amount is at least “5”'],
+    ['at__lt=2024-05-31', 'At is before “2024-05-31”'],
+    ['ready=true', 'Ready is yes'],
+    ['author=2', 'Author is grace'],
+    ['author__username=ada', 'Author › Username is “ada”'],
+    ['colour__in=red,blue', 'Colour is one of “red,blue”'],
+  ] as const)
+    test(`${query} reads: ${expected}`, async () => {
+      const page = await ada.get(`/admin/thing/?${query}`);
+      assert.equal(page.status, 200);
+      assert.deepEqual(chips(page), [expected]);
+    });
+
+  test('is taken away by itself, one of several of a name too', async () => {
+    const page = await ada.get('/admin/thing/?name=a&colour=red&name=b&page=1&ordering=name&_search=x');
+    assert.equal(chips(page).length, 3);
+    for (const [gone, rest] of [
+      ['a', 'colour=red&amp;name=b'],
+      ['b', 'name=a&amp;colour=red'],
+    ] as const) {
+      const link = new RegExp(`“${gone}”</b></span\\s*>\\s*<a\\s+href="([^"]*)"\\s+class="remove"`).exec(
+        page.text,
+      )?.[1];
+      assert.equal(link, `/admin/thing/?${rest}&amp;ordering=name&amp;_search=x`);
+    }
+    assert.match(page.text, /href="\/admin\/thing\/\?ordering=name&amp;_search=x">Remove all filters/);
+  });
+
+  for (const query of [
+    'amount=five',
+    'nothing=1',
+    'name__between=a',
+    'hidden=out+of+sight',
+    'author__password__ilike=%25',
+    'author__password=x',
+    'ordering=hidden',
+    'ordering=author__password',
+    'ordering=name,,',
+    'limit=0',
+    'page=x',
+    'ordering=name&ordering=id',
+    'extra__gt=1',
+    'name__in=',
+    'name__ilike=%5C',
+    'at=yesterday',
+    'constructor=1',
+    '-__proto__=1',
+  ]) {
+    // prettier-ignore
+    test(`${query} cannot be used: it is shown with its fault, and no list`, async () => {
+      const page = await ada.get(`/admin/thing/?colour=red&${query}`);
+      assert.equal(page.status, 400);
+      assert.doesNotMatch(page.text, /<table|id="bulk"|export\.csv/);
+      assert.match(page.text, /class="chip faulty"/);
+      assert.match(page.text, /href="\/admin\/thing\/\?colour=red" ?\s*class="remove"/);
+      assert.match(readable(page), /The list cannot be shown/);
+      assert.doesNotMatch(page.text, /argon2/);
+    });
+  }
+});
+
+test('the list of the admin area has the very records that the API gives an admin for the same query', async () => {
+  const text = fc.constantFrom('thing 1', 'thing', '', 'note, "1" 100%_\\', 'Ä');
+  const number = fc.integer({ min: -1, max: 70 }).map(String);
+  const moment = fc.constantFrom('2024-01-02', '2024-02-01 12:00', '2024-03-31 23:59:59');
+  const order = fc.constantFrom('eq', 'ne', 'lt', 'lte', 'gt', 'gte');
+  const one = (name: string, how: fc.Arbitrary<string>, value: fc.Arbitrary<string>) =>
+    fc.tuple(fc.boolean(), how, value).map(([negated, operator, shown]) => {
+      const path = operator === 'eq' ? name : `${name}__${operator}`;
+      return [`${negated ? '-' : ''}${path}`, shown] as const;
+    });
+  const pattern = text.map((part) => `%${part.replace(/[\\%_]/g, '\\$&')}%`);
+  const filter = fc.oneof(
+    one('name', order, text),
+    one('note', fc.constantFrom('like', 'ilike'), pattern),
+    one('note', fc.constant('is'), fc.constant('null')),
+    ...['amount', 'id', 'author', 'ratio', 'price'].map((name) => one(name, order, number)),
+    one('amount', fc.constant('in'), fc.array(number, { minLength: 1, maxLength: 3 }).map(String)),
+    one('author__username', order, fc.constantFrom('ada', 'grace', 'x')),
+    one('at', order, moment),
+    one('ready', fc.constantFrom('eq', 'ne', 'is'), fc.constantFrom('true', 'false')),
+    one('colour', fc.constant('in'), fc.constantFrom('red', 'red,blue', '"green"')),
+    fc.tuple(fc.constant('ordering'), fc.constantFrom('name', '-amount,name', 'author__username', '-at')),
+    fc.tuple(fc.constant('page'), fc.constantFrom('1', '2')),
+    fc.tuple(fc.constant('limit'), fc.constantFrom('3', '20', '50')),
+  );
+  const query = fc.uniqueArray(filter, { maxLength: 4, selector: ([name]) => name });
+  await fc.assert(
+    fc.asyncProperty(query, async (filters) => {
+      const search = filters.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
+      const page = await ada.get(`/admin/thing/?${search}`);
+      assert.equal(page.status, 200, search);
+      const ids = [...page.text.matchAll(/name="_id"\s+value="(\d+)"/g)].map(([, id]) => Number(id));
+      const link = unescaped(/href="(\/api\/thing\/[^"]*)"/.exec(page.text)?.[1] ?? '');
+      const { json } = await service.request(link, { user: 'ada' });
+      assert.deepEqual(
+        ids,
+        json.objects.map(({ id }: { id: number }) => id),
+        search,
+      );
+    }),
+    { numRuns: 60 },
+  );
+});

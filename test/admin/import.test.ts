@@ -1,0 +1,456 @@
+// Imports of CSV: what a file may be, what the preview says of it, and what is done of it, all or nothing.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
+
+const resources = [
+  user,
+  {
+    model: 'book',
+    columns: {
+      title: { type: 'string', maxLength: 20 },
+      reader: { type: 'foreignKey', references: 'user', null: true },
+      pages: { type: 'integer', null: true, min: 1 },
+      price: { type: 'decimal', precision: 8, scale: 2, null: true },
+      rating: { type: 'float', null: true },
+      data: { type: 'json', null: true },
+      lent: { type: 'boolean', default: false },
+      since: { type: 'datetime', default: 'now' },
+      day: { type: 'date', null: true },
+      kind: { type: 'string', choices: ['novel', 'poem'], default: 'novel' },
+      code: { type: 'uuid', null: true, unique: true },
+      note: { type: 'text', null: true },
+      stamp: { type: 'string', default: 'none' },
+      secret: { type: 'string', null: true },
+    },
+    admin: { exclude: ['secret'], readonly: ['stamp'], title: 'Books & <b>papers</b>' },
+  },
+  {
+    model: 'place',
+    primaryKey: { type: 'string' },
+    columns: { name: { type: 'string' } },
+  },
+  { model: 'grown', columns: { name: { type: 'string' } }, admin: { allow: ['add'] } },
+  { model: 'kept', columns: { name: { type: 'string' } }, admin: { allow: ['change'] } },
+  { model: 'looked', columns: { name: { type: 'string' } }, admin: { allow: ['delete'] } },
+] satisfies Resource[];
+
+const PATH = '/admin/book/-/import/';
+const crlf = (...lines: readonly string[]): string => lines.map((line) => `${line}\r\n`).join('');
+
+/** The page's text as people read it. */
+const readable = (page: string): string =>
+  page
+    .replace(/<(style|script)[\s\S]*?<\/\1>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&')
+    .replace(/\s+/g, ' ');
+
+describe('an import', () => {
+  let service: TestService;
+  let browser: Browser;
+
+  before(async () => {
+    service = await startService(resources);
+    await service.addUser('ada', { admin: true });
+    browser = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+  beforeEach(async () => {
+    await service.sql`truncate book, place, grown, kept, vitrine_history restart identity`;
+    await service.sql`insert into book (title, pages, since, note, secret) values
+      ('One', 1, '2026-01-15 09:30:00', null, 'hushed'), ('Two', 2, '2026-01-15 09:30:00', '', 'hushed'),
+      ('Three', 3, '2026-01-15 09:30:00', ${'a\nb\r\nc'}, 'hushed')`;
+  });
+
+  function upload(content: string | Uint8Array, path = PATH, name = 'books.csv'): Promise<AdminAnswer> {
+    const form = new FormData();
+    form.append('_file', new Blob([content], { type: 'text/csv' }), name);
+    form.append('_text', '');
+    return browser.upload(path, form);
+  }
+
+  function paste(text: string, path = PATH): Promise<AdminAnswer> {
+    const form = new FormData();
+    form.append('_file', new Blob([]), '');
+    form.append('_text', text);
+    return browser.upload(path, form);
+  }
+
+  const hidden = (page: string, name: string): string | undefined =>
+    new RegExp(`name="${name}" value="([^"]*)"`).exec(page)?.[1];
+
+  /** Sends the form of a preview. */
+  function apply({ text }: AdminAnswer, path = PATH): Promise<AdminAnswer> {
+    const form = new FormData();
+    for (const name of ['_csv', '_digest']) {
+      const value = hidden(text, name);
+      assert.ok(value, `the preview carries ${name}`);
+      form.append(name, value);
+    }
+    return browser.upload(path, form);
+  }
+
+  const titles = async (): Promise<string[]> =>
+    (await service.sql<{ title: string }[]>`select title from book order by id`).map(({ title }) => title);
+  const history = async (): Promise<number> => (await service.sql`select from vitrine_history`).count;
+
+  test('begins at a page that says what a file may have', async () => {
+    const { status, text } = await browser.get(PATH);
+    assert.equal(status, 200);
+    assert.match(text, /<input\s+type="file"\s+id="file"\s+name="_file"/);
+    assert.match(text, /enctype="multipart\/form-data"/);
+    assert.match(readable(text), /10,000 rows and 5,242,880 bytes/);
+    assert.match(readable(text), /reader_id Reader the id of a user/);
+    assert.doesNotMatch(text, /secret/);
+  });
+
+  test('shows what it would do, does nothing, and then does just that', async () => {
+    const csv = crlf('id,title,pages', '1,Uno,1', '2,Two,2', ',Four,', ',Five,5');
+    const preview = await upload(csv);
+    assert.equal(preview.status, 200);
+    const page = readable(preview.text);
+    assert.match(page, /4 rows: 2 new, 1 changed, 1 unchanged, 0 faulty\./);
+    assert.match(page, /2 #1 Title: was One → becomes Uno/);
+    assert.match(page, /4 new Title: Four/);
+    assert.match(page, /Import: create 2 and change 1 record/);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+    assert.equal(await history(), 0);
+
+    const done = await apply(preview);
+    assert.equal(done.status, 303);
+    assert.equal(done.location, '/admin/book/');
+    assert.match((await browser.follow(done)).text, /2 records created, 1 changed\./);
+    assert.deepEqual(await titles(), ['Uno', 'Two', 'Three', 'Four', 'Five']);
+    const log = await service.sql<{ action: string; door: string; user_name: string; after: string }[]>`
+      select action, door, user_name, after from vitrine_history order by id`;
+    assert.deepEqual(
+      log.map(({ action, door, user_name: name }) => [action, door, name]),
+      [
+        ['update', 'admin', 'ada'],
+        ['create', 'admin', 'ada'],
+        ['create', 'admin', 'ada'],
+      ],
+    );
+    assert.equal(log[0]?.after, '{"title":"Uno"}');
+    const kept = await service.sql`select from book where secret = 'hushed'`;
+    assert.equal(kept.count, 3);
+  });
+
+  test('of an export changes nothing, by a file as by a text', async () => {
+    await service.sql`insert into book (title, reader_id, price, rating, data, lent, day, code, note, stamp) values
+      ('=1+1', 1, -1.50, 'NaN', '{"a":[1,"x"]}', true, '2026-02-28', ${'9d1f6c1e-6a5b-4c58-9df5-1d1c1c1c1c1c'}, '-', 'x'),
+      (${"'=1"}, null, null, 1e20, 'null', false, 'infinity', null, ${"''@"}, ''),
+      (${' "quoted", '}, null, null, -0.5, '"text"', false, null, null, ${'\t'}, '')`;
+    const { text } = await browser.get('/admin/book/-/export.csv');
+    const page = readable((await upload(text)).text);
+    assert.match(page, /6 rows: 0 new, 0 changed, 6 unchanged, 0 faulty\./);
+    assert.match(page, /There is nothing to do/);
+    const withoutReturns = text.replaceAll('a\nb\r\nc', 'a\nb\nc');
+    await service.sql`update book set note = ${'a\nb\nc'} where id = 3`;
+    const pasted = await paste(withoutReturns.replaceAll('\n', '\r\n').replaceAll('\r\r\n', '\r\n'));
+    assert.match(readable(pasted.text), /6 rows: 0 new, 0 changed, 6 unchanged, 0 faulty\./);
+  });
+
+  test('keeps line breaks inside of cells through the preview', async () => {
+    const note = 'x\ny\r\nz\rend';
+    const preview = await upload(crlf('title,note', `New,"${note}"`));
+    assert.equal((await apply(preview)).status, 303);
+    const [row] = await service.sql<{ note: string }[]>`select note from book where title = 'New'`;
+    assert.equal(row?.note, note);
+  });
+
+  test('tells an empty cell from an empty text', async () => {
+    await apply(await upload(crlf('id,note', '1,""', '2,')));
+    const notes = await service.sql<
+      { note: string | null }[]
+    >`select note from book where id < 3 order by id`;
+    assert.deepEqual(
+      notes.map(({ note }) => note),
+      ['', null],
+    );
+  });
+
+  test('takes an empty cell of a column that is never empty for the default of a new record', async () => {
+    const preview = await upload(crlf('title,lent,since,kind', 'New,,,', 'Other,TRUE,2026-01-01T10:00,poem'));
+    assert.equal((await apply(preview)).status, 303);
+    const rows =
+      await service.sql`select lent, since > now() - interval '1 day' as fresh, kind from book where id > 3`;
+    assert.deepEqual(rows.map((row) => [row['lent'], row['fresh'], row['kind']]).sort(), [
+      [false, true, 'novel'],
+      [true, false, 'poem'],
+    ]);
+  });
+
+  test('takes headers by the names of columns, and what spreadsheets add to a file', async () => {
+    const preview = await upload(`\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,,,', '')}`);
+    const page = readable(preview.text);
+    assert.match(page, /2 rows: 0 new, 1 changed, 0 unchanged, 1 faulty/);
+    assert.match(page, /Reader: was — → becomes 1/);
+    assert.match(page, /3 — Title: is required/);
+  });
+
+  test('says of read-only columns that they are not used', async () => {
+    const page = readable((await upload(crlf('id,title,stamp', '1,Uno,mine'))).text);
+    assert.match(page, /Read-only, so their values are not used: Stamp\./);
+    assert.match(page, /0 new, 1 changed/);
+  });
+
+  const faultyFiles: [what: string, content: string, message: RegExp][] = [
+    ['nothing', '', /The file is empty\./],
+    ['empty lines', '\r\n\r\n', /The file is empty\./],
+    ['a head alone', 'id,title\r\n', /nothing below the line with the names/],
+    ['an unknown column', crlf('title,colour', 'a,b'), /no column “colour”/],
+    ['a hidden column', crlf('title,secret', 'a,b'), /no column “secret”/],
+    ['a column twice', crlf('title,reader,reader_id', 'a,,'), /“reader_id” stands there twice/],
+    ['a column without a name', crlf('title,,pages', 'a,,'), /Column 2 has no name/],
+    [
+      'columns that cannot be set alone',
+      crlf('id,stamp', '1,x'),
+      /No column of the file is one that can be set/,
+    ],
+    ['semicolons', crlf('title;pages', 'a;1'), /must have commas between them/],
+    ['a cell too few', crlf('title,pages', 'a,1', 'b'), /Line 3: 1 cell, where the first line has 2/],
+    [
+      'a cell too many',
+      crlf('title,pages', '"a\r\nb",1', 'b,2,3'),
+      /Line 4: 3 cells, where the first line has 2/,
+    ],
+    ['a quote that is not closed', crlf('title,pages', 'a,1', '"b,2'), /Line 3: the quotes/],
+    ['a quote inside of a cell', crlf('title,pages', 'a"b,1'), /Line 2: the quotes/],
+    ['text behind quotes', crlf('title,pages', '"a"b,1'), /Line 2: the quotes/],
+    ['too many rows', `title\r\n${'x\r\n'.repeat(10_001)}`, /10,001 rows; at most 10,000/],
+    ['too many bytes', `title\r\n"${'x'.repeat(5 * 1024 * 1024)}"\r\n`, /bytes; at most 5,242,880/],
+  ];
+  for (const [what, content, message] of faultyFiles) {
+    test(`of ${what} is refused on the page, with what was pasted kept`, async () => {
+      for (const answer of [await upload(content), await paste(content)]) {
+        assert.equal(answer.status, 400);
+        assert.match(readable(answer.text), message);
+        assert.match(answer.text, /name="_file"/);
+      }
+      const kept = /<textarea[^>]*>\n([^<]*)<\/textarea/.exec((await paste(content)).text)?.[1] ?? '';
+      const unescaped = kept.replaceAll('&quot;', '"').replace(/\r?\n/g, '\r\n');
+      assert.equal(unescaped, content);
+    });
+  }
+
+  test('tells of every cell what is wrong with it, and offers nothing to do', async () => {
+    const csv = crlf(
+      'id,title,reader_id,pages,data,lent,kind,code',
+      ',,,,,,,',
+      `,${'x'.repeat(21)},99,0,{,maybe,verse,1`,
+      ',a,x,1.5,,,,',
+      '1,b,,2,,,,',
+      '1,c,,2,,,,',
+      '77,d,,2,,,,',
+      'one,e,,2,,,,',
+      ',f,99,0,,maybe,verse,1',
+    );
+    const preview = await upload(csv);
+    const page = readable(preview.text);
+    assert.match(page, /8 rows: 0 new, 0 changed, 0 unchanged, 8 faulty/);
+    const expected = [
+      /2 — Title: is required/,
+      /3 — Data: must be JSON/,
+      /4 — Reader: must be a whole number Pages: must be a whole number/,
+      /5 #1 Lent: must not be null/,
+      /6 #1 Id: stands in line 5 already/,
+      /7 #77 Id: there is no such record/,
+      /8 #one Id: must be a whole number/,
+      /Pages: must be at least 1/,
+      /Lent: must be true or false/,
+      /Kind: must be one of novel, poem/,
+      /Code: must be a UUID/,
+      /Reader: there is no such record/,
+    ];
+    for (const one of expected) assert.match(page, one);
+    assert.match(page, /Nothing was imported: 8 rows have faults/);
+    assert.equal(hidden(preview.text, '_digest'), undefined);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('goes on behind a row that the database refuses, and undoes all', async () => {
+    const code = '9d1f6c1e-6a5b-4c58-9df5-1d1c1c1c1c1c';
+    const page = readable((await upload(crlf('title,code', `a,${code}`, `b,${code}`, 'c,'))).text);
+    assert.match(page, /3 rows: 2 new, 0 changed, 0 unchanged, 1 faulty/);
+    assert.match(page, /3 — Code: another record has this value/);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('finds the rows that the database refuses among many', async () => {
+    const code = '9d1f6c1e-6a5b-4c58-9df5-1d1c1c1c1c1c';
+    const rows = Array.from(
+      { length: 150 },
+      (_, index) => `row ${index},${[5, 40, 140].includes(index) ? code : ''}`,
+    );
+    const page = readable((await upload(crlf('title,code', ...rows))).text);
+    assert.match(page, /150 rows: 148 new, 0 changed, 0 unchanged, 2 faulty/);
+    assert.match(page, /42 — Code: another record has this value 142 — Code: another record has this value/);
+    const without = await upload(crlf('title,code', ...rows.map((row) => row.replace(code, ''))));
+    assert.equal((await apply(without)).status, 303);
+    assert.deepEqual(
+      (await titles()).slice(3),
+      rows.map((row) => row.split(',')[0]),
+    );
+  });
+
+  test('with faults is not done, though its form is made up', async () => {
+    const form = new FormData();
+    form.append('_csv', Buffer.from(crlf('title,pages', 'a,1', 'b,0')).toString('base64'));
+    form.append('_digest', 'made up');
+    const answer = await browser.upload(PATH, form);
+    assert.equal(answer.status, 409);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('is shown again where the records have changed since the preview', async () => {
+    const preview = await upload(crlf('id,title', '1,Uno', '2,Dos'));
+    await service.sql`update book set title = 'Meanwhile' where id = 1`;
+    const again = await apply(preview);
+    assert.equal(again.status, 409);
+    assert.match(readable(again.text), /Meanwhile the records have changed\. Nothing was imported/);
+    assert.match(readable(again.text), /was Meanwhile → becomes Uno/);
+    assert.deepEqual(await titles(), ['Meanwhile', 'Two', 'Three']);
+    assert.equal((await apply(again)).status, 303);
+    assert.deepEqual(await titles(), ['Uno', 'Dos', 'Three']);
+  });
+
+  test('leaves nothing when the database breaks off in the middle', async () => {
+    const preview = await upload(crlf('title', ...Array.from({ length: 50 }, (_, index) => `row ${index}`)));
+    await service.sql.unsafe(`
+      create function break_off() returns trigger language plpgsql as $$
+      begin
+        if new.title = 'row 30' then perform pg_terminate_backend(pg_backend_pid()); end if;
+        return new;
+      end $$;
+      create trigger break_off before insert on book for each row execute function break_off()`);
+    try {
+      const answer = await apply(preview);
+      assert.ok(answer.status >= 500, `${answer.status}`);
+      assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+      assert.equal(await history(), 0);
+    } finally {
+      await service.sql.unsafe('drop function break_off cascade');
+    }
+  });
+
+  test('shows 200 rows of a kind, and counts all', async () => {
+    const rows = Array.from({ length: 250 }, (_, index) => [`,good ${index},1`, `,bad ${index},0`]).flat();
+    const { text } = await upload(crlf('id,title,pages', ...rows));
+    assert.match(readable(text), /500 rows: 250 new, 0 changed, 0 unchanged, 250 faulty/);
+    assert.equal(text.match(/<tr class="faulty">/g)?.length, 200);
+    assert.equal(text.match(/<tr class="new">/g)?.length, 200);
+    assert.match(readable(text), /there are 50 more/);
+  });
+
+  test('makes records by keys of their own', async () => {
+    await service.sql`insert into place (id, name) values ('a', 'Here')`;
+    const preview = await upload(crlf('id,name', 'a,There', '=b,New'), '/admin/place/-/import/');
+    assert.match(readable(preview.text), /1 new, 1 changed, 0 unchanged, 0 faulty/);
+    assert.equal((await apply(preview, '/admin/place/-/import/')).status, 303);
+    const rows = await service.sql<{ id: string; name: string }[]>`select id, name from place order by id`;
+    assert.deepEqual(
+      rows.map(({ id, name }) => [id, name]),
+      [
+        ['=b', 'New'],
+        ['a', 'There'],
+      ],
+    );
+    const missing = await upload(crlf('id,name', ',Nowhere'), '/admin/place/-/import/');
+    assert.match(readable(missing.text), /Id: is required/);
+  });
+
+  test('does what the admin area allows, and no more', async () => {
+    await service.sql`insert into grown (name) values ('a')`;
+    await service.sql`insert into kept (name) values ('a')`;
+    const csv = crlf('id,name', '1,b', ',c');
+    const grown = readable((await upload(csv, '/admin/grown/-/import/')).text);
+    assert.match(grown, /1 new, 0 changed, 0 unchanged, 1 faulty/);
+    assert.match(grown, /Records may not be changed here\./);
+    const kept = readable((await upload(csv, '/admin/kept/-/import/')).text);
+    assert.match(kept, /0 new, 1 changed, 0 unchanged, 1 faulty/);
+    assert.match(kept, /Records may not be added here\./);
+    for (const name of ['looked', 'vitrine_history', 'vitrine_session']) {
+      assert.equal((await browser.get(`/admin/${name}/-/import/`)).status, 404, name);
+      assert.equal((await upload(csv, `/admin/${name}/-/import/`)).status, 404, name);
+    }
+  });
+
+  test('sets no password', async () => {
+    const answer = await upload(crlf('id,username,password', '1,ada,secret'), '/admin/user/-/import/');
+    assert.equal(answer.status, 400);
+    assert.match(readable(answer.text), /passwords are set on a page of their own/);
+  });
+
+  const HOSTILE = '"><script>alert(1)</script>&amp;';
+  const quoted = `"${HOSTILE.replaceAll('"', '""')}"`;
+  const hostile: [where: string, csv: string][] = [
+    ['a header', crlf(`title,${quoted}`, 'a,b')],
+    ['a value of a new record', crlf('title,note', `a,${quoted}`)],
+    ['a changed value', crlf('id,note', `1,${quoted}`)],
+    ['a faulty key', crlf('id,note', `${quoted},x`)],
+    ['a faulty value', crlf('title,pages', `a,${quoted}`)],
+    ['the pasted text', HOSTILE],
+  ];
+  for (const [where, csv] of hostile) {
+    test(`shows hostile text in ${where} as text`, async () => {
+      for (const answer of [
+        await upload(csv, PATH, `${HOSTILE.replaceAll('"', "'")}.csv`),
+        await paste(csv),
+      ]) {
+        assert.ok(!answer.text.includes('<script>alert'));
+        assert.ok(!answer.text.includes('<b>papers'));
+        assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+      }
+    });
+  }
+
+  test('shows a hostile value that a record has as text', async () => {
+    await service.sql`update book set note = ${HOSTILE} where id = 1`;
+    const { text } = await upload(crlf('id,note', '1,calm'));
+    assert.ok(text.includes('&lt;script&gt;alert(1)'));
+    assert.ok(!text.includes('<script>alert'));
+  });
+
+  test('without a session leads to the login', async () => {
+    const stranger = openBrowser(service);
+    assert.match((await stranger.get(PATH)).location ?? '', /^\/admin\/-\/login\/\?next=/);
+    const form = new FormData();
+    form.append('_text', crlf('title', 'mine'));
+    form.append('_csrf', 'x');
+    assert.match((await stranger.upload(PATH, form)).location ?? '', /^\/admin\/-\/login\/\?next=/);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('needs the token of its form, to look as to do', async () => {
+    const preview = await upload(crlf('title', 'mine'));
+    for (const csrf of ['', 'x']) {
+      const form = new FormData();
+      form.append('_csrf', csrf);
+      for (const name of ['_csv', '_digest']) form.append(name, hidden(preview.text, name) ?? '');
+      assert.equal((await browser.upload(PATH, form)).status, 403);
+    }
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('that is no text, or too large to be read, is refused where another file can be chosen', async () => {
+    const cases: [content: Uint8Array, status: number, message: RegExp][] = [
+      [Buffer.from('title\r\nm\xfcde\r\n', 'latin1'), 400, /is not UTF-8/],
+      [Buffer.alloc(9 * 1024 * 1024, 'x'), 413, /is larger than 8388608 bytes/],
+    ];
+    for (const [content, status, message] of cases) {
+      const answer = await upload(content);
+      assert.equal(answer.status, status);
+      assert.match(readable(answer.text), message);
+      assert.match(answer.text, /name="_file"/);
+    }
+  });
+});

@@ -1,0 +1,230 @@
+// The list page: search, sorting, pages, dates, what it says when there is nothing, and what it costs.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { startService, type TestService } from '../support.ts';
+import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { resources as shipped, thing } from './things.ts';
+
+const LISTED = ['name', 'note', 'author', 'amount', 'price', 'ready', 'at', 'extra'];
+
+const resources: readonly Resource[] = [
+  ...shipped.map((one) =>
+    one.model === 'thing'
+      ? { ...thing, admin: { ...thing.admin, list: LISTED, search: ['name', 'note', 'author__username'] } }
+      : one,
+  ),
+  { model: 'many', columns: { name: { type: 'string' }, at: { type: 'datetime' } }, admin: { dates: 'at' } },
+  { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
+] satisfies Resource[];
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService(resources);
+  await service.addUser('ada', { admin: true });
+  await service.addUser('grace');
+  await service.sql`insert into thing (name, note, at, author_id, hidden) values
+    ('Red apple', 'from the tree', '2023-12-31 23:59:59', 1, 'secret words'), ('Green apple', '100%', '2024-02-29 00:00:00', 2, ''),
+    ('Pear', 'a_b', '2024-02-29 23:59:59', 1, ''), ('Plum', 'a\\b', '2024-03-01 00:00:00', null, ''), ('Fig', null, null, 2, '')`;
+  await service.sql`insert into many (name, at) select 'many ' || n, '2024-01-01' from generate_series(1, 20000) n`;
+  await service.sql`analyze many`;
+  await service.sql`insert into land (code, name) values ('no', 'Norway'), ('a/b?c=d&e', 'Odd'), (' ', 'Blank'), ('-', 'Dash'), ('é€', 'Signs')`;
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+
+const names = ({ text }: AdminAnswer): string[] =>
+  [...text.matchAll(/<th scope="row"[^>]*>\s*<a[^>]*>([\s\S]*?)<\/a>/g)].map(([, name = '']) =>
+    unescaped(name.trim()),
+  );
+const list = (query: string, model = 'thing'): Promise<AdminAnswer> => ada.get(`/admin/${model}/${query}`);
+/** The links of a page by what stands in them. */
+const linksOf = ({ text }: AdminAnswer): Record<string, string> =>
+  Object.fromEntries(
+    [...text.matchAll(/<a\s[^>]*?href="([^"]*)"[^>]*>([\s\S]*?)<\/a\s*>/g)].map(
+      ([, href = '', name = '']) => [name.replace(/<[^>]*>/g, '').trim(), unescaped(href)],
+    ),
+  );
+
+describe('the search', () => {
+  for (const [words, found] of [
+    ['apple', ['Red apple', 'Green apple']],
+    ['APPLE green', ['Green apple']],
+    ['apple%20%20ada', ['Red apple']],
+    ['grace', ['Green apple', 'Fig']],
+    ['tree+ada+red', ['Red apple']],
+    ['%25', ['Green apple']],
+    ['_', ['Pear']],
+    ['%5C', ['Plum']],
+    ['3', ['Pear']],
+    ['apple%203', []],
+    ['secret', []],
+    ['argon2', []],
+    ["'%22%3B--", []],
+    ['%F0%9F%92%A5', []],
+  ] as const)
+    test(`finds ${found.length} records by ${decodeURIComponent(words)}`, async () => {
+      const page = await list(`?_search=${words}`);
+      assert.equal(page.status, 200);
+      assert.deepEqual(names(page), found);
+      if (found.length === 0) assert.match(readable(page), /Nothing fits/);
+    });
+
+  test('keeps the filters and the order, and can be cleared', async () => {
+    const page = await list('?_search=apple&author=1&ordering=-name&page=1');
+    const form = /<form class="search"[\s\S]*?<\/form>/.exec(page.text)?.[0] ?? '';
+    const hidden = [...form.matchAll(/type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(
+      ([, name, value]) => [name, value],
+    );
+    assert.deepEqual(hidden, [['author', '1'], ['ordering', '-name']]); // prettier-ignore
+    assert.equal(linksOf(page)['Clear'], '/admin/thing/?author=1&ordering=-name');
+  });
+});
+
+describe('the head of a column', () => {
+  const head = (page: AdminAnswer, title: string): string =>
+    unescaped(
+      new RegExp(`<th scope="col"[^>]*>\\s*<a href="[^"]*">${title}</a>[\\s\\S]*?</th>`).exec(
+        page.text,
+      )?.[0] ?? '',
+    );
+
+  for (const [query, title, next, state] of [
+    ['', 'Name', 'ordering=name', undefined],
+    ['?ordering=name', 'Name', 'ordering=-name', 'ascending'],
+    ['?ordering=-name', 'Name', 'ordering=name', 'descending'],
+    ['?ordering=name', 'Note', 'ordering=note%2Cname', undefined],
+    ['?ordering=note,-name', 'Name', 'ordering=name%2Cnote', undefined],
+    [
+      '?ordering=name&page=2&colour=red&_search=a',
+      'Name',
+      'colour=red&_search=a&ordering=-name',
+      'ascending',
+    ],
+  ] as const)
+    test(`${title} of the list ${query || 'as it is'} leads to ${next}`, async () => {
+      const shown = head(await list(query), title);
+      assert.match(shown, new RegExp(`href="/admin/thing/\\?${next}"`));
+      assert.equal(/aria-sort="(\w+)"/.exec(shown)?.[1], state);
+      if (query.includes('ordering=name'))
+        assert.ok(head(await list(query), 'Name').includes('aria-label="Do not sort by Name"'));
+    });
+
+  test('sorts foreign keys by what the records are called, and takes back one of several', async () => {
+    const page = await list('?ordering=author__username,-name');
+    assert.deepEqual(names(page), ['Red apple', 'Pear', 'Green apple', 'Fig', 'Plum']);
+    assert.match(page.text, /href="\/admin\/thing\/\?ordering=-author__username%2C-name">Author/);
+    assert.match(
+      page.text,
+      /href="\/admin\/thing\/\?ordering=-name"\s+class="remove"\s+aria-label="Do not sort by Author"/,
+    );
+    assert.match(page.text, /<th scope="col"\s*>Extra<\/th>/);
+  });
+});
+
+describe('the pages of a list', () => {
+  test('of a few records are counted to the last', async () => {
+    assert.match(readable(await list('')), /1–5 of 5 records/);
+    const page = await list('?limit=2&page=2&ordering=id');
+    assert.match(readable(page), /3–4 of 5 records/);
+    const { First, Previous, Next, Last, 50: fifty } = linksOf(page);
+    assert.deepEqual({ First, Previous, Next, Last, fifty }, {
+      First: undefined, Previous: '/admin/thing/?limit=2&page=1&ordering=id'.replace('&page=1&ordering=id', '&ordering=id&page=1'),
+      Next: '/admin/thing/?limit=2&ordering=id&page=3', Last: undefined, fifty: '/admin/thing/?ordering=id&limit=50',
+    }); // prettier-ignore
+    assert.equal(linksOf(await list('?limit=1&page=3'))['First'], '/admin/thing/?limit=1&page=1');
+    assert.equal(linksOf(await list('?limit=1&page=3'))['Last'], '/admin/thing/?limit=1&page=5');
+    assert.match(readable(await list('?limit=1&page=3')), /Page 3 of 5/);
+  });
+
+  test('of many are estimated, and say so', async () => {
+    const page = await list('?page=3', 'many');
+    assert.match(readable(page), /41–60 of about 20,000 records/);
+    assert.match(readable(page), /all about 20,000 records of this list/);
+    assert.equal(linksOf(page)['Last'], undefined);
+    assert.match(readable(await list('?id__lte=500', 'many')), /1–20 of 500 records/);
+    assert.match(readable(await list('?limit=100', 'many')), /1–100 of about/);
+    assert.match(readable(await list('?limit=5000', 'many')), /1–200 of about/);
+  });
+
+  for (const [page, previous] of [
+    ['7', '3'],
+    ['99999999999999999999999', '3'],
+  ] as const)
+    // prettier-ignore
+    test(`behind the end, ${page}, there is a way back to where records are`, async () => {
+      const answer = await list(`?limit=2&page=${page}`);
+      assert.equal(answer.status, 200);
+      assert.match(readable(answer), /No records on this page/);
+      assert.equal(linksOf(answer)['Previous'], `/admin/thing/?limit=2&page=${previous}`);
+      assert.equal((await ada.get(linksOf(answer)['Previous'] ?? '')).status, 200);
+    });
+});
+
+describe('the dates of a list', () => {
+  const dates = async (query: string): Promise<string | undefined> => {
+    const nav = /<nav class="dates"[\s\S]*?<\/nav>/.exec((await list(query)).text)?.[0];
+    return (
+      nav &&
+      unescaped(nav.replace(/<[^>]*>/g, ' '))
+        .replace(/\s+/g, ' ')
+        .trim()
+    );
+  };
+
+  test('lead from years over months to days and back, and find each record once', async () => {
+    assert.equal(await dates(''), 'At 2023 2024');
+    const year = linksOf(await list(''))['2024'] ?? '';
+    assert.equal(year, '/admin/thing/?at__gte=2024-01-01&at__lt=2025-01-01');
+    assert.deepEqual(names(await ada.get(year)), ['Green apple', 'Pear', 'Plum']);
+    assert.equal(await dates(year.slice(13)), 'At All dates 2024 February March');
+    const month = linksOf(await ada.get(year))['February'] ?? '';
+    assert.equal(month, '/admin/thing/?at__gte=2024-02-01&at__lt=2024-03-01');
+    assert.equal(await dates(month.slice(13)), 'At All dates 2024 February 29');
+    const day = linksOf(await ada.get(month))['29'] ?? '';
+    assert.deepEqual(names(await ada.get(day)), ['Green apple', 'Pear']);
+    const back = linksOf(await ada.get(day));
+    assert.deepEqual([back['All dates'], back['2024'], back['February']], ['/admin/thing/', year, month]);
+  });
+
+  test('keep what else narrows the list, and stay away where they would cost a look at every row', async () => {
+    assert.equal(
+      linksOf(await list('?author=1&_search=e&page=1'))['2023'],
+      '/admin/thing/?author=1&_search=e&at__gte=2023-01-01&at__lt=2024-01-01',
+    );
+    assert.doesNotMatch((await list('', 'many')).text, /class="dates"/);
+    await service.sql`insert into thing (name, at) values ('Odd', 'infinity')`;
+    assert.equal(await dates(''), undefined);
+    await service.sql`update thing set at = '0044-03-15 BC' where name = 'Odd'`;
+    assert.equal(await dates(''), undefined);
+    await service.sql`delete from thing where name = 'Odd'`;
+  });
+});
+
+test('an empty list says why, and what to do', async () => {
+  assert.match(readable(await list('', 'message')), /There are no records yet\. Add the first one/);
+  const none = readable(await list('', 'fixed'));
+  assert.match(none, /There are no records yet\./);
+  assert.doesNotMatch(none, /Add the|Import/);
+  const nothing = await list('?name=nothing&colour=red');
+  assert.match(readable(nothing), /Nothing fits\. Show all records/);
+  assert.equal(linksOf(nothing)['Show all records'], '/admin/thing/');
+});
+
+test('keys of any characters lead to their records', async () => {
+  const page = await list('?ordering=id', 'land');
+  const rows = [...page.text.matchAll(/<th scope="row"[^>]*>\s*<a href="([^"]*)"/g)].map(([, href = '']) =>
+    unescaped(href),
+  );
+  assert.equal(rows.length, 5);
+  for (const href of rows) assert.equal((await ada.get(href)).status, 200, href);
+});
+
+test('a page of twenty is light', async () => {
+  await service.sql`insert into thing (name, note, author_id, amount, big, ratio, price, at)
+    select 'weighed ' || n, repeat('long note ', 30), 1 + n % 2, n, n, n, n, now() from generate_series(1, 20) n`;
+  const page = await list('?name__ilike=weighed%25');
+  assert.equal(names(page).length, 20);
+  assert.ok(page.text.length < 30 * 1024, `${page.text.length} bytes`);
+});

@@ -1,0 +1,254 @@
+// Who is let in, what is told to who is not, where the login leads to, and what people do with their own account.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { fromNewAddress } from '../http/expect.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { csrfIn, logIn, openBrowser, readable, type AdminAnswer, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+const LOGIN = '/admin/-/login/';
+const SESSION = 'vitrine-session';
+
+let service: TestService;
+before(async () => {
+  service = await startService(resources, { trustProxy: 1 });
+  await service.addUser('ada', { admin: true });
+});
+after(() => service.close());
+
+/** Sends the login form, each time from an address of its own. */
+async function attempt(
+  name: string,
+  password: string,
+  browser = openBrowser(service),
+  headers: Record<string, string> = fromNewAddress(),
+): Promise<AdminAnswer> {
+  await browser.get(LOGIN, headers);
+  return browser.post(LOGIN, { username: name, password }, headers);
+}
+
+describe('a login that is refused', () => {
+  test('reads the same for whatever is wrong', async () => {
+    await service.addUser('ina', { admin: true, active: false });
+    await service.addUser('paul');
+    const answers: unknown[] = [];
+    for (const [name, password] of [
+      ['nobody', 'pw-nobody'],
+      ['ada', 'wrong'],
+      ['ina', 'pw-ina'],
+      ['paul', 'pw-paul'],
+      ['', ''],
+      ['ada', 'x'.repeat(1025)],
+    ] as const) {
+      const { status, headers, text } = await attempt(name, password);
+      const [, described = ''] = /name="username"\s+value="([^"]*)"/.exec(text) ?? [];
+      assert.equal(described, name);
+      const page = text.replace(/name="username"\s+value="[^"]*"/, '').replace(csrfIn(text), '');
+      const others = [...headers].filter(([key]) => !['date', 'content-length', 'set-cookie'].includes(key));
+      answers.push({ status, page, others, cookies: headers.getSetCookie().length });
+      assert.equal(status, 401);
+      assert.doesNotMatch(text, /pw-|wrong/);
+    }
+    for (const answer of answers) assert.deepEqual(answer, answers[0]);
+  });
+
+  test('a user who is no admin has no session, and learns of no page', async () => {
+    const browser = openBrowser(service);
+    await attempt('paul', 'pw-paul', browser);
+    assert.equal(browser.cookies.has(SESSION), false);
+    for (const path of ['/admin/', '/admin/thing/', '/admin/nothing/', '/admin/user/1/'])
+      assert.equal((await browser.get(path)).location, `${LOGIN}?next=${encodeURIComponent(path)}`);
+  });
+
+  test('counts together with those of the API for the address, and says for how long', async () => {
+    await service.addUser('berta', { admin: true });
+    const from = fromNewAddress();
+    for (let count = 0; count < 10; count += 1) {
+      const isPage = count % 2 === 0;
+      const headers = { ...from, authorization: basic('berta', `wrong ${count}`) };
+      const { status } = isPage
+        ? await attempt('berta', `wrong ${count}`, undefined, from)
+        : await service.request('/api/note/', { method: 'POST', headers, body: { message: 'x' } });
+      assert.equal(status, 401);
+    }
+    const refused = await attempt('berta', 'pw-berta', undefined, from);
+    assert.equal(refused.status, 429);
+    assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
+    assert.match(readable(refused), /Too many failed logins/);
+    const headers = { ...from, authorization: basic('berta') };
+    const api = await service.request('/api/note/', { method: 'POST', headers, body: { message: 'x' } });
+    assert.equal(api.status, 429);
+    assert.equal((await attempt('berta', 'pw-berta')).status, 303);
+  });
+
+  test('counts for the name, from wherever it is tried', async () => {
+    await service.addUser('carl', { admin: true });
+    for (let count = 0; count < 50; count += 1)
+      assert.equal((await attempt('carl', `wrong ${count}`)).status, 401);
+    assert.equal((await attempt('carl', 'pw-carl')).status, 429);
+  });
+
+  test('comes at once, as a page, where too many passwords are being checked', async () => {
+    const browsers = await Promise.all(
+      Array.from({ length: 150 }, async () => {
+        const browser = openBrowser(service);
+        await browser.get(LOGIN);
+        return browser;
+      }),
+    );
+    const answers = await Promise.all(
+      browsers.map((browser, index) =>
+        browser.post(LOGIN, { username: `unknown ${index}`, password: 'x' }, fromNewAddress()),
+      ),
+    );
+    const busy = answers.filter(({ status }) => status === 503);
+    assert.ok(busy.length > 0);
+    assert.deepEqual(
+      answers.filter(({ status }) => status !== 401 && status !== 503).map(({ status }) => status),
+      [],
+    );
+    assert.match(busy[0]?.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  });
+});
+
+describe('after the login', () => {
+  /** Where a browser ends up that logs in by this address. */
+  async function landing(query: string): Promise<string> {
+    const browser = openBrowser(service);
+    const page = await browser.get(`${LOGIN}${query}`);
+    const [, next = ''] = /name="next" value="([^"]*)"/.exec(page.text) ?? [];
+    const unescaped = next.replaceAll('&amp;', '&').replaceAll('&#39;', "'");
+    const fields = { username: 'ada', password: 'pw-ada', next: unescaped };
+    const { status, location = '' } = await browser.post(LOGIN, fields);
+    assert.equal(status, 303);
+    return location;
+  }
+
+  for (const path of [
+    '/admin/',
+    '/admin/thing/',
+    '/admin/thing/?name=a%20b&ordering=-id',
+    '/admin/thing/%2D/',
+  ])
+    test(`the way goes on to ${path}`, async () => {
+      const { location = '' } = await openBrowser(service).get(path);
+      assert.equal(await landing(location.slice(LOGIN.length)), path);
+    });
+
+  const HOSTILE = [
+    '//evil.example', '/\\evil.example', '\\/evil.example', 'https://evil.example', 'https:evil.example', 'javascript:alert(1)',
+    '/admin//evil.example/../../..', '/admin/../api/', '/admin/..//evil.example', '/admin/%2e%2e/api/', '/admin/.%2E/', '/admin/\\..\\..',
+    '/admin/\t/x', '\t//evil.example', '/admin/\r\nSet-Cookie: a=b', '/administrator/', '/admin', ' /admin/', '/api/', 'admin/', '@evil.example', '/admin/x y',
+  ]; // prettier-ignore
+  for (const next of HOSTILE) {
+    test(`it does not go to ${JSON.stringify(next)}`, async () => {
+      for (const location of [
+        await landing(`?next=${encodeURIComponent(next)}`),
+        await (async () => {
+          const browser = openBrowser(service);
+          await browser.get(LOGIN);
+          return (await browser.post(LOGIN, { username: 'ada', password: 'pw-ada', next })).location ?? '';
+        })(),
+      ]) {
+        const { origin, pathname } = new URL(location, service.base);
+        assert.equal(origin, service.base);
+        assert.match(pathname, /^\/admin\//);
+        assert.doesNotMatch(location, /evil|\\|\.\./);
+      }
+    });
+  }
+
+  test('addresses with any character come through as headers can carry them', async () => {
+    assert.equal(await landing(`?next=${encodeURIComponent('/admin/thing/é\u2028€\u0001/')}`), '/admin/');
+    assert.equal(
+      await landing(`?next=${encodeURIComponent('/admin/thing/é€\u0001/')}`),
+      '/admin/thing/%C3%A9%E2%82%AC%01/',
+    );
+  });
+});
+
+describe('one’s own account', () => {
+  const ACCOUNT = '/admin/-/account/';
+  const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
+  const marks = (answer: AdminAnswer): string[] =>
+    [...answer.text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
+
+  test('a new password needs the present one, and twice the same', async () => {
+    await service.addUser('dora', { admin: true });
+    const browser = await logIn(service, 'dora');
+    for (const [current, password, repeat, faulty] of [
+      ['wrong', 'new', 'new', '_current'],
+      ['', 'new', 'new', '_current'],
+      ['pw-dora', 'new', 'other', '_repeat'],
+      ['pw-dora', '', '', '_password'],
+      ['pw-dora', 'x'.repeat(1025), 'x'.repeat(1025), '_password'],
+    ] as const) {
+      const fields = { _current: current, _password: password, _repeat: repeat };
+      const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
+      assert.equal(answer.status, 400);
+      assert.deepEqual(marks(answer), [faulty]);
+      assert.doesNotMatch(answer.text, /value="(wrong|new|other|pw-dora|x+)"/);
+    }
+    assert.equal((await attempt('dora', 'pw-dora')).status, 303);
+  });
+
+  test('a new password ends the other sessions, and this browser goes on with a new token', async () => {
+    await service.addUser('emil', { admin: true });
+    const [here, there] = [await logIn(service, 'emil'), await logIn(service, 'emil')];
+    const token = here.cookies.get(SESSION) ?? '';
+    const answer = await here.post(ACCOUNT, {
+      _current: 'pw-emil',
+      _password: 'new',
+      _repeat: 'new',
+      username: 'ada',
+    });
+    assert.equal(answer.location, ACCOUNT);
+    assert.notEqual(here.cookies.get(SESSION), token);
+    assert.match(readable(await here.get(ACCOUNT)), /logged in nowhere else/);
+    assert.equal(await isIn(there), false);
+    there.cookies.set(SESSION, token);
+    assert.equal(await isIn(there), false);
+    assert.equal((await attempt('emil', 'pw-emil')).status, 401);
+    assert.equal((await attempt('emil', 'new')).status, 303);
+    assert.equal((await attempt('ada', 'pw-ada')).status, 303);
+    const [row] = await service.sql`select user_name, after from vitrine_history order by id desc limit 1`;
+    assert.deepEqual({ ...row }, { user_name: 'emil', after: '{"password":true}' });
+  });
+
+  test('guesses of the present password are throttled like logins', async () => {
+    await service.addUser('finn', { admin: true });
+    const browser = await logIn(service, 'finn');
+    const from = fromNewAddress();
+    for (let count = 0; count < 10; count += 1) {
+      const fields = { _current: `wrong ${count}`, _password: 'new', _repeat: 'new' };
+      assert.equal((await browser.post(ACCOUNT, fields, from)).status, 400);
+    }
+    const refused = await browser.post(
+      ACCOUNT,
+      { _current: 'wrong', _password: 'new', _repeat: 'new' },
+      from,
+    );
+    assert.equal(refused.status, 429);
+    assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
+  });
+
+  test('lists one’s own sessions, without what has ended, and ends the others', async () => {
+    await service.addUser('gina', { admin: true });
+    const [stale, there, here] = [
+      await logIn(service, 'gina'),
+      await logIn(service, 'gina'),
+      await logIn(service, 'gina'),
+    ];
+    await service.sql`update vitrine_session set seen = '2020-01-01'
+      where token_hash = encode(sha256(${stale.cookies.get(SESSION) ?? ''}::bytea), 'hex')`;
+    const others = await logIn(service, 'ada');
+    const page = await here.get(ACCOUNT);
+    assert.equal([...page.text.matchAll(/<th scope="row"/g)].length, 2);
+    assert.equal([...page.text.matchAll(/this one/g)].length, 1);
+    for (const { cookies } of [there, here])
+      assert.doesNotMatch(page.text, new RegExp(cookies.get(SESSION) ?? ''));
+    const done = await here.post('/admin/-/sessions/');
+    assert.match((await here.follow(done)).text, /One other session was ended\./);
+    assert.deepEqual([await isIn(here), await isIn(there), await isIn(others)], [true, false, true]);
+  });
+});

@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Panel } from '../../src/index.ts';
+import shipped from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { logIn, type Browser } from './support.ts';
+
+const HOSTILE = `<script>alert('"&')</script>`;
+const ESCAPED = '&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;';
+const SECRET = 'relation "secret_table" is not for you';
+
+/** The panels of a page by their titles: what stands in each below its heading. */
+function panelsOf(page: string): Map<string, string> {
+  const sections = page.matchAll(/<section class="panel"[^>]*>\s*<h2[^>]*>([^]*?)<\/h2>([^]*?)<\/section>/g);
+  const squeeze = (text: string): string => text.replace(/\s+/g, ' ').replace(/ >/g, '>').trim();
+  return new Map([...sections].map(([, title = '', body = '']) => [title, squeeze(body)]));
+}
+
+const panel = (title: string, load: Panel['load']): Panel => ({ title, load });
+
+describe('a panel of the start page', () => {
+  let service: TestService;
+  let browser: Browser;
+  let content: unknown;
+  let statement: Parameters<Parameters<Panel['load']>[0]['query']> = ['select 1'];
+  let rows: unknown;
+
+  before(async () => {
+    service = await startService(shipped, {
+      panels: [
+        { title: 'Any', text: `Whatever ${HOSTILE}`, load: () => Promise.resolve(content as number) },
+        panel(HOSTILE, () => Promise.resolve(1)),
+        panel('Asking', async ({ query }) => {
+          rows = undefined;
+          rows = await query(...statement);
+          return 'asked';
+        }),
+      ],
+    });
+    await service.addUser('ada', { admin: true });
+    browser = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  async function show(value: unknown): Promise<string> {
+    content = value;
+    const { status, text } = await browser.get('/admin/');
+    assert.equal(status, 200);
+    return panelsOf(text).get('Any') ?? '';
+  }
+
+  async function ask(...parameters: typeof statement): Promise<string> {
+    statement = parameters;
+    const { status, text } = await browser.get('/admin/');
+    assert.equal(status, 200);
+    return panelsOf(text).get('Asking') ?? '';
+  }
+
+  /** What the log said last of a panel. */
+  const lastFault = (): Record<string, unknown> | undefined =>
+    service.lines.findLast(({ panel: title }) => title !== undefined);
+
+  const shown: [string, unknown, string[]][] = [
+    ['a number', 1234567.5, ['<p class="figure">1,234,567.5</p>']],
+    ['zero, however it is signed', -0, ['<p class="figure">0</p>']],
+    ['a short text', '98 %', ['<p class="figure">98 %</p>']],
+    ['a long text', 'All is well with every one of them.', ['<p>All is well with every one of them.</p>']],
+    ['a hostile text', HOSTILE, [`<p>${ESCAPED}</p>`]],
+    [
+      'a table',
+      { columns: ['Name', 'Sum'], rows: [['Ada', 1200], ['Bob', null]] }, // prettier-ignore
+      [
+        '<th scope="col" class="number">Sum</th>',
+        '<th scope="row" data-label="Name">Ada</th>',
+        '<td class="number" data-label="Sum">1,200</td>',
+        'title="no value"',
+      ],
+    ],
+    ['numbers as text in a table', { columns: ['Sum'], rows: [['12.50'], [null]] }, ['class="number" data-label="Sum">12.50']],
+    ['true and false in a table', { columns: ['A', 'B'], rows: [[true, false]] }, ['>Yes<', '>No<']],
+    [
+      'a hostile table',
+      { columns: [HOSTILE], rows: [[HOSTILE]] },
+      [`<th scope="col">${ESCAPED}</th>`, `data-label="${ESCAPED}">${ESCAPED}</th>`],
+    ],
+    ['a table without rows', { columns: ['Name'], rows: [] }, ['<p class="empty">']],
+    ['a series without points', { series: [] }, ['<p class="empty">']],
+    [
+      'a series as bars',
+      { series: [{ label: '2025', value: 10 }, { label: '2026', value: 20.5 }], unit: 'EUR' }, // prettier-ignore
+      [
+        '<title id="panel-1-name">Any</title>',
+        'Bar chart of 2 values. The least: 2025, 10 EUR. The greatest: 2026, 20.5 EUR.',
+        '<title>2026: 20.5 EUR</title>',
+        '<td class="number" data-label="Value">20.5</td>',
+        'Value (EUR)',
+      ],
+    ],
+    [
+      'a series as a line',
+      { series: [{ label: 'a', value: 3 }, { label: 'b', value: 3 }], kind: 'line' }, // prettier-ignore
+      ['<polyline class="line"', 'Line chart of 2 values, all of them 3.'],
+    ],
+    [
+      'a hostile series',
+      { series: [{ label: HOSTILE, value: 1 }], unit: HOSTILE },
+      [`<title>${ESCAPED}: 1 ${ESCAPED}</title>`, `Value (${ESCAPED})`],
+    ],
+  ]; // prettier-ignore
+  for (const [what, value, parts] of shown) {
+    test(`shows ${what}`, async () => {
+      const body = await show(value);
+      for (const part of parts) assert.ok(body.includes(part), `${part} in ${body}`);
+      assert.ok(!body.includes('<script'), body);
+    });
+  }
+
+  test('has its title and its text escaped', async () => {
+    const { text } = await browser.get('/admin/');
+    assert.ok(panelsOf(text).has(ESCAPED));
+    assert.ok(text.includes(`<p class="hint">Whatever ${ESCAPED}</p>`));
+    assert.ok(!text.includes('<script>'));
+  });
+
+  const point = { label: 'a', value: 1 };
+  const wrong: [string, unknown, RegExp][] = [
+    ['nothing', undefined, /a panel gives/],
+    ['null', null, /a panel gives/],
+    ['true', true, /a panel gives/],
+    ['an array', [1], /a panel gives/],
+    ['an empty object', {}, /a panel gives/],
+    ['both a table and a series', { columns: ['a'], rows: [], series: [] }, /a panel gives/],
+    ['not a number', Number.NaN, /NaN is not a finite number/],
+    ['an endless number', -Infinity, /-Infinity is not/],
+    ['a table without columns', { columns: [], rows: [] }, /^columns/],
+    ['a table with a column that is no text', { columns: ['a', 1], rows: [] }, /^columns/],
+    ['a table whose rows are none', { columns: ['a'], rows: 'x' }, /^rows must/],
+    ['a row that is too short', { columns: ['a', 'b'], rows: [['x']] }, /^rows\[0\] must be an array/],
+    ['a row with an object in it', { columns: ['a'], rows: [['x'], [{}]] }, /^rows\[1\] must have only/],
+    ['a row with a hole in it', { columns: ['a'], rows: [new Array(1)] }, /^rows\[0\] must have only/],
+    ['a row with an endless number', { columns: ['a'], rows: [[Infinity]] }, /^rows\[0\] must have only/],
+    ['too many rows', { columns: ['a'], rows: Array(101).fill(['x']) }, /^101 rows: at most 100/],
+    ['an unknown key of a table', { columns: ['a'], rows: [], order: 'a' }, /^order: there is no such key/],
+    ['a series that is none', { series: {} }, /^series must/],
+    ['too many points', { series: Array(101).fill(point) }, /^101 points: at most 100/],
+    ['a point without a label', { series: [{ value: 1 }] }, /^series\[0\] must have/],
+    ['a value that is a text', { series: [point, { label: 'b', value: '1' }] }, /^series\[1\] must have/],
+    ['a hole in a series', { series: new Array(1) }, /^series\[0\] must have/],
+    ['an unknown key of a point', { series: [{ ...point, colour: 'red' }] }, /^colour: there is no such key/],
+    ['an unknown kind', { series: [point], kind: 'pie' }, /^kind must be/],
+    ['a unit that is no text', { series: [point], unit: 5 }, /^unit must be/],
+    ['an unknown key of a series', { series: [point], title: 'x' }, /^title: there is no such key/],
+  ];
+  for (const [what, value, fault] of wrong) {
+    test(`that gives ${what} has a few words in its place, and its fault in the log`, async () => {
+      const body = await show(value);
+      assert.equal(body.replace(/<p class="hint">[^]*?<\/p>/, '').trim(), '<p class="nothing">This panel cannot be shown as it is. The log says why.</p>'); // prettier-ignore
+      assert.equal(lastFault()?.['panel'], 'Any');
+      assert.equal(lastFault()?.['level'], 'error');
+      assert.match(String(lastFault()?.['error']), fault);
+    });
+  }
+
+  test('gets the rows of a statement by the names of its columns, as PostgreSQL writes them', async () => {
+    await ask(
+      `select 1.50 as price, true as "Is it", date '2026-11-20' as day, null as nothing, array[1, 2] as list,
+         timestamp '2026-11-20 12:00:00.123456' as moment, 'x' as "__proto__"
+       union all select 2, null, null, null, null, null, null`,
+    );
+    const names = ['price', 'Is it', 'day', 'nothing', 'list', 'moment', '__proto__'];
+    const row = (...cells: (string | null)[]): unknown =>
+      Object.fromEntries(cells.map((cell, at) => [names[at], cell]));
+    assert.deepEqual(rows, [
+      row('1.50', 't', '2026-11-20', null, '{1,2}', '2026-11-20 12:00:00.123456', 'x'),
+      row('2', null, null, null, null, null, null),
+    ]);
+    assert.match(await ask('select 1 as one where false;  -- none'), /asked/);
+    assert.deepEqual(rows, []);
+  });
+
+  const values: [string, string | number | boolean | null, string | null][] = [
+    ['$1::integer + 1', 41, '42'],
+    ['$1::integer + 1', '41', '42'],
+    ['$1::bigint', '9007199254740993', '9007199254740993'],
+    ['$1::numeric', '0.10', '0.10'],
+    ['not $1::boolean', true, 'f'],
+    ['not $1::boolean', 'true', 'f'],
+    ['$1::timestamp', '2026-11-20 12:00:00.123456', '2026-11-20 12:00:00.123456'],
+    ['$1::timestamptz', '2026-11-20 12:00:00+02', '2026-11-20 10:00:00+00'],
+    ['$1::date', '2026-11-20', '2026-11-20'],
+    ['$1::jsonb', '{"a": 1}', '{"a": 1}'],
+    ['$1::text', "'; drop table note; --", "'; drop table note; --"],
+    ['$1::text', null, null],
+    ['$1::integer[]', '{1,2}', '{1,2}'],
+  ];
+  for (const [expression, value, expected] of values) {
+    test(`can use ${JSON.stringify(value)} for ${expression} in a statement`, async () => {
+      await ask(`select ${expression} as value`, [value]);
+      assert.deepEqual(rows, [{ value: expected }]);
+    });
+  }
+
+  const refused: [string, typeof statement, RegExp][] = [
+    ['writes', ["insert into note (message, created) values ('x', now())"], /read-only transaction/],
+    ['creates a table', ['create table intruder (id integer)'], /read-only transaction/],
+    ['is several in one', ["select 1; commit; insert into note (message, created) values ('x', now())"], /multiple commands/],
+    ['is none', ['selekt 1'], /syntax error/],
+    ['names a column twice', ['select 1 as one, 2 as one'], /two columns of the statement are called "one"/],
+    ['has a value that is no value', ['select $1::text', [undefined as unknown as null]], /the value of \$1/],
+    ['has an object as a value', ['select $1::text', [{} as unknown as null]], /the value of \$1/],
+  ]; // prettier-ignore
+  for (const [what, parameters, fault] of refused) {
+    test(`cannot run a statement that ${what}`, async () => {
+      const before = await service.sql`select count(*) from note`;
+      assert.equal(await ask(...parameters), '<p class="nothing">This could not be loaded. The log says why.</p>'); // prettier-ignore
+      assert.equal(rows, undefined);
+      assert.match(String(lastFault()?.['error']), fault);
+      assert.deepEqual(await service.sql`select count(*) from note`, before);
+      assert.match(await ask('select 1'), /asked/);
+    });
+  }
+});
+
+describe('panels that fail or are late', () => {
+  let service: TestService;
+  let page: string;
+
+  before(async () => {
+    service = await startService(shipped, {
+      panels: [
+        panel('Failing', () => Promise.reject(new Error(SECRET))),
+        panel('Throwing at once', () => {
+          throw new Error(SECRET);
+        }),
+        panel('Throwing a text', () => Promise.reject(SECRET)), // eslint-disable-line @typescript-eslint/prefer-promise-reject-errors
+        panel('Silent', () => new Promise(() => undefined)),
+        panel('Slow', async ({ query }) => (await query('select pg_sleep(60)')).length),
+        panel('Careless', async ({ query }) => {
+          const [first, second] = [query('selekt 1'), query('selekt 2')];
+          return [await first, await second].length;
+        }),
+        // More than can run at once, each of them short.
+        panel('Many', async ({ query }) => {
+          const found = await Promise.all(Array.from({ length: 20 }, (_, n) => query('select $1::int as n', [n])));
+          return found.reduce((sum, [row]) => sum + Number(row?.['n']), 0);
+        }),
+        panel('Good', () => Promise.resolve(5)),
+      ],
+    }); // prettier-ignore
+    await service.addUser('ada', { admin: true });
+    const browser = await logIn(service, 'ada');
+    const answer = await browser.get('/admin/');
+    assert.equal(answer.status, 200);
+    page = answer.text;
+  });
+  after(() => service.close());
+
+  const cases: [string, RegExp, RegExp | undefined][] = [
+    ['Failing', /could not be loaded/, /secret_table/],
+    ['Throwing at once', /could not be loaded/, /secret_table/],
+    ['Throwing a text', /could not be loaded/, /secret_table/],
+    ['Silent', /took too long/, /5000 ms/],
+    ['Slow', /could not be loaded/, /statement timeout/],
+    ['Careless', /could not be loaded/, /syntax error/],
+    ['Many', /class="figure">190</, undefined],
+    ['Good', /class="figure">5</, undefined],
+  ];
+  for (const [title, text, fault] of cases) {
+    test(`${title}: the page has ${text.source}, the log ${fault?.source ?? 'nothing'}`, () => {
+      assert.match(panelsOf(page).get(title) ?? '', text);
+      const line = service.lines.find(({ panel: one }) => one === title);
+      if (fault) assert.match(String(line?.['error']), fault);
+      else assert.equal(line, undefined);
+    });
+  }
+
+  test('the page says nothing of the errors themselves', () => {
+    assert.ok(!page.includes('secret_table'));
+    assert.ok(!page.includes('timeout'));
+  });
+});

@@ -1,0 +1,220 @@
+// Logins of the admin area: the cookie, how long it is good for, who gets one, and what is told to who does not.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { createVitrine } from '../../src/index.ts';
+import { cheapHash, startService, type TestService } from '../support.ts';
+import { fromNewAddress } from '../http/expect.ts';
+import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+const LOGIN = '/admin/-/login/';
+const SESSION = 'vitrine-session';
+
+let service: TestService;
+before(async () => {
+  service = await startService(resources, { trustProxy: 1 });
+  await service.addUser('ada', { admin: true });
+});
+after(() => service.close());
+
+/** Sends the login form from an address of its own. */
+async function attempt(
+  name: string,
+  password: string,
+  browser = openBrowser(service),
+  headers: Record<string, string> = fromNewAddress(),
+): Promise<AdminAnswer> {
+  await browser.get(LOGIN, headers);
+  return browser.post(LOGIN, { username: name, password }, headers);
+}
+
+const cookieLine = ({ headers }: AdminAnswer, name: string): string =>
+  headers.getSetCookie().find((line) => line.startsWith(`${name}=`)) ?? '';
+const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
+const digest = (text = ''): string => createHash('sha256').update(text).digest('hex');
+
+describe('the cookie of a session', () => {
+  test('is out of reach for scripts and other sites, and goes to the admin area alone', async () => {
+    const answer = await attempt('ada', 'pw-ada');
+    assert.equal(answer.status, 303);
+    assert.match(
+      cookieLine(answer, SESSION),
+      /^vitrine-session=[\w-]{43}; Path=\/admin\/; HttpOnly; SameSite=Lax; Max-Age=1209600$/,
+    );
+    assert.match(cookieLine(answer, 'vitrine-login'), /Max-Age=0/);
+  });
+
+  for (const [what, headers] of [
+    ['a trusted proxy says so', { 'x-forwarded-proto': 'https' }],
+    ['the origin of the form says so', {}],
+  ] as const) {
+    test(`goes over TLS alone where ${what}, until the logout`, async () => {
+      const proxy: Record<string, string> = 'x-forwarded-proto' in headers ? headers : {};
+      const seen = { ...fromNewAddress(), ...proxy }; // browsers send no origin with a GET
+      const own = { ...seen, origin: service.base.replace('http:', 'https:') };
+      const browser = openBrowser(service);
+      await browser.get(LOGIN, seen);
+      const answer = await browser.post(LOGIN, { username: 'ada', password: 'pw-ada' }, own);
+      assert.match(
+        cookieLine(answer, `__Secure-${SESSION}`),
+        /; Path=\/admin\/; HttpOnly; SameSite=Lax; Secure; Max-Age=/,
+      );
+      assert.equal(browser.cookies.has(SESSION), false);
+      await browser.get('/admin/-/account/', seen);
+      // The message of the next page comes once, though its GET tells nothing of TLS by itself.
+      await browser.post('/admin/-/sessions/', {}, own);
+      assert.match((await browser.get('/admin/-/account/', seen)).text, /class="flash done"/);
+      assert.doesNotMatch((await browser.get('/admin/-/account/', seen)).text, /class="flash/);
+      await browser.post('/admin/-/logout/', {}, own);
+      assert.equal(browser.cookies.has(`__Secure-${SESSION}`), false);
+    });
+  }
+
+  test('counts over TLS only where TLS has set it', async () => {
+    const browser = await logIn(service, 'ada');
+    const planted = { 'x-forwarded-proto': 'https', ...fromNewAddress() };
+    assert.equal((await browser.get('/admin/', planted)).status, 303);
+  });
+
+  test('is a new one at each login, and the one before is over', async () => {
+    const browser = openBrowser(service);
+    await attempt('ada', 'pw-ada', browser);
+    const first = browser.cookies.get(SESSION) ?? '';
+    await attempt('ada', 'pw-ada', browser);
+    assert.notEqual(browser.cookies.get(SESSION), first);
+    assert.equal(await isIn(browser), true);
+    browser.cookies.set(SESSION, first);
+    assert.equal(await isIn(browser), false);
+  });
+
+  test('that somebody else has chosen does not become a session', async () => {
+    const browser = openBrowser(service);
+    browser.cookies.set(SESSION, 'chosen-by-somebody-else');
+    await attempt('ada', 'pw-ada', browser);
+    assert.notEqual(browser.cookies.get(SESSION), 'chosen-by-somebody-else');
+  });
+
+  test('is known to the database by its SHA-256 alone', async () => {
+    const browser = await logIn(service, 'ada');
+    const token = browser.cookies.get(SESSION);
+    const rows = await service.sql`select s::text as all from vitrine_session s`;
+    assert.ok(rows.some(({ all }) => String(all).includes(digest(token))));
+    assert.ok(rows.every(({ all }) => !String(all).includes(token ?? '')));
+    browser.cookies.set(SESSION, digest(token));
+    assert.equal(await isIn(browser), false);
+  });
+
+  test('opens nothing in the API', async () => {
+    const { cookies } = await logIn(service, 'ada');
+    const headers = { cookie: `${SESSION}=${cookies.get(SESSION)}` };
+    const answer = await service.request('/api/note/', { method: 'POST', headers, body: { message: 'x' } });
+    assert.equal(answer.status, 401);
+  });
+});
+
+describe('a session ends', () => {
+  const move = (browser: Browser, column: string, ago: string): Promise<unknown> =>
+    service.sql`update vitrine_session set ${service.sql(column)} = now() at time zone 'UTC' - ${ago}::interval
+      where token_hash = ${digest(browser.cookies.get(SESSION))}`;
+
+  for (const [column, ago, lives] of [
+    ['seen', '11 hours 59 minutes', true],
+    ['seen', '12 hours 1 minute', false],
+    ['created', '13 days 23 hours', true],
+    ['created', '14 days 1 minute', false],
+  ] as const) {
+    test(`${lives ? 'not yet' : 'by itself'} when ${column} is ${ago} ago`, async () => {
+      const browser = await logIn(service, 'ada');
+      await move(browser, column, ago);
+      assert.equal(await isIn(browser), lives);
+    });
+  }
+
+  test('later when it is in use: a request renews it', async () => {
+    const browser = await logIn(service, 'ada');
+    await move(browser, 'seen', '11 hours');
+    await browser.get('/admin/');
+    const [row] = await service.sql`select seen > now() at time zone 'UTC' - interval '1 minute' as fresh
+      from vitrine_session where token_hash = ${digest(browser.cookies.get(SESSION))}`;
+    assert.equal(row?.['fresh'], true);
+  });
+
+  test('at the logout, on the server too, which takes a POST', async () => {
+    const browser = await logIn(service, 'ada');
+    const token = browser.cookies.get(SESSION) ?? '';
+    assert.equal((await browser.get('/admin/-/logout/')).status, 405);
+    assert.equal(await isIn(browser), true);
+    await browser.get('/admin/-/account/');
+    const answer = await browser.post('/admin/-/logout/');
+    assert.equal(answer.location, LOGIN);
+    assert.equal(browser.cookies.has(SESSION), false);
+    browser.cookies.set(SESSION, token);
+    assert.equal(await isIn(browser), false);
+  });
+
+  for (const [what, end] of [
+    [
+      'the password changes',
+      async (name: string) =>
+        service.sql`update "user" set password = ${await cheapHash('other')} where username = ${name}`,
+    ],
+    [
+      'the user is no longer active',
+      (name: string) => service.sql`update "user" set active = false where username = ${name}`,
+    ],
+    [
+      'the user is no longer an admin',
+      (name: string) => service.sql`update "user" set admin = false where username = ${name}`,
+    ],
+    ['the user is deleted', (name: string) => service.sql`delete from "user" where username = ${name}`],
+  ] as const) {
+    // prettier-ignore
+    test(`at once when ${what}`, async () => {
+      const name = `until ${what}`;
+      await service.addUser(name, { admin: true });
+      const browser = await logIn(service, name);
+      assert.equal(await isIn(browser), true);
+      await end(name);
+      assert.equal(await isIn(browser), false);
+    });
+  }
+
+  test('for every process that shares the database', async () => {
+    const other = await createVitrine({ databaseUrl: service.url, resources, port: 0, log: () => undefined });
+    try {
+      const there = openBrowser({ base: (await other.start()).url });
+      const here = await logIn(service, 'ada');
+      there.cookies.set(SESSION, here.cookies.get(SESSION) ?? '');
+      assert.equal(await isIn(there), true);
+      await there.get('/admin/-/account/');
+      await there.post('/admin/-/logout/');
+      assert.equal(await isIn(here), false);
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+test('the log tells who it was, and no values', async () => {
+  const browser = await logIn(service, 'ada');
+  await new Promise((resolve) => setTimeout(resolve, 300)); // for the lines of what was before
+  const from = service.lines.length;
+  await browser.get('/admin/thing/?name=secret-value&_search=secret-word');
+  await browser.get('/admin/-/account/');
+  await browser.post('/admin/-/logout/');
+  let lines: Record<string, unknown>[] = [];
+  for (let tries = 0; lines.length < 3 && tries < 100; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 20)); // lines are written some at a time
+    lines = service.lines.slice(from).filter(({ path }) => path !== LOGIN);
+  }
+  assert.deepEqual(
+    lines.map(({ path, user }) => [path, user]),
+    [
+      ['/admin/thing/?name&_search', 'ada'],
+      ['/admin/-/account/', 'ada'],
+      ['/admin/-/logout/', 'ada'],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(service.lines), /secret-|vitrine-session|pw-ada/);
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createVitrine, StartError, type Panel } from '../../src/index.ts';
+import { loadResources } from '../../src/resources/load.ts';
+import shipped from '../../src/resources/registry.ts';
+import { ROOT } from '../docs/pages.ts';
+
+describe('panels of a registry', () => {
+  let directory: string;
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'vitrine-panels-'));
+  });
+  after(() => rm(directory, { recursive: true }));
+
+  const load = (): Promise<number> => Promise.resolve(1);
+  const faulty: [string, unknown, string[]][] = [
+    ['that are no array', { title: 'A', load }, ['the registry: panels must be an array of panels']],
+    ['that are no objects', ['A', null], ['panel 1: must be an object', 'panel 2: must be an object']],
+    ['without a title', [{ load }, { title: ' ', load }], ['panel 1: title: must be a text', 'panel 2: title: must be a text']],
+    ['without a function', [{ title: 'A' }, { title: 'B', load: 5 }], ['panel "A": load: must be a function', 'panel "B": load: must be a function']],
+    ['with the same title', [{ title: 'A', load }, { title: 'A', load }], ['panel "A": title: another panel has this title']],
+    ['with unknown keys', [{ title: 'A', load, size: 2 }], ['panel "A": size: there is no such key']],
+    ['with a text that is none', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a text']],
+  ]; // prettier-ignore
+  for (const [what, panels, faults] of faulty) {
+    test(`${what} stop the start, beside the faults of resources`, async () => {
+      const resources = [{ model: 'A', columns: {} }];
+      const options = { databaseUrl: 'postgres://127.0.0.1:1/none', resources, panels: panels as Panel[] };
+      await assert.rejects(createVitrine(options), (error: unknown) => {
+        assert.ok(error instanceof StartError);
+        const lines = error.message.split('\n').filter((line) => line.startsWith('  - '));
+        assert.match(lines[0] ?? '', /^ {2}- A: model: must be a lower-case name/);
+        assert.deepEqual(
+          lines.filter((line) => !line.startsWith('  - A: ') && !line.includes('user model')),
+          faults.map((fault) => `  - ${fault}`),
+        );
+        return true;
+      });
+    });
+  }
+
+  const REGISTRY = "[{ model: 'note', columns: { message: { type: 'text' } } }]";
+  const files: [string, string, unknown][] = [
+    ['as.mjs', `export default ${REGISTRY}; export const panels = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['as.ts', `export default ${REGISTRY}; export const panels: object[] = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['common.js', `exports.default = ${REGISTRY}; exports.panels = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['none.mjs', `export default ${REGISTRY};`, []],
+    ['wrong.mjs', `export default ${REGISTRY}; export const panels = 5;`, 5],
+  ]; // prettier-ignore
+  for (const [name, text, expected] of files) {
+    test(`are the export of that name of ${name}`, async () => {
+      const file = join(directory, name);
+      await writeFile(file, text);
+      const { registry, panels } = await loadResources(file);
+      assert.deepEqual(panels, expected);
+      assert.deepEqual(registry, [{ model: 'note', columns: { message: { type: 'text' } } }]);
+    });
+  }
+
+  test('are none for the shipped registry', async () => {
+    assert.deepEqual(await loadResources(undefined), { registry: shipped, panels: [] });
+  });
+
+  test('are checked by the command as well', async () => {
+    const file = join(directory, 'faulty.mjs');
+    await writeFile(file, "export { default } from './as.mjs'; export const panels = [{ title: 'A' }];");
+    const { status, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin/vitrine.js'), 'check'], {
+      env: { ...process.env, RESOURCES: file, DATABASE_URL: 'postgres://127.0.0.1:1/none' },
+      encoding: 'utf8',
+    });
+    assert.equal(status, 1);
+    assert.ok(stderr.includes('panel "A": load: must be a function'), stderr);
+  });
+});

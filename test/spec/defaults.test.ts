@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { readSettings } from '../../src/config.ts';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Answer } from '../support.ts';
+import { assertProblem } from '../http/expect.ts';
+
+describe('what holds when nothing else is said', () => {
+  test('an empty environment gives every setting the default of its page', () => {
+    assert.deepEqual(readSettings({}), {
+      databaseUrl: undefined,
+      resources: undefined,
+      host: '127.0.0.1',
+      port: 8000,
+      access: 'default',
+      userModel: 'user',
+      schema: 'apply',
+      maxBody: 1024 * 1024,
+      logLevel: 'info',
+      corsOrigins: [],
+      trustProxy: 0,
+    });
+  });
+
+  test('each setting of the environment is read, the origins from a list with commas', () => {
+    const databaseUrl = 'postgres://ada@localhost/books';
+    assert.deepEqual(
+      readSettings({
+        DATABASE_URL: databaseUrl,
+        RESOURCES: 'books.ts',
+        HOST: '::1',
+        PORT: '0',
+        ACCESS: 'admin',
+        USER_MODEL: 'person',
+        SCHEMA: 'check',
+        MAX_BODY: '5',
+        LOG_LEVEL: 'warn',
+        CORS_ORIGINS: 'https://a.example, http://b.example:81',
+        TRUST_PROXY: '2',
+      }),
+      {
+        databaseUrl,
+        resources: 'books.ts',
+        host: '::1',
+        port: 0,
+        access: 'admin',
+        userModel: 'person',
+        schema: 'check',
+        maxBody: 5,
+        logLevel: 'warn',
+        corsOrigins: ['https://a.example', 'http://b.example:81'],
+        trustProxy: 2,
+      },
+    );
+  });
+
+  test('a body of 1 MiB is taken, one byte more is 413', async () => {
+    const service = await startService();
+    try {
+      await service.addUser('bob');
+      const send = (bytes: number): Promise<Answer> => {
+        const frame = JSON.stringify({ message: '' }).length;
+        const body = { message: 'x'.repeat(bytes - frame) };
+        return service.request('/api/note/', { method: 'POST', user: 'bob', body });
+      };
+      assert.equal((await send(1_048_576)).status, 201);
+      assertProblem(await send(1_048_577), 413);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('a maxLimit below 20 is the page size too', async () => {
+    const few: Resource = { model: 'few', columns: {}, maxLimit: 5 };
+    const service = await startService([few]);
+    try {
+      await service.sql`insert into few select from generate_series(1, 30)`;
+      const { json } = await service.request('/api/few/');
+      assert.equal(json.objects.length, 5);
+      assert.equal(json.meta.next, '/api/few/?limit=5&page=2');
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('one column of password hashes that is shown is worth a warning, none is not', async () => {
+    const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+    const hidden: Resource = { ...account, model: 'hidden', exclude: ['pin'] };
+    const service = await startService([user, account, hidden]);
+    await service.close(); // the lines are written now
+    const warnings = service.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
+    assert.equal(warnings.length, 1);
+    assert.match(String(warnings[0]), /\baccount\b.*\bpin\b/);
+  });
+
+  test('at the level warn only warnings and errors are written', async () => {
+    const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+    const service = await startService([account], { logLevel: 'warn' });
+    await service.request('/api/account/');
+    await service.sql`drop table account`;
+    assert.equal((await service.request('/api/account/')).status, 500);
+    await service.close(); // the lines are written now
+    assert.deepEqual(
+      service.lines.map(({ level }) => level),
+      ['warn', 'error'],
+    );
+  });
+});
