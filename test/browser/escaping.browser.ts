@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openHostileSite } from '../admin/hostile.ts';
+import { launchChromium } from './chromium.ts';
+
+test('a browser runs no hostile text, and has nothing to complain about', async () => {
+  const { service, ada, addresses } = await openHostileSite();
+  const chrome = await launchChromium();
+  try {
+    const context = await chrome.newContext();
+    await context.addCookies(
+      [...ada.cookies].map(([name, value]) => ({ name, value, url: `${service.base}/admin/` })),
+    );
+    const page = await context.newPage();
+    const seen: string[] = [];
+    page.on('dialog', (dialog) => {
+      seen.push(`dialog ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('pageerror', (error) => seen.push(String(error)));
+    page.on('console', (message) => {
+      // Of pages that say no, and advice on forms, browsers tell here as well.
+      if (!/status of 4|^\[DOM\]/.test(message.text())) seen.push(message.text());
+    });
+    page.on('request', (request) => {
+      const url = new URL(request.url());
+      if (url.protocol !== 'data:' && url.origin !== service.base) seen.push(request.url());
+    });
+    for (const address of addresses.filter((_, index) => index % 4 === 0 || index < 20)) {
+      await page.goto(service.base + address, { waitUntil: 'load' });
+      assert.deepEqual(seen, [], address);
+    }
+  } finally {
+    await chrome.close();
+    await service.close();
+  }
+});

@@ -1,0 +1,211 @@
+// Makes the pictures of docs/admin.md from the running service: npm run screenshots
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { chromium, type Browser, type Page } from 'playwright-core';
+import postgres from 'postgres';
+import { startEmbedded } from '../../src/db/embedded.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const IMAGES = join(ROOT, 'docs', 'images');
+const CHINOOK = join(ROOT, 'examples', 'chinook');
+/** Bytes that a picture may have. */
+const LARGEST = 120 * 1024;
+
+interface Service {
+  readonly base: string;
+  readonly password: string;
+  readonly stop: () => Promise<void>;
+}
+
+const vitrine = (words: readonly string[], cwd: string, env: NodeJS.ProcessEnv): ChildProcess =>
+  spawn(process.execPath, [join(ROOT, 'bin', 'vitrine.js'), ...words], {
+    cwd,
+    env: { ...process.env, DATABASE_URL: '', ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+
+/** Starts the service, and reads from what it prints where it listens and, on a new database, the admin's password. */
+async function serve(cwd: string, env: NodeJS.ProcessEnv, known = ''): Promise<Service> {
+  const child = vitrine(['serve'], cwd, { ...env, PORT: '0', LOG_LEVEL: 'error' });
+  if (!child.stdout) throw new Error('the service has no output');
+  let password = known;
+  for await (const line of createInterface(child.stdout)) {
+    password = /with the password (.+)$/.exec(line)?.[1] ?? password;
+    const base = /^listening on (.+)$/.exec(line)?.[1];
+    if (base === undefined) continue;
+    const stop = async (): Promise<void> => {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    };
+    return { base, password, stop };
+  }
+  throw new Error('the service ended before it listened');
+}
+
+/** The SQL of a script for psql, without the commands that make and enter a database of its own. */
+const sqlOf = (script: string): string =>
+  script
+    .split('\n')
+    .filter((line) => !/^(\\|(drop|create) database\b)/i.test(line))
+    .join('\n');
+
+async function serveChinook(databaseUrl: string): Promise<Service> {
+  const sql = postgres(databaseUrl, { max: 1, onnotice: () => undefined });
+  for (const file of ['chinook.sql', 'users.sql'])
+    await sql.unsafe(sqlOf(await readFile(join(CHINOOK, file), 'utf8'))).simple();
+  await sql.end();
+  const env = { DATABASE_URL: databaseUrl, RESOURCES: join(CHINOOK, 'resources.ts') };
+  const child = vitrine(['user', 'add', 'andrew', '--admin'], ROOT, env);
+  child.stdin?.end('andrew-pw\n');
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error('the user could not be added');
+  return serve(ROOT, env, 'andrew-pw');
+}
+
+interface Look {
+  readonly scheme?: 'light' | 'dark';
+  readonly width?: number;
+  readonly height?: number;
+}
+
+/** A page of somebody who is logged in. */
+async function visit(
+  browser: Browser,
+  { base, password }: Service,
+  name: string,
+  { scheme = 'light', width = 1200, height = 720 }: Look = {},
+): Promise<Page> {
+  const context = await browser.newContext({
+    baseURL: base,
+    colorScheme: scheme,
+    viewport: { width, height },
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+  });
+  const page = await context.newPage();
+  await page.goto('/admin/');
+  await page.getByLabel('User name').fill(name);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.waitForURL('**/admin/');
+  return page;
+}
+
+/** Takes a picture of what can be seen, without the empty part below. */
+async function shoot(page: Page, name: string): Promise<void> {
+  const { width, height } = page.viewportSize() ?? { width: 0, height: 0 };
+  const end = await page.evaluate('document.querySelector("main").getBoundingClientRect().bottom');
+  const path = join(IMAGES, `${name}.png`);
+  const clip = { x: 0, y: 0, width, height: Math.min(height, Math.ceil(Number(end))) };
+  await page.screenshot({ path, clip, animations: 'disabled' });
+  const { size } = await stat(path);
+  if (size > LARGEST) throw new Error(`${path} has ${size} bytes, more than ${LARGEST}`);
+  process.stdout.write(`${path} ${Math.round(size / 1024)} KB\n`);
+}
+
+/** The pages with the records of the shipped registry. */
+async function shipped(browser: Browser, service: Service): Promise<void> {
+  const page = await visit(browser, service, 'admin');
+  const anonymous = await browser.newPage({ viewport: { width: 800, height: 520 } });
+  await anonymous.goto(`${service.base}/admin/`);
+  await shoot(anonymous, 'login');
+
+  await page.goto('/admin/message/2/');
+  const other = await page.context().newPage();
+  await other.goto('/admin/message/2/');
+  await other
+    .getByLabel('Content')
+    .fill('Found a moth in relay 70 of panel F. Taped it into the log book, 15:45.');
+  await other.getByRole('button', { name: 'Save', exact: true }).click();
+  await other.waitForURL('**/admin/message/');
+  await page.getByLabel('Content').fill('First actual case of a bug being found.');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('heading', { name: /changed in the meantime/ }).waitFor();
+  await shoot(page, 'conflict');
+  await page.getByLabel('First actual case').check();
+  await page.getByRole('button', { name: 'Save as chosen' }).click();
+  await page.waitForURL('**/admin/message/');
+  await page.goto('/admin/message/2/history/');
+  await shoot(page, 'history');
+
+  await page.goto('/admin/user/2/delete/');
+  await shoot(page, 'delete');
+
+  await page.goto('/admin/note/-/import/');
+  const rows = [
+    'id,message',
+    '1,"Look, but do not touch!"',
+    '2,The key is with the admin.',
+    ',Closed on Mondays.',
+  ];
+  await page.getByLabel('Or its text').fill(rows.join('\n'));
+  await page.getByRole('button', { name: 'Preview' }).click();
+  await page.getByRole('button', { name: /^Import:/ }).waitFor();
+  await shoot(page, 'import');
+}
+
+const LONG_ROCK =
+  '/admin/track/?genre__name=Rock&milliseconds__gte=500000&-composer__is=null&ordering=-milliseconds';
+
+/** The pages with a database that is larger, and was there before. */
+async function chinook(browser: Browser, service: Service): Promise<void> {
+  const page = await visit(browser, service, 'andrew');
+  // A few changes, so that there is something to tell on the start page.
+  for (const [address, label, value] of [
+    ['/admin/artist/90/', 'Name', 'Iron Maiden (UK)'],
+    ['/admin/track/1/', 'Composer', 'Angus Young, Malcolm Young & Brian Johnson'],
+    ['/admin/customer/5/', 'Company', 'JetBrains'],
+  ] as const) {
+    await page.goto(address);
+    await page.getByLabel(label, { exact: true }).fill(value);
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.waitForURL((url) => url.pathname.split('/').length === 4);
+  }
+  await page.goto('/admin/');
+  await shoot(page, 'dashboard');
+  await page.setViewportSize({ width: 1200, height: 600 });
+  await page.goto(LONG_ROCK);
+  await shoot(page, 'list');
+  await page.goto('/admin/track/1/');
+  await shoot(page, 'record');
+  await page.getByRole('combobox', { name: 'Album' }).fill('rock');
+  await page.getByRole('option').first().waitFor();
+  await page.keyboard.press('ArrowDown');
+  await shoot(page, 'search');
+
+  const dark = await visit(browser, service, 'andrew', { scheme: 'dark' });
+  await dark.goto('/admin/');
+  await shoot(dark, 'dashboard-dark');
+  const narrow = await visit(browser, service, 'andrew', { width: 360, height: 780 });
+  await narrow.goto(LONG_ROCK);
+  await shoot(narrow, 'list-narrow');
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'vitrine-screenshots-'));
+await chmod(directory, 0o755); // the database server runs as another user when this is root
+const closing: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true })];
+try {
+  await mkdir(IMAGES, { recursive: true });
+  const embedded = await startEmbedded(join(directory, 'chinook'));
+  closing.unshift(embedded.stop);
+  const browser = await chromium.launch({
+    executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+    // Grey edges of letters make smaller files than coloured ones.
+    args: ['--disable-lcd-text', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])],
+  });
+  closing.unshift(() => browser.close());
+  const first = await serve(directory, {});
+  closing.unshift(first.stop);
+  await shipped(browser, first);
+  const second = await serveChinook(embedded.url);
+  closing.unshift(second.stop);
+  await chinook(browser, second);
+} finally {
+  for (const close of closing) await close();
+}
