@@ -1,0 +1,212 @@
+// Every page of the admin area, and how somebody comes to it.
+import type { Page } from 'playwright-core';
+import { LONG_WORD } from './registry.ts';
+import { button, follow, link, logIn, type Stage } from './stage.ts';
+
+export interface Place {
+  readonly name: string;
+  /** Opens it in a tab of somebody who is logged in, which is given, or in one of its own. */
+  readonly open: (page: Page, stage: Stage) => Promise<Page | void>;
+  /** Where only those come whose browsers run the script, or do not. */
+  readonly onlyWith?: 'script' | 'no script';
+}
+
+const at =
+  (path: string): Place['open'] =>
+  async (page) =>
+    void (await page.goto(path));
+
+const choose = async (page: Page, action: string): Promise<void> => {
+  await page.getByLabel(/^With the/).selectOption(action);
+  await follow(button(page, 'Go on'));
+};
+
+const chooseFirst = async (page: Page, path: string, action: string): Promise<void> => {
+  await page.goto(path);
+  await page.locator('tbody input[type=checkbox]').first().check();
+  await choose(page, action);
+};
+
+/** Goes on to the value that a column shall have in some records, and on from there with one. */
+async function set(page: Page, path: string, column: string, value?: string): Promise<void> {
+  await chooseFirst(page, path, 'Set a column …');
+  await page.getByLabel('Column').selectOption(column);
+  await follow(button(page, 'Go on'));
+  if (value === undefined) return;
+  await page.getByLabel(column).first().fill(value);
+  await follow(button(page, 'Go on'));
+}
+
+async function preview(page: Page, text: string): Promise<void> {
+  await page.goto('/admin/trip/-/import/');
+  await page.getByLabel('Or its text').fill(text);
+  await follow(button(page, 'Preview'));
+}
+
+async function conflict(page: Page, { service }: Stage): Promise<void> {
+  await page.goto('/admin/trip/7/');
+  await service.sql`update trip set name = name || '!', rating = rating % 5 + 1 where id = 7`;
+  await page.getByLabel('Name').fill('Mine');
+  await page.getByLabel('Day').fill('2026-07-07');
+  await follow(button(page, 'Save'));
+}
+
+async function faultyThing(page: Page): Promise<void> {
+  await page.goto('/admin/thing/-/add/');
+  await page.getByLabel('Name').fill('Anvil');
+  await page.getByLabel('Note').first().fill('A text\nof several lines');
+  await page.getByLabel('Extra').first().fill('{');
+  await page.getByLabel('Code').first().fill('not a code');
+  await follow(button(page, 'Save'));
+}
+
+const newPassword = async (page: Page, path: string, submit: string): Promise<void> => {
+  await page.goto(path);
+  for (const field of await page.locator('main input[type=password]').all()) await field.fill('wrong');
+  await page.getByLabel('New password, again').fill('something else');
+  await follow(button(page, submit));
+};
+
+/** Runs in the browser. */
+function spoil(field: { value: string }): void {
+  field.value = 'spoilt';
+}
+
+export const PLACES: readonly Place[] = [
+  {
+    name: 'the login',
+    open: async (_page, stage) => {
+      const page = await stage.open();
+      await page.goto('/admin/');
+      return page;
+    },
+  },
+  {
+    name: 'the login after a wrong password',
+    open: async (_page, stage) => {
+      const page = await stage.open();
+      await page.goto('/admin/');
+      await logIn(page, 'nobody');
+      return page;
+    },
+  },
+  { name: 'the start page', open: at('/admin/') },
+  { name: 'a list', open: at('/admin/trip/?_search=trip&rating__gte=2&ordering=-rating,name') },
+  { name: 'a list with a column of every type', open: at('/admin/thing/') },
+  { name: 'a list narrowed to a month', open: at('/admin/trip/?day__gte=2025-12-01&day__lt=2026-01-01') },
+  { name: 'a list with the form of a filter', open: at('/admin/trip/?rating__gte=2&_filter=day') },
+  { name: 'a list with faulty filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
+  { name: 'a list without records', open: at('/admin/land/') },
+  { name: 'a list in which nothing fits', open: at('/admin/trip/?rating=5&_search=nowhere') },
+  {
+    name: 'a list with its columns to filter by unfolded',
+    open: async (page) => {
+      await page.goto('/admin/thing/');
+      await page.getByText('Add a filter').click();
+    },
+  },
+  {
+    name: 'a list after something was done',
+    open: async (page) => {
+      await page.goto('/admin/note/1/');
+      await follow(button(page, 'Save'));
+    },
+  },
+  {
+    name: 'a list after something could not be done',
+    open: async (page) => {
+      await page.goto('/admin/note/');
+      await choose(page, 'Delete …');
+    },
+  },
+  { name: 'the choice of a record to filter by', open: at('/admin/trip/-/filter/?_path=town&_how=eq&_value=Town%200') },
+  { name: 'the form of a new record', open: at('/admin/thing/-/add/') },
+  { name: 'the form of a new user', open: at('/admin/user/-/add/') },
+  { name: 'the form of a new record with faults', open: faultyThing },
+  { name: 'a record', open: at('/admin/thing/1/') },
+  { name: 'a record with others that refer to it', open: at('/admin/trip/1/') },
+  {
+    name: 'a field that searches, with what it found',
+    onlyWith: 'script',
+    open: async (page) => {
+      await page.goto('/admin/trip/-/add/');
+      await page.getByRole('combobox', { name: 'Town' }).fill('town 0');
+      await page.getByRole('option').first().waitFor();
+      await page.keyboard.press('ArrowDown');
+    },
+  },
+  {
+    name: 'the step that searches for a record',
+    onlyWith: 'no script',
+    open: async (page) => {
+      await page.goto('/admin/trip/-/add/');
+      await follow(button(page, 'Search Town'));
+    },
+  },
+  { name: 'a conflict', open: conflict },
+  { name: 'a deletion that is forbidden', open: at('/admin/town/2/delete/') },
+  { name: 'a deletion', open: at('/admin/trip/1/delete/') },
+  { name: 'many: which column', open: (page) => chooseFirst(page, '/admin/trip/', 'Set a column …') },
+  { name: 'many: which value', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating') },
+  { name: 'many: a faulty value', open: (page) => set(page, '/admin/thing/', 'Extra', '{') },
+  { name: 'many: is it meant', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating', '4') },
+  { name: 'many: delete them', open: (page) => chooseFirst(page, '/admin/trip/', 'Delete …') },
+  { name: 'many: a deletion that is forbidden', open: (page) => chooseFirst(page, '/admin/town/', 'Delete …') },
+  { name: 'an import', open: at('/admin/trip/-/import/') },
+  { name: 'an import of something else', open: (page) => preview(page, 'no,such\ncolumns,here') },
+  { name: 'an import with faults', open: (page) => preview(page, 'id,name,rating\n2,Trip two,3\n3,Trip three,99\n,New,many') },
+  { name: 'an import before it is done', open: (page) => preview(page, 'id,name,town_id\n2,Trip two,9\n,New,5') },
+  { name: 'the history of a record', open: at('/admin/note/2/history/') },
+  { name: 'the history of a record that is gone', open: at('/admin/ticket/3/history/') },
+  { name: 'the history of all', open: at('/admin/vitrine_history/') },
+  {
+    name: 'an entry of the history',
+    open: async (page) => {
+      await page.goto('/admin/vitrine_history/');
+      await follow(page.locator('tbody th[scope=row] a').first());
+    },
+  },
+  { name: 'one’s account', open: at('/admin/-/account/') },
+  {
+    name: 'one’s account after a wrong password',
+    open: (page) => newPassword(page, '/admin/-/account/', 'Change the password'),
+  },
+  { name: 'the keys', open: at('/admin/-/keys/') },
+  { name: 'the password of a user', open: at('/admin/user/2/password/') },
+  {
+    name: 'the password of a user with faults',
+    open: (page) => newPassword(page, '/admin/user/2/password/', 'Set the password'),
+  },
+  { name: 'a page that is not there', open: at('/admin/nothing/') },
+  {
+    name: 'a form that is no longer valid',
+    open: async (page) => {
+      await page.goto('/admin/note/1/');
+      await page.locator('main input[name=_csrf]').first().evaluate(spoil as never);
+      await follow(button(page, 'Save'));
+    },
+  },
+  { name: 'a list with long words', open: at(`/admin/thing/?note__ilike=%25${LONG_WORD}%25&_search=${LONG_WORD.slice(0, 50)}`) },
+  { name: 'a record with long words', open: at('/admin/thing/2/') },
+  { name: 'a deletion of long words', open: at('/admin/note/3/delete/') },
+  {
+    name: 'a conflict with long words',
+    open: async (page, { service }) => {
+      await page.goto('/admin/note/3/');
+      await page.getByLabel('Message').fill(LONG_WORD.repeat(2));
+      await service.sql`update note set created = created + interval '1 day', message = 'x' || message where id = 3`;
+      await follow(button(page, 'Save'));
+    },
+  },
+  { name: 'an import with long words', open: (page) => preview(page, `id,name\n2,${LONG_WORD}\n,${LONG_WORD}`) },
+]; // prettier-ignore
+
+/** Makes something for the history to tell. */
+export async function makeHistory(page: Page): Promise<void> {
+  await page.goto('/admin/note/2/');
+  await page.getByLabel('Message').fill('The key is with somebody else.');
+  await follow(button(page, 'Save'));
+  await page.goto('/admin/ticket/3/');
+  await follow(link(page, 'Delete'));
+  await follow(button(page, 'Delete'));
+}
