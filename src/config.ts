@@ -2,6 +2,7 @@ import { startError } from './errors.ts';
 
 export type AccessLevel = 'default' | 'user' | 'admin';
 export type LogLevel = 'info' | 'warn' | 'error';
+export type LogFormat = 'json' | 'text';
 
 export interface Settings {
   /** `postgres://…`, or undefined for the embedded PostgreSQL. */
@@ -16,9 +17,13 @@ export interface Settings {
   /** Bytes. */
   readonly maxBody: number;
   readonly logLevel: LogLevel;
+  /** Undefined: text on a terminal, else JSON. */
+  readonly logFormat: LogFormat | undefined;
   readonly corsOrigins: readonly string[];
   /** How many proxies in front are believed for the client's address. */
   readonly trustProxy: number;
+  /** Who may read `/metrics`: nobody (`off`), this machine (`loopback`), or whoever reaches the address `HOST:PORT` of their own. */
+  readonly metrics: string;
 }
 
 interface Setting {
@@ -79,6 +84,19 @@ function parseOrigins(text: string): string[] {
   return origins;
 }
 
+/** The parts of `HOST:PORT`, an IPv6 address in brackets; undefined for what is none. */
+export function splitAddress(text: string): { readonly host: string; readonly port: number } | undefined {
+  const [, inBrackets, host = inBrackets, digits] =
+    /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(text) ?? [];
+  return host === undefined || Number(digits) > 65535 ? undefined : { host, port: Number(digits) };
+}
+
+function parseMetrics(text: string): string {
+  if (text !== 'off' && text !== 'loopback' && !splitAddress(text))
+    throw new Error('must be off, loopback, or an address to listen on such as 127.0.0.1:9464');
+  return text;
+}
+
 function parseModelName(text: string): string {
   if (!/^[a-z][a-z0-9_]*$/.test(text)) throw new Error('must be the name of a model, in lower case');
   return text;
@@ -137,6 +155,13 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     fallback: 'info',
     parse: oneOf('info', 'warn', 'error'),
   },
+  LOG_FORMAT: {
+    key: 'logFormat',
+    meaning: 'json (a line is an object) or text (for people)',
+    fallback: 'text on a terminal, else json',
+    absent: undefined,
+    parse: oneOf('json', 'text'),
+  },
   CORS_ORIGINS: {
     key: 'corsOrigins',
     meaning: 'origins that browsers may call from, separated by commas',
@@ -149,6 +174,12 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: "how many proxies in front to believe for the client's address",
     fallback: '0',
     parse: wholeNumber(0, 100),
+  },
+  METRICS: {
+    key: 'metrics',
+    meaning: 'who may read /metrics: off, loopback (this machine), or HOST:PORT to listen on for it',
+    fallback: 'loopback',
+    parse: parseMetrics,
   },
 };
 

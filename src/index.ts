@@ -1,7 +1,7 @@
 import { checkSettings, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { createLogger } from './http/logger.ts';
-import { createHttpServer, listen, type RunningServer } from './http/server.ts';
+import { openListener, type Listener } from './http/listener.ts';
 import type { Handler } from './http/handler.ts';
 import type { Panel } from './resources/panel.ts';
 import type { Resource } from './resources/resource.ts';
@@ -20,7 +20,7 @@ export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'da
   readonly resources: readonly Resource[];
   /** What the start page of the admin area shows beside the resources. */
   readonly panels?: readonly Panel[];
-  /** Gets the JSON log lines; standard error when absent. */
+  /** Gets the log lines, JSON unless `logFormat` says otherwise; standard error when absent. */
   readonly log?: (lines: string) => void;
 }
 
@@ -42,10 +42,10 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   const settings = checkSettings(given);
   const { databaseUrl } = settings;
   if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
-  const logger = createLogger(settings.logLevel, log);
+  const logger = createLogger(settings.logLevel, log, settings.logFormat);
   const registry = requireRegistry(resources, settings, panels);
   const service = createService(settings, registry, databaseUrl, logger, panels);
-  let server: RunningServer | undefined;
+  let server: Listener | undefined;
   try {
     await service.prepare();
   } catch (error) {
@@ -55,7 +55,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   return {
     handler: service.handler,
     start: async () => {
-      server ??= await listen(createHttpServer(service.handler, logger), settings.host, settings.port);
+      server ??= await openListener(service, settings, logger);
       return { url: server.url };
     },
     close: async () => {

@@ -1,5 +1,6 @@
 import type { Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
+import { createApiPages } from './admin/api-pages.ts';
 import type { Catalog } from './db/catalog.ts';
 import { openDatabase, type Database } from './db/connection.ts';
 import { missingIndexes, missingSchema } from './db/schema.ts';
@@ -9,8 +10,10 @@ import { createApi } from './http/api.ts';
 import { createAuthentication } from './http/authentication.ts';
 import { createHandler, type Handler, type Site } from './http/handler.ts';
 import type { Logger } from './http/logger.ts';
+import { createMetrics, type Metrics } from './http/metrics.ts';
 import { createThrottle } from './http/throttle.ts';
 import { checkRegistry } from './resources/check.ts';
+import { createListing } from './resources/listing.ts';
 import { createOperations, recordingOf, type Operations } from './resources/operations.ts';
 import { HISTORY, OWN, SESSION } from './resources/own.ts';
 import { checkPanels, type Panel } from './resources/panel.ts';
@@ -29,6 +32,7 @@ export interface Prepared extends Site {
 
 export interface Service {
   readonly handler: Handler;
+  readonly metrics: Metrics;
   /**
    * Applies or checks the schema, and from then on the handler serves. A database that is not there yet is waited for, unless
    * `waits` is false.
@@ -116,6 +120,8 @@ export function createService(
   panels: readonly Panel[] = [],
 ): Service {
   const database = openDatabase(databaseUrl);
+  const throttle = createThrottle();
+  const metrics = createMetrics({ lanes: database.lanes, logins: throttle.counts });
   let site: Prepared | undefined;
   let isClosing = false;
 
@@ -139,13 +145,22 @@ export function createService(
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
       const recording = userResource && recordingOf({ ...userResource, door: 'command' }, null, log);
       const users = userResource && createUsers(database, userResource.model, passwords, recording);
-      const authentication = users && createAuthentication(users, passwords, createThrottle());
+      const authentication = users && createAuthentication(users, passwords, throttle);
       const sessions = models.get(SESSION.model);
+      const hasAdmin = authentication !== undefined && sessions !== undefined && log !== undefined;
+      const pages = createApiPages(served, hasAdmin);
       site = {
         resources: served,
         operations,
         users,
-        api: createApi(served, operations, settings),
+        api: createApi({
+          resources: served,
+          operations,
+          listing: createListing(database, served),
+          pages,
+          settings,
+        }),
+        pages,
         authentication,
         admin:
           authentication && sessions && log && userResource
@@ -174,11 +189,15 @@ export function createService(
   }
 
   return {
-    handler: createHandler({ settings, logger, site: () => site, isClosing: () => isClosing }),
+    handler: createHandler({ settings, logger, metrics, site: () => site, isClosing: () => isClosing }),
+    metrics,
     prepare,
     drain: () => {
       isClosing = true;
     },
-    close: () => database.close(),
+    close: () => {
+      metrics.close();
+      return database.close();
+    },
   };
 }

@@ -16,7 +16,7 @@ const FLOORS = [
   ['resources'],
   ['http'],
   ['admin'],
-  ['service.ts', 'index.ts', 'main.ts'],
+  ['service.ts', 'index.ts', 'client-types.ts', 'client.ts', 'commands', 'main.ts'],
 ];
 const PACKAGES = ['@node-rs/argon2', 'postgres'];
 

@@ -95,8 +95,7 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
       return showAccount(desk, visit, passwordErrors(error.errors));
     throw error;
   }
-  const cookie = await openSession(desk, request, caller);
-  const token = /=([^;]*)/.exec(cookie)?.[1] ?? '';
+  const { token, cookie } = await openSession(desk, request, caller);
   const reply = redirectWith({ ...visit, token }, links.account, {
     kind: 'done',
     text: 'Your password was changed.',

@@ -71,3 +71,15 @@ export async function chosenRecords(
     </ul>
   </section>`;
 }
+
+/** Whether the admin is among the chosen users: what is done to them is done to oneself. */
+export async function includesCaller(
+  { bulk, settings }: Desk,
+  { caller }: Visit,
+  resource: AdminResource,
+  { selection }: Choice,
+): Promise<boolean> {
+  if (resource.name !== settings.userModel) return false;
+  if (selection.ids) return selection.ids.includes(caller.id);
+  return (await bulk.count(resource, { ...selection, ids: [caller.id] })) > 0;
+}

@@ -1,7 +1,7 @@
 import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from './bulk-choice.ts';
 import { effectsOf } from './delete-effects.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
@@ -24,6 +24,7 @@ async function deletePage(
     chosenRecords(desk, resource, choice, count),
     effectsOf(desk, resource, choice.selection),
   ]);
+  const isSelf = await includesCaller(desk, visit, resource, choice);
   const back = listOf(resource, choice);
   const body = html`${notice && html`<p class="error-summary" role="alert">${notice}</p>`} ${records} ${view}
   ${
@@ -36,7 +37,7 @@ async function deletePage(
           ${hiddenChoice(visit, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_confirm" value="1" />
-          <p class="lead">${warning}</p>
+          <p class="lead">${isSelf && 'You are among them, and will be logged out. '}${warning}</p>
           <div class="buttons">
             <button class="danger">Delete ${counted(count, 'record')}</button>
             <a class="button" href="${back}">Keep them</a>

@@ -3,7 +3,7 @@ import { addError, notFound, Problem, type FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Member } from '../resources/members.ts';
-import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from './bulk-choice.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow } from './form-fields.ts';
@@ -156,6 +156,12 @@ async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> 
   const member = memberFor(wanted);
   if ('fault' in member) {
     addError(errors, wanted.column.key, member.fault);
+    return valuePage(asking, wanted, { errors });
+  }
+  const { name } = wanted.column;
+  const locksOut = (name === 'active' || name === 'admin') && member.value === false;
+  if (locksOut && (await includesCaller(desk, visit, resource, choice))) {
+    addError(errors, wanted.column.key, 'would lock you out: you are among the chosen');
     return valuePage(asking, wanted, { errors });
   }
   const expected = Number(form.get('_expected'));

@@ -107,7 +107,9 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
       <div class="buttons">
         <button class="primary">Save as chosen</button>
         <a class="button" href="${links.record(resource.name, stored.id)}">Give up my changes</a>
-        <a class="button" href="${links.part(resource.name, stored.id, 'history')}">Who has changed it?</a>
+        <a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
+          >Who has changed it? (new tab)</a
+        >
       </div>
     </form>`;
   return pageReply(visit, {

@@ -108,7 +108,7 @@ export async function effectsOf(desk: Desk, resource: AdminResource, of: Selecti
   const view = html`${group(`What keeps ${themselves} from being deleted`, restricting, 'forbidding')}
   ${group(`What is deleted with ${them}`, going)}
   ${group(`What stays, and no longer refers to ${them}`, those('setNull'))}
-  ${all.length === 0 && html`<p class="effects">Nothing else refers to ${themselves}.</p>`}`;
+  ${all.length === 0 && html`<p class="effects">No record that is known here refers to ${themselves}.</p>`}`;
   const rest = going.length > 0 ? `, and so is what is deleted with ${them}` : '';
   return { view, isForbidden: restricting.length > 0, warning: `${theyAre} gone for good${rest}.` };
 }

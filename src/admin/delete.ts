@@ -8,8 +8,8 @@ import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
-import { shownColumn } from './text.ts';
-import { redirectWith, type Visit } from './visit.ts';
+import { shortened, shownColumn } from './text.ts';
+import { listQuery, redirectWith, type Visit } from './visit.ts';
 
 /** How much of a long text is shown (characters). */
 const MOST_SHOWN = 300;
@@ -36,6 +36,7 @@ async function deletePage(
   visit: Visit,
   resource: AdminResource,
   id: string,
+  sent?: Form,
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
@@ -43,7 +44,8 @@ async function deletePage(
     desk.browsing.read(resource, id),
     effectsOf(desk, resource, { query: '', search: '', ids: [id] }),
   ]);
-  const page = links.record(name, entry.id);
+  const list = listQuery(visit, name, sent);
+  const page = links.from(list, links.record(name, entry.id));
   const isSelf = name === desk.settings.userModel && entry.id === visit.caller.id;
   const body = html`${notice && html`<p class="error-summary" role="alert">${notice.text}</p>`}
   ${facts(entry, resource)} ${view}
@@ -56,6 +58,7 @@ async function deletePage(
       : html`<form method="post" action="${links.part(name, entry.id, 'delete')}" class="confirm">
           <input type="hidden" name="_csrf" value="${visit.csrf}" />
           <input type="hidden" name="_version" value="${entry.version}" />
+          ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}
           <p class="lead">${isSelf && 'This is you: you will be logged out. '}${warning}</p>
           <div class="buttons">
             <button class="danger">Delete</button> <a class="button" href="${page}">Keep it</a>
@@ -63,8 +66,12 @@ async function deletePage(
         </form>`
   }`;
   return pageReply(visit, {
-    title: `Delete ${entry.label}?`,
-    crumbs: [{ text: title, href: links.list(name) }, { text: entry.label, href: page }, { text: 'Delete' }],
+    title: `Delete ${shortened(entry.label, 80)}?`,
+    crumbs: [
+      { text: title, href: links.back(name, list) },
+      { text: shortened(entry.label, 40), href: page },
+      { text: 'Delete' },
+    ],
     kind: 'delete',
     status: notice?.status ?? 200,
     body,
@@ -83,11 +90,15 @@ export async function confirmDelete(
   id: string,
   form: Form,
 ): Promise<Reply> {
-  const list = links.list(resource.name);
+  const { name, title } = resource;
+  const list = links.back(name, form.get('_list'));
   try {
     const { label } = await desk.browsing.read(resource, id);
     await desk.operations.remove(resource, id, visit.caller, [form.get('_version') ?? '']);
-    return redirectWith(visit, list, { kind: 'done', text: `${label} was deleted.` });
+    return redirectWith(visit, list, {
+      kind: 'done',
+      text: `${title}: “${shortened(label, 80)}” was deleted.`,
+    });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.status === 404)
@@ -97,6 +108,6 @@ export async function confirmDelete(
       error.status === 412
         ? 'The record has changed since you were asked. This is how it is now.'
         : error.message;
-    return deletePage(desk, visit, resource, id, { status: error.status, text });
+    return deletePage(desk, visit, resource, id, form, { status: error.status, text });
   }
 }

@@ -1,5 +1,5 @@
 import type { Column } from '../db/model.ts';
-import { Problem } from '../errors.ts';
+import { addError, Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
@@ -43,13 +43,13 @@ function afterSave(
   done: string,
 ): Reply {
   const how = form.get('_save');
-  const back = links.list(name, Parameters.parse(form.get('_list') ?? ''));
+  const list = form.get('_list');
   const to =
     how === 'stay' || how === 'new'
-      ? links.record(name, saved.id)
+      ? links.from(list, links.record(name, saved.id))
       : how === 'another'
         ? links.action(name, 'add')
-        : back;
+        : links.back(name, list);
   return redirectWith(visit, to, { kind: 'done', text: `${title}: “${shortened(saved.label, 80)}” ${done}` });
 }
 
@@ -84,6 +84,11 @@ async function update(
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
   const { caller } = visit;
+  if (resource.name === desk.settings.userModel && stored.id === caller.id) {
+    for (const key of ['active', 'admin'] as const)
+      if (body.members.get(key)?.value === false)
+        addError(body.errors, key, 'would lock you out: let another admin do this');
+  }
   try {
     const outcome = await attempt(body, resource, { id: stored.id, caller }, () =>
       desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
@@ -123,6 +128,22 @@ function asNew(
     status: notice === undefined ? 200 : 409,
     sent: form,
   });
+}
+
+/** Shows a form again that was sent at a moment when it could not be taken, with everything that was typed. */
+export async function showSent(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  id: string | undefined,
+  form: Form,
+  status: number,
+): Promise<Reply> {
+  const isNew = id === undefined;
+  const stored = isNew ? undefined : await desk.browsing.read(resource, id);
+  const typed = typedValues(form, editableColumns(resource, isNew), isNew);
+  const notice = 'Nothing was saved yet: you had to log in in between. Look it over, and save it again.';
+  return formPage(desk, visit, { resource, typed, stored, sent: form, notice, status });
 }
 
 /** Reads the record that a form is about, or undefined where it is gone. */

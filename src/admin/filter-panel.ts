@@ -2,12 +2,14 @@ import type { Column } from '../db/model.ts';
 import { Problem, type FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { Parameter } from '../query/grammar.ts';
+import type { Entry } from '../resources/browse.ts';
 import { findPath, type AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
 import { comparisonsOf, describeFilter, optionsOf, pathTitle } from './filters.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
+import { referencesOf } from './references.ts';
 import { redirect, type Visit } from './visit.ts';
 
 /** How many records the page offers where a foreign key is looked for by words. */
@@ -90,7 +92,15 @@ async function chips(
   </ul>`;
 }
 
-function valueInput(column: Column): Html {
+/**
+ * @param keyHint what can be typed for a foreign key
+ * @param records what a foreign key can refer to, where those are few
+ */
+export function valueInput(
+  column: Column,
+  keyHint = 'a key, or words of its name',
+  records?: readonly Entry[],
+): Html {
   const { control } = column.type.input;
   const options = optionsOf(column);
   if (control === 'checkbox') {
@@ -104,13 +114,13 @@ function valueInput(column: Column): Html {
       ${options.map((option) => html`<option value="${option}">${option}</option>`)}
     </select>`;
   }
+  if (records) {
+    return html`<select name="_value" id="filter-value">
+      ${records.map(({ id, label }) => html`<option value="${id}">${label}</option>`)}
+    </select>`;
+  }
   const type = ['date', 'time'].includes(control) ? control : 'text';
-  const hint =
-    control === 'datetime-local'
-      ? '2024-05-31 18:30'
-      : column.references
-        ? 'a key, or words of its name'
-        : '';
+  const hint = control === 'datetime-local' ? '2024-05-31 18:30' : column.references ? keyHint : '';
   return html`<input
     name="_value"
     id="filter-value"
@@ -120,13 +130,14 @@ function valueInput(column: Column): Html {
 }
 
 /** The form for one column, chosen by `_filter` in the address: a comparison, and a value. */
-function filterForm(
+async function filterForm(
   path: string,
   column: Column,
   desk: Desk,
   resource: AdminResource,
   state: Parameters,
-): Html {
+): Promise<Html> {
+  const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
   const title = pathTitle(path.split('__'), resource, desk.resources);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
     <input type="hidden" name="_state" value="${state.toString()}" />
@@ -136,7 +147,7 @@ function filterForm(
       ${comparisonsOf(column).map(({ key, text }) => html`<option value="${key}">${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column)}
+    ${valueInput(column, undefined, references.get(column)?.options)}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>
   </form>`;
@@ -155,14 +166,14 @@ export async function filterPanel(
   const offered = resource.filters.map(
     (parts) =>
       html`<li>
-        <a href="${links.list(resource.name, state.with('_filter', parts.join('__')))}#filter"
+        <a href="${links.list(resource.name, state.with('_filter', parts.join('__')))}"
           >${pathTitle(parts, resource, desk.resources)}</a
         >
       </li>`,
   );
   return html`<div class="filters">
     ${await chips(desk, resource, state, errors)}
-    ${path !== undefined && column && filterForm(path, column, desk, resource, state)}
+    ${path !== undefined && column && (await filterForm(path, column, desk, resource, state))}
     ${
       offered.length > 0 &&
       html`<details class="menu">
@@ -183,6 +194,7 @@ async function offerRecords(
   related: AdminResource,
   words: string,
   to: (id: string) => string,
+  again: string,
 ): Promise<Reply> {
   const { entries, hasNext } = await desk.browsing.list(related, {
     query: `limit=${MOST_OFFERED}`,
@@ -197,7 +209,8 @@ async function offerRecords(
     <ul class="choices">
       ${entries.map(({ id, label }) => html`<li><a href="${to(id)}">${label}</a> <span class="key">${id}</span></li>`)}
     </ul>
-    ${hasNext && html`<p class="hint">There are more. Go back and give more words.</p>`}`;
+    ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
+    <p><a class="button" href="${again}">Back to the filter</a></p>`;
   return pageReply(visit, {
     title: related.title,
     crumbs: [{ text: resource.title, href: links.list(resource.name) }, { text: 'Filter' }],
@@ -214,6 +227,10 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   const column = columnAt(path, resource, desk);
   const comparison = column && comparisonsOf(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, state));
+  // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
+  const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
+  if (comparison.takesValue && value === '' && !takesEmpty)
+    return redirect(links.list(resource.name, state.with('_filter', path)));
   const to = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
@@ -224,5 +241,15 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   const isKey = column.type.operators.has('ilike')
     ? (await nameOf(desk, related, value)) !== undefined
     : column.type.parse(value, column).fault === undefined;
-  return isKey ? redirect(to(value)) : offerRecords(desk, visit, resource, related, value, to);
+  return isKey
+    ? redirect(to(value))
+    : offerRecords(
+        desk,
+        visit,
+        resource,
+        related,
+        value,
+        to,
+        links.list(resource.name, state.with('_filter', path)),
+      );
 }

@@ -10,7 +10,8 @@ export interface Form {
   readonly entries: readonly (readonly [name: string, value: string])[];
 }
 
-function createForm(entries: Form['entries']): Form {
+/** A form of fields that did not come with the request itself. */
+export function createForm(entries: Form['entries']): Form {
   return {
     entries,
     get: (name) => entries.find(([key]) => key === name)?.[1],

@@ -156,12 +156,12 @@ function hints({ column, isNew }: Field): Content {
   const isNow = column.initial === 'now' && Boolean(column.type.now);
   const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
   const empty = isNow
-    ? 'Left empty: now.'
+    ? 'If left empty: now.'
     : column.initial === undefined && !isFreeText(column)
-      ? 'Left empty: the default.'
+      ? 'If left empty: the default.'
       : '';
   const { control } = column.type.input;
-  const utc = control === 'datetime-local' ? 'UTC.' : '';
+  const utc = control === 'datetime-local' ? 'In UTC.' : '';
   const text = [column.help, left ? '' : empty, utc].filter(Boolean).join(' ');
   return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
 }
@@ -173,13 +173,8 @@ export function fieldRow(field: Field): Html {
   const nullBox =
     hasNullBox(column) &&
     html`<label class="check null"
-      ><input
-        type="checkbox"
-        name="${nullName(column)}"
-        value="1"
-        ${attributes({ checked: typed.isNull && typed.text === '' })}
-      />
-      no value if empty</label
+      ><input type="checkbox" name="${nullName(column)}" value="1" ${attributes({ checked: typed.isNull })} />
+      empty means no value</label
     >`;
   return html`<div class="${errors && errors.length > 0 ? 'field faulty' : 'field'}">
     <label for="${id}"

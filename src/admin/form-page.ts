@@ -12,7 +12,7 @@ import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from './text.ts';
-import type { Visit } from './visit.ts';
+import { listQuery, type Visit } from './visit.ts';
 import { errorSummary, passwordFields } from './widgets.ts';
 
 /** A record as its form shows it; what is stored of it, or undefined for a new one. */
@@ -67,7 +67,8 @@ async function relatedRecords(desk: Desk, resource: AdminResource, id: string): 
         const found = dependents.find((one) => one.depth === 0 && one.column === column);
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
         const filtered = `${links.list(other.name)}?${column.name}=${encodeURIComponent(id)}`;
-        const add = `${links.action(other.name, 'add')}?${column.name}=${encodeURIComponent(id)}`;
+        const query = `${column.name}=${encodeURIComponent(id)}`;
+        const add = `${links.action(other.name, 'add')}?${query}&_list=${encodeURIComponent(query)}`;
         return html`<tr>
           <th scope="row">
             <a href="${filtered}">${other.title}</a> <span class="hint">by ${column.title}</span>
@@ -100,15 +101,6 @@ const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
     ${may.has('add') && !isNew && html`<button class="secondary" name="_save" value="new">Save as new</button>`}
   </div>`;
 
-/** The query of the list from which the visitor comes, to go back to it. */
-function listQuery({ request }: Visit, { name }: AdminResource, sent: Form | undefined): string | undefined {
-  if (sent) return sent.get('_list');
-  const referer = request.headers.referer ?? '';
-  if (!URL.canParse(referer)) return undefined;
-  const { pathname, search } = new URL(referer);
-  return pathname === links.list(name) && search !== '' ? search.slice(1) : undefined;
-}
-
 /** What the form was made from, so that a later request can tell who has changed what. */
 function originOf(
   stored: Entry & { readonly version: string },
@@ -120,12 +112,13 @@ function originOf(
     <input type="hidden" name="_origin" value="${sent?.get('_origin') ?? marks.join(' ')}" />`;
 }
 
-function actionsOf(resource: AdminResource, stored: Entry): Content {
+function actionsOf(resource: AdminResource, stored: Entry, list: string | undefined): Content {
+  const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords } = resource;
-  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${links.part(name, stored.id, 'password')}">Set the password</a>`}
-    <a class="button" href="${links.part(name, stored.id, 'history')}">History</a>
+  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set the password</a>`}
+    <a class="button" href="${part('history')}">History</a>
     <a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/">API</a>
-    ${may.has('delete') && html`<a class="button danger" href="${links.part(name, stored.id, 'delete')}">Delete</a>`}`;
+    ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
 
 /** The form of a record, new or stored. */
@@ -146,7 +139,7 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
   });
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   if (isNew) Object.assign(labels, { _password: 'New password', _repeat: 'New password, again' });
-  const back = listQuery(visit, resource, page.sent);
+  const back = listQuery(visit, resource.name, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
@@ -157,17 +150,20 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${fields}
-        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors)}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, resource.passwords[0]?.nullable !== true)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(desk, resource, stored.id)}</aside>`}
     </div>`;
   return pageReply(visit, {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
-    crumbs: [{ text: title, href: links.list(name) }, { text: stored ? shortened(stored.label, 40) : 'Add' }],
+    crumbs: [
+      { text: title, href: links.back(name, back) },
+      { text: stored ? shortened(stored.label, 40) : 'Add' },
+    ],
     kind: 'form',
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
-    actions: stored && actionsOf(resource, stored),
+    actions: stored && actionsOf(resource, stored, back),
     body,
   });
 }

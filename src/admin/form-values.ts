@@ -4,7 +4,7 @@ import { textOfMember, type Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
 import type { Form } from './form-data.ts';
 
-/** What stands in a form for one column; `isNull` says that an empty text means NULL. */
+/** What stands in a form for one column; `isNull` says that the text means NULL, where it is empty. */
 export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
@@ -45,7 +45,7 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
       const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
       const trimmed = isMoment(column) ? plainMoment(ticked.trim()) : ticked.trim();
       const text = isFreeText(column) ? withoutReturns(ticked) : trimmed;
-      const isNull = text === '' && (!hasNullBox(column) || form.get(nullName(column)) !== undefined);
+      const isNull = isFreeText(column) ? form.get(nullName(column)) !== undefined : text === '';
       return [column, { text, isNull }];
     }),
   );
@@ -56,7 +56,8 @@ export function storedValues({ members }: Entry, columns: readonly Column[]): Ty
   return new Map(
     columns.map((column) => {
       const text = textOfMember(members, column.key);
-      return [column, { text: text ?? '', isNull: text === null }];
+      // Who clears a value that may be missing means that there is none, unless it was the empty text.
+      return [column, { text: text ?? '', isNull: text !== '' }];
     }),
   );
 }
@@ -72,7 +73,7 @@ export function initialValues(
       const isText = typeof initial === 'string' && !(initial === 'now' && type.now);
       const known = isText ? initial : typeof initial === 'string' ? undefined : JSON.stringify(initial);
       const text = given(column) ?? known ?? '';
-      return [column, { text, isNull: text === '' }];
+      return [column, { text, isNull: true }];
     }),
   );
 }

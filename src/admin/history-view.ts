@@ -27,6 +27,7 @@ function shown(column: Column, members: Members, desk: Desk, known: Known): Cont
   if (!members.has(column.key)) return NOTHING;
   const text = textOfMember(members, column.key);
   const target = column.references && desk.resources.get(column.references.name);
+  if (text === '') return html`<span class="nothing">empty text</span>`;
   if (text === null || !column.references) return shownValue(column, cut(text));
   const label = known.label(target, text);
   return target && label !== undefined

@@ -18,7 +18,7 @@ function columnTable(resource: AdminResource): Html {
         : 'says which record is to be changed or made';
     if (!isSettable(column, resource)) return 'read-only: may be there, and is not used';
     const isRequired = !column.nullable && !column.hasDefault;
-    return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id of a ${column.references.name}` : ''}`;
+    return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id in ${column.references.name}` : ''}`;
   };
   return html`<section>
     <h2>Columns</h2>
@@ -80,7 +80,7 @@ export function uploadForm(
       />
       <p class="hint" id="file-hint">
         In UTF-8, with commas between the cells and the names of the columns in the first line: as an export
-        is. At most ${grouped(MOST_ROWS)} rows and ${grouped(MOST_BYTES)} bytes.
+        is. At most ${grouped(MOST_ROWS)} rows and ${MOST_BYTES / 1_048_576} MiB.
       </p>
     </div>
     <div class="field">

@@ -136,6 +136,6 @@ export async function runImport(
   const { counts } = outcome;
   return redirectWith(visit, links.list(resource.name), {
     kind: 'done',
-    text: `${counted(counts.new, 'record')} created, ${grouped(counts.changed)} changed.`,
+    text: `${counted(counts.new, 'record')} added, ${grouped(counts.changed)} changed.`,
   });
 }

@@ -5,11 +5,9 @@ import type { Visit } from './visit.ts';
 
 /** Each key with what it does; the script has the doing. */
 const KEYS = {
-  'On every page': [
-    ['?', 'Show this page'],
-    ['/', 'Go to the search'],
-  ],
+  'On every page': [['?', 'Show this page']],
   'In a list': [
+    ['/', 'Go to the search'],
     ['j', 'Go to the next record'],
     ['k', 'Go to the record before'],
     ['e', 'Open the record'],

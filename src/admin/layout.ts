@@ -36,10 +36,13 @@ export interface Page {
   readonly kind?: string;
 }
 
-const crumbList = (crumbs: readonly Crumb[]): Html =>
+export const crumbList = (
+  crumbs: readonly Crumb[],
+  start: Required<Crumb> = { text: 'Start', href: links.dashboard },
+): Html =>
   html`<nav class="crumbs" aria-label="Breadcrumb">
     <ol>
-      <li><a href="${links.dashboard}">Start</a></li>
+      <li><a href="${start.href}">${start.text}</a></li>
       ${crumbs.map(({ text, href }) =>
         href === undefined
           ? html`<li aria-current="page">${text}</li>`
@@ -66,7 +69,7 @@ const header = ({ caller, csrf, menu }: Visit): Html =>
       </details>
     </nav>
     <nav class="who" aria-label="Account">
-      <a href="${links.keys}">Keys</a>
+      <a href="${links.keys}">Keyboard</a>
       <a href="${links.account}">${caller.name}</a>
       ${buttonForm(links.logout, csrf, 'Log out')}
     </nav>
@@ -74,32 +77,53 @@ const header = ({ caller, csrf, menu }: Visit): Html =>
 
 const DOCTYPE = rawHtml('<!doctype html>\n');
 
-/** The whole document; without a visit that of somebody who is not logged in. */
-function document(visit: Visit | undefined, { title, crumbs, actions, body, kind }: Page): Html {
-  const { flash } = visit ?? {};
-  return html`${DOCTYPE}<html lang="en">
+/** What stands around the parts of every document. */
+export interface Shell {
+  readonly title: string;
+  readonly kind?: string | undefined;
+  /** Addresses of our own files. */
+  readonly style: string;
+  readonly script?: string;
+  /** What stands above the main part. */
+  readonly top?: Content;
+  readonly main: Content;
+}
+
+export const shell = ({ title, kind, style, script, top, main }: Shell): Html =>
+  html`${DOCTYPE}<html lang="en">
 <head>
 <meta charset="utf-8" />
 <title>${title} · Vitrine</title>
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <meta name="color-scheme" content="light dark" />
 <link rel="icon" href="data:," />
-<link rel="stylesheet" href="${STYLE_PATH}" />
-<script src="${SCRIPT_PATH}" defer></script>
+<link rel="stylesheet" href="${style}" />
+${script !== undefined && html`<script src="${script}" defer></script>`}
 </head>
 <body${attributes({ class: kind && `page-${kind}` })}>
 <a class="skip" href="#main">Skip to content</a>
-${visit && header(visit)}
-${visit && crumbs && crumbList(crumbs)}
-${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text}</p>`}
+${top}
 <main id="main" tabindex="-1">
-${!visit && html`<p class="brand">Vitrine</p>`}
-<div class="heading"><h1>${title}</h1>${actions && html`<div class="actions">${actions}</div>`}</div>
-${body}
+${main}
 </main>
 </body>
 </html>
 `;
+
+/** The heading of a page, and what can be done there beside it. */
+export const headingOf = (title: string, actions?: Content): Html =>
+  html`<div class="heading">
+    <h1>${title}</h1>
+    ${actions && html`<div class="actions">${actions}</div>`}
+  </div>`;
+
+/** The whole document; without a visit that of somebody who is not logged in. */
+function document(visit: Visit | undefined, { title, crumbs, actions, body, kind }: Page): Html {
+  const { flash } = visit ?? {};
+  const top = html`${visit && header(visit)} ${visit && crumbs && crumbList(crumbs)}
+  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text}</p>`}`;
+  const main = html`${!visit && html`<p class="brand">Vitrine</p>`} ${headingOf(title, actions)} ${body}`;
+  return shell({ title, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }
 
 /** A page as an answer; it takes the message that it shows away from the browser. */

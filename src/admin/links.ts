@@ -21,6 +21,12 @@ export const links = {
   record: (model: string, id: string): string => `${ROOT}${model}/${segment(id)}/`,
   /** `delete`, `history`, `password`. */
   part: (model: string, id: string, part: string): string => `${ROOT}${model}/${segment(id)}/${part}/`,
+  /** The same address, and what it takes to go back to the list from which the visitor came. */
+  from: (list: string | undefined, href: string): string =>
+    list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
+  /** The list that `from` remembers. */
+  back: (model: string, list: string | undefined): string =>
+    links.list(model, list === undefined ? undefined : Parameters.read(list)),
   api: (model: string, query: string): string => `/api/${model}/${query === '' ? '' : `?${query}`}`,
 };
 
@@ -33,6 +39,15 @@ export class Parameters {
 
   constructor(list: readonly Parameter[] = []) {
     this.list = list;
+  }
+
+  /** What a page has carried along, which may be anything: what cannot be read is nothing. */
+  static read(query: string): Parameters {
+    try {
+      return Parameters.parse(query);
+    } catch {
+      return new Parameters();
+    }
   }
 
   /** @throws Problem 414, 400 */

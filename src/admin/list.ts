@@ -28,13 +28,18 @@ function sortName(column: Column, { resources }: Desk): string {
   return `${column.name}__${part.column.name}`;
 }
 
+/** The ordering of a list that nobody has sorted, as the address would have it. */
+const defaultOrdering = ({ ordering }: AdminResource): string =>
+  ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
+
 /** The head of a column: its name is a link that sorts by it, first before what the list is sorted by already. */
 function head(column: Column, desk: Desk, resource: AdminResource, parameters: Parameters): Html {
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
   const name = sortName(column, desk);
-  const present = (parameters.get('ordering') ?? '').split(',').filter((part) => part !== '');
+  const chosen = parameters.get('ordering');
+  const present = (chosen ?? defaultOrdering(resource)).split(',').filter((part) => part !== '');
   const at = present.findIndex((part) => part.replace(/^-/, '') === name);
   const descends = at >= 0 && present[at]?.startsWith('-');
   const others = present.filter((_, index) => index !== at);
@@ -49,8 +54,10 @@ function head(column: Column, desk: Desk, resource: AdminResource, parameters: P
       state &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && at + 1}</span
-        ><span class="hidden">sorted ${state}</span>
-        <a href="${sortedBy(others)}" class="remove" aria-label="Do not sort by ${column.title}">×</a></span
+        ><span class="hidden">sorted ${state}</span> ${
+          chosen !== undefined &&
+          html`<a href="${sortedBy(others)}" class="remove" aria-label="Do not sort by ${column.title}">×</a>`
+        }</span
       >`
     }
   </th>`;
@@ -142,6 +149,13 @@ const searchForm = ({ name, search }: AdminResource, parameters: Parameters): Ht
     ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
   </form>`;
 
+/** A page behind the last one. */
+const behindEnd = (resource: AdminResource, parameters: Parameters): Html =>
+  html`<p class="empty">
+    There is no such page: the list ends before it.
+    <a href="${links.list(resource.name, parameters.without('page'))}">To the first page</a>
+  </p>`;
+
 /** An empty list says why it is, and what to do. */
 function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
   const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
@@ -165,7 +179,7 @@ function footer(desk: Desk, { name }: AdminResource, parameters: Parameters): Ht
       html`The same query in the API:
         <a href="${links.api(name, parameters.query.toString())}"
           ><code>${links.api(name, parameters.query.toString())}</code></a
-        >${parameters.get('_search') && ' (it has no search)'}`
+        >${parameters.get('_search') && ' (without the search)'}`
     }
   </p>`;
 }
@@ -208,8 +222,10 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
         ? html`${
             page.entries.length === 0 && page.query.page === 1n
               ? emptyList(resource, state)
-              : html`${table(desk, resource, page.entries, state)} ${bulkForm(visit, resource, state, count)}
-                ${pager(page, resource, state, count)}`
+              : page.entries.length === 0
+                ? html`${behindEnd(resource, state)} ${pager(page, resource, state, count)}`
+                : html`${table(desk, resource, page.entries, state)}
+                  ${bulkForm(visit, resource, state, count)} ${pager(page, resource, state, count)}`
           }
           ${footer(desk, resource, state)}`
         : html`<p class="error-summary" role="alert">

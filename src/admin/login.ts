@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
 import { readCookie, setCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
-import { readForm, type Form } from './form-data.ts';
+import { createForm, readForm, type Form } from './form-data.ts';
 import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
@@ -28,9 +28,13 @@ interface LoginPage {
   readonly name?: string;
   readonly next: string;
   readonly problem?: Problem;
+  /** Why the visitor has to log in, where that is not plain. */
+  readonly notice?: string;
+  /** A form that was sent without a login: its fields as JSON, which come back after it. */
+  readonly sent?: string | undefined;
 }
 
-function loginPage(request: ApiRequest, { name = '', next, problem }: LoginPage): Reply {
+function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent }: LoginPage): Reply {
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
@@ -40,6 +44,8 @@ function loginPage(request: ApiRequest, { name = '', next, problem }: LoginPage)
   const body = html`<form method="post" action="${links.login}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     <input type="hidden" name="next" value="${next}" />
+    ${sent !== undefined && html`<input type="hidden" name="_sent" value="${sent}" />`}
+    ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
     <div class="field">
       <label for="username">User name</label>
@@ -68,13 +74,52 @@ function loginPage(request: ApiRequest, { name = '', next, problem }: LoginPage)
   </form>`;
   return pageReply(
     undefined,
-    { title: 'Log in', kind: 'login', status: problem?.status ?? 200, body },
+    { title: 'Log in', kind: 'login', status: problem?.status ?? (sent === undefined ? 200 : 401), body },
     { ...cookies, ...problem?.headers },
   );
 }
 
+const NOTICES: Readonly<Record<string, string>> = {
+  ended: 'Your login has ended. Log in again to go on.',
+  out: 'You are logged out.',
+};
+
 export function showLogin(request: ApiRequest): Reply {
-  return loginPage(request, { next: ownPath(Parameters.parse(request.query).get('next')) });
+  const parameters = Parameters.parse(request.query);
+  const notice = NOTICES[parameters.get('_because') ?? ''];
+  return loginPage(request, {
+    next: ownPath(parameters.get('next')),
+    ...(notice === undefined ? {} : { notice }),
+  });
+}
+
+/** Where somebody goes who has to log in first; `page` is where they come back to. */
+export const loginAddress = (page: string, because?: 'ended' | 'out'): string =>
+  `${links.login}?next=${encodeURIComponent(page)}${because === undefined ? '' : `&_because=${because}`}`;
+
+/** Fields that do not go back to the browser, or belong to the login that is over. */
+const DROPPED = new Set(['_csrf', '_password', '_repeat', '_current']);
+
+/** The login in place of what a form should have done; the form comes back afterwards as it was typed. */
+export function showLoginFor(request: ApiRequest, form: Form): Reply {
+  const fields = form.entries.filter(([name]) => !DROPPED.has(name));
+  return loginPage(request, {
+    next: ownPath(request.path),
+    notice: 'Your login has ended, and nothing was saved. Log in: what you typed comes back.',
+    sent: JSON.stringify(fields),
+  });
+}
+
+/** The form that a login page has carried along; nothing where it is not one. */
+function carriedForm(form: Form): Form | undefined {
+  try {
+    const fields = JSON.parse(form.get('_sent') ?? '') as unknown;
+    const isField = (field: unknown): field is [string, string] =>
+      Array.isArray(field) && field.length === 2 && field.every((text) => typeof text === 'string');
+    return Array.isArray(fields) && fields.every(isField) ? createForm(fields) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
@@ -94,30 +139,47 @@ export async function openSession(
   { sessions }: Desk,
   request: ApiRequest,
   caller: Visit['caller'],
-): Promise<string> {
+): Promise<{ readonly token: string; readonly cookie: string }> {
   const old = readCookie(request, 'session');
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
   const token = await sessions.open(caller, request.client().address, agent);
-  return setCookie(request, 'session', token, SESSION_AGE);
+  return { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
 }
 
-export async function logIn(desk: Desk, request: ApiRequest): Promise<Reply> {
+/** @param resume shows a form again that was sent without a login */
+export async function logIn(
+  desk: Desk,
+  request: ApiRequest,
+  resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
+): Promise<Reply> {
   const form = await readForm(request);
   const next = ownPath(form.get('next'));
   assertSameSite(request, form, readCookie(request, 'login'), desk.settings);
   try {
     const caller = await verify(desk, request, form);
     request.recognize(caller);
-    const cookie = await openSession(desk, request, caller);
-    return redirect(next, [cookie, setCookie(request, 'login', '', 0)]);
+    const { token, cookie } = await openSession(desk, request, caller);
+    const cookies = [cookie, setCookie(request, 'login', '', 0)];
+    const sent = carriedForm(form);
+    if (!sent) return redirect(next, cookies);
+    const reply = await resume(caller, token, next, sent);
+    return { ...reply, headers: { ...reply.headers, 'Set-Cookie': cookies } };
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
-    return loginPage(request, { name: form.get('username') ?? '', next, problem: error });
+    return loginPage(request, {
+      name: form.get('username') ?? '',
+      next,
+      problem: error,
+      sent: form.get('_sent'),
+    });
   }
 }
 
 export async function logOut({ sessions }: Desk, { request, token }: Visit): Promise<Reply> {
   await sessions.end(token);
-  return redirect(links.login, [setCookie(request, 'session', '', 0), setCookie(request, 'flash', '', 0)]);
+  return redirect(`${links.login}?_because=out`, [
+    setCookie(request, 'session', '', 0),
+    setCookie(request, 'flash', '', 0),
+  ]);
 }

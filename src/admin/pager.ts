@@ -25,8 +25,9 @@ export function pager(
       ${
         entries.length === 0
           ? 'No records on this page'
-          : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${total}
-            ${count === 1 ? 'record' : 'records'}`
+          : count === 1
+            ? '1 record'
+            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${total} records`
       }
     </p>
     <ul>

@@ -72,3 +72,19 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
   const id = decodeSegment(second);
   return { page: third === undefined ? 'record' : oneOf(RECORD_PAGES, third), resource, id };
 }
+
+/** The pattern of a page's path, for counting; undefined for a path that leads nowhere. */
+export function patternOf(path: string, resources: AdminResources): string | undefined {
+  let route: AdminRoute;
+  try {
+    route = findAdminRoute(path, resources);
+  } catch {
+    return undefined;
+  }
+  const { page } = route;
+  if (page === 'dashboard') return '/admin/';
+  if (!('resource' in route)) return `/admin/-/${page}/`;
+  if (page === 'list') return '/admin/{model}/';
+  if (!('id' in route)) return `/admin/{model}/-/${page}${page.includes('.') ? '' : '/'}`;
+  return page === 'record' ? '/admin/{model}/{id}/' : `/admin/{model}/{id}/${page}/`;
+}

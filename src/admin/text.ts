@@ -3,6 +3,7 @@ import type { AdminResources } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
 import { textOfMember } from '../resources/browse.ts';
 import { html, type Html } from './html.ts';
+import { links } from './links.ts';
 
 /** How much of a long text a list shows (characters). */
 const MOST_SHOWN = 100;
@@ -51,7 +52,11 @@ export function logText(entry: Entry, column: Column, resources: AdminResources)
   const text = textOfMember(entry.members, column.key) ?? '';
   if (column.name === 'door') return doorText(text);
   if (column.name === 'action') return doneText(text);
-  return column.name === 'model' ? (resources.get(text)?.title ?? text) : shownColumn(entry, column);
+  if (column.name === 'model') return resources.get(text)?.title ?? text;
+  const model = textOfMember(entry.members, 'model') ?? '';
+  return column.name === 'record' && resources.has(model)
+    ? html`<a href="${links.record(model, text)}">#${text}</a>`
+    : shownColumn(entry, column);
 }
 
 /** A column of a record as people read it; a foreign key by what the related record is called. */

@@ -33,6 +33,10 @@ export interface MenuItem {
 /** The value of a form's hidden field: only a page that was made for this session has it. */
 export const csrfOf = (token: string): string => seal(token, 'form');
 
+/** Whether the form was made for this session. */
+export const isOurs = (form: Form, token: string): boolean =>
+  isSealed(token, 'form', form.get('_csrf') ?? '');
+
 /**
  * Refuses a form that a foreign page has sent: by where the browser says that it comes from, and by the token that it carries.
  * @throws Problem 403
@@ -44,7 +48,7 @@ export function assertSameSite(
   { trustProxy }: Pick<Settings, 'trustProxy'>,
 ): void {
   assertOrigin(request.headers, { corsOrigins: [], trustProxy });
-  if (token === undefined || !isSealed(token, 'form', form.get('_csrf') ?? ''))
+  if (token === undefined || !isOurs(form, token))
     throw new Problem(403, 'This form is no longer valid. Go back, reload the page, and try again.');
 }
 
@@ -53,6 +57,20 @@ export function readFlash(request: ApiRequest, token: string): Flash | undefined
   const [payload = '', sealed = ''] = (readCookie(request, 'flash') ?? '').split('.');
   if (payload === '' || !isSealed(token, `flash ${payload}`, sealed)) return undefined;
   return JSON.parse(Buffer.from(payload, 'base64url').toString()) as Flash;
+}
+
+/**
+ * The query of the list from which the visitor comes, to go back to it: as the form or the address carries it, else by the page
+ * on which the link stood.
+ */
+export function listQuery({ request }: Visit, model: string, sent?: Form): string | undefined {
+  if (sent) return sent.get('_list');
+  const carried = new URLSearchParams(request.query).get('_list');
+  if (carried !== null) return carried;
+  const referer = request.headers.referer ?? '';
+  if (!URL.canParse(referer)) return undefined;
+  const { pathname, search } = new URL(referer);
+  return pathname === `/admin/${model}/` && search !== '' ? search.slice(1) : undefined;
 }
 
 /** Sends the browser on after a form was done. */

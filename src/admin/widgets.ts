@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 
 const PASSWORDS = {
   _current: { label: 'Current password', autocomplete: 'current-password', hint: '' },
-  _password: { label: 'New password', autocomplete: 'new-password', hint: '1 to 1,024 bytes.' },
+  _password: { label: 'New password', autocomplete: 'new-password', hint: 'Up to 1,024 bytes long.' },
   _repeat: { label: 'New password, again', autocomplete: 'new-password', hint: '' },
 };
 
@@ -46,20 +46,29 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
   </div>`;
 }
 
-/** Fields for typing passwords, which never come with a value. */
-export const passwordFields = (names: readonly (keyof typeof PASSWORDS)[], errors: FieldErrors): Html =>
+/**
+ * Fields for typing passwords, which never come with a value.
+ * @param isRequired whether the form cannot do without
+ */
+export const passwordFields = (
+  names: readonly (keyof typeof PASSWORDS)[],
+  errors: FieldErrors,
+  isRequired = true,
+): Html =>
   html`${names.map((name) => {
     const { label, autocomplete, hint } = PASSWORDS[name];
     const id = `field-${name}`;
     const described = [hint && `${id}-hint`, errors[name] && `${id}-error`].filter(Boolean).join(' ');
     return html`<div class="field">
-      <label for="${id}">${label} <span class="required" aria-hidden="true">*</span></label>
+      <label for="${id}"
+        >${label} ${isRequired && html`<span class="required" aria-hidden="true">*</span>`}</label
+      >
       <input
         id="${id}"
         name="${name}"
         type="password"
         autocomplete="${autocomplete}"
-        required${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
+        ${isRequired && html`required`}${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
       />
       ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${fieldErrors(id, errors[name])}
     </div>`;

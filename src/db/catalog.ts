@@ -14,6 +14,8 @@ export interface CatalogColumn {
   readonly nullable: boolean;
   readonly hasDefault: boolean;
   readonly generated: boolean;
+  /** What the service's role may do with it, whether of the table or of this column alone: SELECT, INSERT, UPDATE. */
+  readonly granted: readonly string[];
 }
 
 export interface CatalogIndex {
@@ -41,7 +43,7 @@ export interface CatalogTable {
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
-  /** What the service's role may do: SELECT, INSERT, UPDATE, DELETE. */
+  /** What the service's role may do with all columns: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
 }
 
@@ -61,7 +63,7 @@ select coalesce(json_agg(json_build_object(
   'kind', c.relkind,
   'privileges', (
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
-    where has_table_privilege(c.oid, p) or (p <> 'DELETE' and has_any_column_privilege(c.oid, p))),
+    where has_table_privilege(c.oid, p)),
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
@@ -73,7 +75,10 @@ select coalesce(json_agg(json_build_object(
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
-      'generated', a.attgenerated <> '' or a.attidentity = 'a'
+      'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'granted', (
+        select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE']) p
+        where has_column_privilege(c.oid, a.attnum, p))
     ) order by a.attnum), '[]')
     from pg_attribute a
     cross join lateral (

@@ -35,6 +35,19 @@ export interface FormInput {
   readonly json: 'string' | 'number' | 'boolean' | 'json';
 }
 
+/** A JSON Schema, as OpenAPI 3.1 has it. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** What a type's values are in JSON, for the API's description of itself. */
+export interface ColumnSchema {
+  /** As they are output. */
+  readonly output: Schema;
+  /** As a body takes them, within the bounds of the column. */
+  readonly body: Schema;
+  /** A value as the output has it, that a body takes, too. */
+  readonly example: unknown;
+}
+
 /** One kind of column. A new type is one new object here; nothing else asks for a type's name. */
 export interface ColumnType {
   readonly operators: ReadonlySet<Operator>;
@@ -67,4 +80,6 @@ export interface ColumnType {
   /** Its values cannot be sorted. */
   readonly unordered?: true;
   readonly input: FormInput;
+  /** Its OpenAPI schema. */
+  readonly schema: (facts: Facts) => ColumnSchema;
 }

@@ -1,4 +1,18 @@
 import type { ColumnType, Facts, Operator, Parsed } from './column-type.ts';
+import {
+  booleanSchema,
+  dateSchema,
+  dateTimeSchema,
+  decimalSchema,
+  digitsSchema,
+  floatSchema,
+  integerSchema,
+  jsonSchema,
+  passwordSchema,
+  textSchema,
+  timeSchema,
+  uuidSchema,
+} from './column-schemas.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
 import {
@@ -78,6 +92,7 @@ const string: ColumnType = {
   json: 'escaped',
   sized: true,
   input: { control: 'text', json: 'string' },
+  schema: textSchema,
 };
 
 const bigint: ColumnType = {
@@ -91,6 +106,7 @@ const bigint: ColumnType = {
   json: 'quoted',
   bounded: true,
   input: { control: 'number', json: 'string' },
+  schema: digitsSchema,
 };
 
 export const COLUMN_TYPES = {
@@ -115,6 +131,7 @@ export const COLUMN_TYPES = {
     json: 'bare',
     bounded: true,
     input: { control: 'number', json: 'number' },
+    schema: integerSchema,
   },
   bigint,
   float: {
@@ -133,6 +150,7 @@ export const COLUMN_TYPES = {
     json: 'escaped',
     bounded: true,
     input: { control: 'number', json: 'number' },
+    schema: floatSchema,
   },
   decimal: {
     operators: ORDERED,
@@ -149,6 +167,7 @@ export const COLUMN_TYPES = {
       precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
     bounded: true,
     input: { control: 'number', json: 'string' },
+    schema: decimalSchema,
   },
   boolean: {
     operators: operators(EQUALITY),
@@ -165,6 +184,7 @@ export const COLUMN_TYPES = {
     output: asText,
     json: 'bare',
     input: { control: 'checkbox', json: 'boolean' },
+    schema: booleanSchema,
   },
   datetime: {
     operators: ORDERED,
@@ -178,6 +198,7 @@ export const COLUMN_TYPES = {
     assign: keepHidden(dateTimeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')",
     input: { control: 'datetime-local', json: 'string' },
+    schema: dateTimeSchema,
   },
   date: {
     operators: ORDERED,
@@ -190,6 +211,7 @@ export const COLUMN_TYPES = {
     json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
     input: { control: 'date', json: 'string' },
+    schema: dateSchema,
   },
   time: {
     operators: ORDERED,
@@ -203,6 +225,7 @@ export const COLUMN_TYPES = {
     assign: keepHidden(timeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')::time",
     input: { control: 'time', json: 'string' },
+    schema: timeSchema,
   },
   uuid: {
     operators: ORDERED,
@@ -214,6 +237,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'quoted',
     input: { control: 'text', json: 'string' },
+    schema: uuidSchema,
   },
   json: {
     operators: operators(EQUALITY),
@@ -235,6 +259,7 @@ export const COLUMN_TYPES = {
     nullText: 'null',
     unordered: true,
     input: { control: 'textarea', json: 'json' },
+    schema: jsonSchema,
     // What was read can be sent back: JSON's own null must not turn into NULL, nor lose the text its space.
     assign: (value, present) => {
       const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
@@ -256,6 +281,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'escaped',
     input: { control: 'password', json: 'string' },
+    schema: passwordSchema,
   },
 } satisfies Record<string, ColumnType>;
 
@@ -269,7 +295,7 @@ export type TypeName = keyof typeof COLUMN_TYPES;
 /** The types of primary keys. An `id` is a JSON number for bigint too, unlike other bigint columns. */
 export const KEY_TYPES = {
   integer: COLUMN_TYPES.integer,
-  bigint: { ...bigint, json: 'bare' },
+  bigint: { ...bigint, json: 'bare', schema: integerSchema },
   uuid: COLUMN_TYPES.uuid,
   string: COLUMN_TYPES.string,
 } satisfies Record<string, ColumnType>;

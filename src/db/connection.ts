@@ -1,7 +1,7 @@
 import postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
-import { Lane, type RawRow } from './lane.ts';
+import { Lane, type LaneState, type RawRow } from './lane.ts';
 
 export type { RawRow };
 
@@ -27,9 +27,16 @@ export interface Database {
   /**
    * The rows of a statement, some at a time, so that any number of them needs little memory.
    * @param mostAtOnce rows; fewer where they are long
+   * @param mostOpen how many cursors there may be with this one
    * @throws Problem 503 when too many are being read
    */
-  readonly cursor: (statement: Statement, mostAtOnce: number) => AsyncGenerator<RawRow[], void>;
+  readonly cursor: (
+    statement: Statement,
+    mostAtOnce: number,
+    mostOpen?: number,
+  ) => AsyncGenerator<RawRow[], void>;
+  /** What the lanes do and have done. */
+  readonly lanes: () => Readonly<Record<LaneName, LaneState>>;
   readonly close: () => Promise<void>;
 }
 
@@ -130,8 +137,8 @@ export function openDatabase(url: string): Database {
         await sql.end({ timeout: isLost ? 0 : 5 });
       }
     },
-    async *cursor({ text: query, values }, mostAtOnce) {
-      if (cursors >= MOST_CURSORS) throw unavailable('Too many exports are under way. Try again.', 10);
+    async *cursor({ text: query, values }, mostAtOnce, mostOpen = MOST_CURSORS) {
+      if (cursors >= mostOpen) throw unavailable('Too many exports are under way. Try again.', 10);
       cursors += 1;
       const sql = postgres(url, OPTIONS);
       try {
@@ -150,6 +157,7 @@ export function openDatabase(url: string): Database {
         await sql.end({ timeout: 0 });
       }
     },
+    lanes: () => ({ quick: lanes.quick.state, work: lanes.work.state }),
     close: async () => {
       clearInterval(sweep);
       await Promise.all([lanes.quick.close(), lanes.work.close()]);

@@ -1,6 +1,7 @@
 import type postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
+import { Histogram } from './histogram.ts';
 
 /** One row as it came off the wire: a column's text as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
@@ -15,6 +16,22 @@ export interface LaneOptions {
   readonly mostPending: number;
   /** Milliseconds after which we stop waiting for an answer, queueing included; a dead network gives none at all. */
   readonly deadline: number;
+}
+
+/** What a lane does and has done. */
+export interface LaneState {
+  /** Connections that it may have. */
+  readonly connections: number;
+  /** Statements that were sent and have no answer yet. */
+  readonly running: number;
+  /** Statements that wait for a connection. */
+  readonly waiting: number;
+  /** Statements that were refused because too many were pending. */
+  readonly shed: number;
+  /** Statements that were given up without an answer. */
+  readonly abandoned: number;
+  /** Seconds from sending a statement to its answer. */
+  readonly durations: Histogram;
 }
 
 interface Connection {
@@ -45,14 +62,30 @@ export class Lane {
   readonly #connections: Connection[];
   readonly #pending = new Set<Job>();
   readonly #waiting: Job[] = [];
+  readonly #durations = new Histogram();
+  #shed = 0;
+  #abandoned = 0;
 
   constructor(options: LaneOptions) {
     this.#options = options;
     this.#connections = Array.from({ length: options.connections }, () => this.#connect());
   }
 
+  get state(): LaneState {
+    const waiting = this.#waiting.length;
+    return {
+      connections: this.#connections.length,
+      running: this.#pending.size - waiting,
+      waiting,
+      shed: this.#shed,
+      abandoned: this.#abandoned,
+      durations: this.#durations,
+    };
+  }
+
   run(statement: Statement, prepare: boolean): Promise<RawRow[]> {
     if (this.#pending.size >= this.#options.mostPending) {
+      this.#shed += 1;
       return Promise.reject(unavailable('The service is overloaded. Try again.'));
     }
     return new Promise((resolve, reject) => {
@@ -73,6 +106,7 @@ export class Lane {
     for (const job of this.#pending) {
       if (job.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
       this.#pending.delete(job);
+      this.#abandoned += 1;
       job.reject(unavailable('The database took too long. Try again.'));
       if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
       else if (job.isActive?.()) this.#replace(job.connection);
@@ -98,6 +132,7 @@ export class Lane {
 
   #start(job: Job, connection: Connection): void {
     const { statement, prepare, resolve, reject } = job;
+    const started = performance.now();
     const query = connection.sql
       .unsafe(statement.text, statement.values as string[], extended(prepare))
       .raw();
@@ -106,7 +141,8 @@ export class Lane {
     job.isActive = () => (query as unknown as { active: boolean }).active;
     const settle = (): void => {
       connection.underway -= 1;
-      this.#pending.delete(job);
+      // What was given up counts as that; its connection ends, which is no answer.
+      if (this.#pending.delete(job)) this.#durations.observe((performance.now() - started) / 1000);
       this.#next();
     };
     query.then(

@@ -158,10 +158,29 @@ export function differences(
       ),
       ...(needs.includes('INSERT') ? strangers(definition, found) : []),
       ...needs
-        .filter((privilege) => !found.privileges.includes(privilege))
+        .filter((privilege) => !isGranted(privilege, definition, found))
         .map((privilege) => `the database role may not ${privilege}`),
     ].map((text) => `${prefix}: ${text}`);
   });
+}
+
+/**
+ * Whether the role may do it: with the table, or with each column that it is done with. Reading is done with whole rows; what
+ * clients may not set is not written.
+ */
+function isGranted(
+  privilege: Privilege,
+  definition: ModelDefinition & { readonly readonly?: readonly string[] },
+  found: CatalogTable,
+): boolean {
+  if (found.privileges.includes(privilege)) return true;
+  if (privilege === 'DELETE') return false;
+  const written = Object.entries(definition.columns)
+    .filter(([name]) => !definition.readonly?.includes(name))
+    .map(([name, column]) => fieldOf(name, column));
+  return found.columns
+    .filter(({ field, generated }) => privilege === 'SELECT' || (written.includes(field) && !generated))
+    .every(({ granted }) => granted.includes(privilege));
 }
 
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): string[] {

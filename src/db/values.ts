@@ -9,7 +9,7 @@ const NUMERIC_WHOLE = 131_072;
 const NUMERIC_FRACTION = 16_383;
 
 /** The range of each whole-number type. */
-const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
+export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
   int2: [-(2n ** 15n), 2n ** 15n - 1n],
   int4: [-(2n ** 31n), 2n ** 31n - 1n],
   int8: [-(2n ** 63n), 2n ** 63n - 1n],

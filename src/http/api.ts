@@ -2,27 +2,34 @@ import type { AccessLevel, Settings } from '../config.ts';
 import { badQuery, Problem } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers } from '../resources/members.ts';
-import type { Operations, Page } from '../resources/operations.ts';
+import type { Listing, Page } from '../resources/listing.ts';
+import type { Operations } from '../resources/operations.ts';
 import { meets, type Caller, type ServedResource, type ServedResources } from '../resources/served.ts';
 import { readJsonText } from './body.ts';
 import { entityTag, isNotModified, parseIfMatch } from './etag.ts';
-import { json, type ApiRequest, type Reply } from './message.ts';
+import { csvReply, streamReply } from './export.ts';
+import { json, Unauthorized, type ApiRequest, type Reply } from './message.ts';
+import { FORMATS, MEDIA_TYPES, negotiate, type Format } from './negotiation.ts';
+import { createOpenApi } from './openapi.ts';
 import { assertOrigin } from './origin.ts';
+import type { ApiPages } from './pages.ts';
+import { pageLinks } from './paging.ts';
 import type { ResourceRoute } from './routes.ts';
 
 export interface Api {
-  readonly index: (request: ApiRequest) => Reply;
+  readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
+  /** The description of what the caller may see. */
+  readonly openapi: (request: ApiRequest) => Promise<Reply>;
   /** Answers a request whose route and method are known to fit. */
   readonly answer: (request: ApiRequest, route: ResourceRoute) => Promise<Reply>;
 }
 
 /** The collection's document around the records, which are passed through as PostgreSQL made them. */
-function pageBody({ name }: ServedResource, { query, objects, hasNext }: Page): Buffer {
-  const link = (page: bigint): string => `/api/${name}/?${query.link}limit=${query.limit}&page=${page}`;
-  const next = JSON.stringify(hasNext ? link(query.page + 1n) : '');
-  const previous = JSON.stringify(query.page > 1n ? link(query.page - 1n) : '');
-  const meta = `{"model":"${name}","page":${query.page},"next":${next},"previous":${previous}}`;
-  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), objects, Buffer.from(']}')]);
+function pageBody(resource: ServedResource, page: Page): Buffer {
+  const { next, previous } = pageLinks(resource, page);
+  const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
+  const meta = `{"model":"${resource.name}","page":${page.query.page},${links}}`;
+  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
 }
 
 const wantsCount = (prefer: string | string[] | undefined): boolean =>
@@ -39,7 +46,26 @@ function assertNoParameters(query: string): void {
   );
 }
 
-export function createApi(resources: ServedResources, operations: Operations, settings: Settings): Api {
+/** All paths but collections. */
+const FEW_FORMATS: readonly Format[] = ['json', 'html'];
+
+const notAcceptable = (formats: readonly Format[]): Problem =>
+  new Problem(406, `This path answers with ${formats.map((format) => MEDIA_TYPES[format]).join(', ')}.`);
+
+const countHeaders = ({ total }: Page): Record<string, string> =>
+  total === undefined ? {} : { 'X-Total-Count': total, 'Preference-Applied': 'count=exact' };
+
+export interface ApiOptions {
+  readonly resources: ServedResources;
+  readonly operations: Operations;
+  readonly listing: Listing;
+  readonly pages: ApiPages;
+  readonly settings: Settings;
+}
+
+export function createApi({ resources, operations, listing, pages, settings }: ApiOptions): Api {
+  const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
+
   /** 401 without credentials that the level needs, 403 where they are somebody's who does not meet it. */
   async function requireLevel(request: ApiRequest, level: AccessLevel): Promise<Caller> {
     const caller = await request.authenticate();
@@ -54,24 +80,61 @@ export function createApi(resources: ServedResources, operations: Operations, se
     return caller;
   }
 
+  /** Who reads a collection; credentials that make no difference are not looked at. */
+  async function readerOf(
+    request: ApiRequest,
+    resource: ServedResource,
+    query: string,
+  ): Promise<Caller | undefined> {
+    if (resource.read !== 'default') return requireLevel(request, resource.read);
+    if (request.headers.authorization === undefined || !listing.needsCaller(resource, query))
+      return undefined;
+    return request.authenticate();
+  }
+
+  /** Who looks at a page: it shows what they may filter by. Credentials that nothing needs may be wrong. */
+  async function visitorOf(request: ApiRequest): Promise<Caller | undefined> {
+    if (request.headers.authorization === undefined || !hasReadLevels) return undefined;
+    try {
+      return await request.authenticate();
+    } catch (error) {
+      if (error instanceof Unauthorized || error instanceof Problem) return undefined;
+      throw error;
+    }
+  }
+
+  async function showCollection(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    const caller =
+      resource.read === 'default' ? await visitorOf(request) : await requireLevel(request, resource.read);
+    return pages.collection(request, resource, caller, async (query, counted) =>
+      listing.list(resource, query, caller ?? (await readerOf(request, resource, query)), counted),
+    );
+  }
+
   async function list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
     const { query, headers } = request;
-    let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
-    // Credentials that make no difference are not looked at.
-    if (!caller && headers.authorization !== undefined && operations.needsCaller(resource, query)) {
-      caller = await request.authenticate();
-    }
+    const format = negotiate(headers.accept, FORMATS);
+    if (format === 'html') return showCollection(request, resource);
+    const isOpen = resource.read === 'default' && headers.authorization === undefined;
+    const caller = isOpen ? undefined : await readerOf(request, resource, query);
+    if (format === undefined) throw notAcceptable(FORMATS);
+    if (format === 'ndjson') return streamReply(await listing.stream(resource, query, caller));
     const counted = wantsCount(headers['prefer']);
-    const page = await operations.list(resource, query, caller, counted);
-    const extra: Record<string, string> =
-      page.total === undefined ? {} : { 'X-Total-Count': page.total, 'Preference-Applied': 'count=exact' };
-    return json(200, pageBody(resource, page), extra);
+    const page = await listing.list(resource, query, caller, counted, format);
+    if (format === 'csv') return csvReply(resource, page, countHeaders(page));
+    return json(200, pageBody(resource, page), countHeaders(page));
   }
 
   async function read(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-    if (resource.read !== 'default') await requireLevel(request, resource.read);
+    let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
+    const format = negotiate(request.headers.accept, FEW_FORMATS);
+    if (format === undefined) throw notAcceptable(FEW_FORMATS);
     assertNoParameters(request.query);
     const record = await operations.read(resource, id);
+    if (format === 'html') {
+      caller ??= await visitorOf(request);
+      return pages.record(request, resource, caller, record);
+    }
     const headers = { ETag: entityTag(record.version) };
     if (isNotModified(request.headers['if-none-match'], record.version))
       return { status: 304, headers, body: '' };
@@ -103,9 +166,28 @@ export function createApi(resources: ServedResources, operations: Operations, se
     return json(200, '{"deleted": 1}');
   }
 
+  const documents = createOpenApi(resources);
+
+  async function openapi(request: ApiRequest): Promise<Reply> {
+    const { headers, query } = request;
+    const isOpen = headers.authorization === undefined;
+    const { body, version } = documents.of(
+      isOpen || !documents.needsCaller ? undefined : await request.authenticate(),
+    );
+    assertNoParameters(query);
+    // Kept copies are asked about each time: what another caller gets has another tag.
+    const kept = { ETag: entityTag(version), ...(isOpen ? { 'Cache-Control': 'no-cache' } : {}) };
+    if (isNotModified(headers['if-none-match'], version)) return { status: 304, headers: kept, body: '' };
+    return json(200, body, kept);
+  }
+
   return {
-    index: ({ query }) => {
-      assertNoParameters(query);
+    openapi,
+    index: (request) => {
+      const format = negotiate(request.headers.accept, FEW_FORMATS);
+      if (format === undefined) throw notAcceptable(FEW_FORMATS);
+      assertNoParameters(request.query);
+      if (format === 'html') return visitorOf(request).then((caller) => pages.index(request, caller));
       return json(
         200,
         JSON.stringify({

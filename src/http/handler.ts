@@ -19,7 +19,10 @@ import {
   type Area,
   type Reply,
 } from './message.ts';
+import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from './metrics.ts';
+import { FORMATS, negotiate } from './negotiation.ts';
 import { clientAddress, corsHeaders, isSecure } from './origin.ts';
+import type { ApiPages } from './pages.ts';
 import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
 import { send, sendStream } from './send.ts';
 
@@ -27,6 +30,8 @@ import { send, sendStream } from './send.ts';
 export interface Site {
   readonly resources: ServedResources;
   readonly api: Api;
+  /** The API as pages for people. */
+  readonly pages: ApiPages;
   /** Undefined for a service without users. */
   readonly authentication: Authentication | undefined;
   /** What stands under `/admin/`; undefined for a service without users. */
@@ -38,6 +43,7 @@ export interface Site {
 export interface HandlerOptions {
   readonly settings: Settings;
   readonly logger: Logger;
+  readonly metrics: Metrics;
   /** The site, or undefined while the service starts and when it ends. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
@@ -65,14 +71,32 @@ function loggedPath(path: string, query: string): string {
 
 const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
-async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Reply> {
+/** Whether answers depend on what the request accepts. */
+const isNegotiated = ({ method, path }: ApiRequest): boolean =>
+  (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api');
+
+/** What shows the errors of a request in a way of its own. */
+function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
+  if (isAdmin(request.path)) return current?.admin;
+  const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
+  return isPage ? current?.pages : undefined;
+}
+
+/** @param mark is told the pattern of the path, for counting */
+async function route(
+  request: ApiRequest,
+  { site }: HandlerOptions,
+  mark: (pattern: string) => void,
+): Promise<Reply> {
   const current = site();
   if (isAdmin(request.path)) {
     if (!current) throw unavailable('The service is starting.');
     if (!current.admin) throw notFound();
+    mark(current.admin.patternOf(request.path) ?? NOWHERE);
     return current.admin.answer(request);
   }
   const found = findRoute(request.path, current?.resources);
+  mark(PATTERNS[found.kind]);
   if (request.method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(request.method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
@@ -81,11 +105,18 @@ async function route(request: ApiRequest, { site }: HandlerOptions): Promise<Rep
     throw unavailable('The service is not ready.');
   }
   if (!current) throw unavailable('The service is starting.');
+  if (found.kind === 'asset') return current.pages.asset(request.path);
+  if (found.kind === 'openapi') return current.api.openapi(request);
   return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
 }
 
 /** Turns whatever was thrown into an answer: the one place that does. */
-function errorReply(error: unknown, requestId: string, logger: Logger, area: Area | undefined): Reply {
+function errorReply(
+  error: unknown,
+  requestId: string,
+  logger: Logger,
+  show: (problem: Problem, requestId: string) => Reply = problemReply,
+): Reply {
   if (error instanceof Unauthorized) return UNAUTHORIZED;
   const problem = error instanceof Problem ? error : toProblem(error);
   if (!problem) {
@@ -97,7 +128,7 @@ function errorReply(error: unknown, requestId: string, logger: Logger, area: Are
   } else if (problem !== error && problem.status === 503) {
     logger.warn({ id: requestId, message: (error as Error).message });
   }
-  return (area?.problem ?? problemReply)(problem ?? INTERNAL_ERROR, requestId);
+  return show(problem ?? INTERNAL_ERROR, requestId);
 }
 
 /** What the parser lets through and no later part of the program should have to think of. */
@@ -137,9 +168,13 @@ function createTurns(): (socket: Socket, response: ServerResponse) => Promise<un
   };
 }
 
+function addVary(headers: Record<string, string>, name: string): void {
+  headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
+}
+
 /** The service as one function for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, site, isClosing } = options;
+  const { settings, logger, metrics, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   let count = 0;
   const turn = createTurns();
@@ -147,10 +182,15 @@ export function createHandler(options: HandlerOptions): Handler {
   const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
     const started = performance.now();
     count += 1;
+    metrics.begin();
     const requestId = `${prefix}-${count.toString(36)}`;
     const { headers, method = '', url = '/', socket } = incoming;
     const [path, query] = splitTarget(url);
     let caller: Caller | undefined;
+    let pattern = NOWHERE;
+    const mark = (found: string): void => {
+      pattern = found;
+    };
     const request: ApiRequest = {
       method,
       path,
@@ -179,19 +219,23 @@ export function createHandler(options: HandlerOptions): Handler {
       const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
       if (settings.corsOrigins.length > 0 && !isAdmin(path))
         Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
+      // The 401 has one form, whatever is accepted.
+      if (reply.status !== 401 && isNegotiated(request)) addVary(extra, 'Accept');
       if (headers.authorization !== undefined) {
-        extra['Vary'] = extra['Vary'] ? `Authorization, ${extra['Vary']}` : 'Authorization';
+        addVary(extra, 'Authorization');
         extra['Cache-Control'] = 'no-store';
       }
       if (isClosing()) extra['Connection'] = 'close';
       const log = (bytes: number): void => {
+        const milliseconds = performance.now() - started;
+        metrics.end(pattern, method, reply.status, milliseconds / 1000);
         if (settings.logLevel !== 'info') return;
         logger.info({
           id: requestId,
           method,
           path: loggedPath(path, query),
           status: reply.status,
-          ms: Math.round((performance.now() - started) * 10) / 10,
+          ms: Math.round(milliseconds * 10) / 10,
           bytes,
           user: caller?.name ?? null,
         });
@@ -203,15 +247,23 @@ export function createHandler(options: HandlerOptions): Handler {
     };
     const answer = async (): Promise<Reply> => {
       assertReadable(incoming);
-      return route(request, options);
+      if (path === METRICS_PATH && isShown(incoming, settings)) {
+        mark(METRICS_PATH);
+        return metrics.reply(method);
+      }
+      return route(request, options, mark);
     };
     const before = turn(socket, response);
     (before ? before.then(answer) : answer())
       .catch((error: unknown) =>
-        errorReply(error, requestId, logger, isAdmin(path) ? site()?.admin : undefined),
+        errorReply(error, requestId, logger, (problem, id) => {
+          const area = errorArea(request, site());
+          return area ? area.problem(problem, id, request) : problemReply(problem, id);
+        }),
       )
       .then(finish)
       .catch((error: unknown) => {
+        metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
         logger.error({ id: requestId, message: (error as Error).message, stack: (error as Error).stack });
         response.destroy();
       });
@@ -222,7 +274,7 @@ export function createHandler(options: HandlerOptions): Handler {
       try {
         throw unknownMethod(splitTarget(target)[0], site());
       } catch (error) {
-        return errorReply(error, prefix, logger, undefined);
+        return errorReply(error, prefix, logger);
       }
     },
   });

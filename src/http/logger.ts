@@ -1,8 +1,9 @@
-import type { LogLevel } from '../config.ts';
+import type { LogFormat, LogLevel } from '../config.ts';
+import { textLine } from './log-text.ts';
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Writes JSON lines; what is below the level is dropped. */
+/** Writes a line per entry; what is below the level is dropped. */
 export interface Logger {
   readonly info: (fields: LogFields) => void;
   readonly warn: (fields: LogFields) => void;
@@ -16,24 +17,38 @@ const RANK: Record<LogLevel, number> = { info: 0, warn: 1, error: 2 };
 const FLUSH_AFTER = 50;
 const FLUSH_SIZE = 16_384;
 
-/** @param write gets whole lines; standard error when absent */
+/** Whether standard error shows colours: a terminal that can, and nobody who has asked for none (https://no-color.org). */
+const hasColours = (): boolean =>
+  process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+
+/**
+ * @param write gets whole lines; standard error when absent
+ * @param format JSON when absent, but text where standard error is a terminal
+ */
 export function createLogger(
   level: LogLevel,
-  write: (lines: string) => void = (lines) => void process.stderr.write(lines),
+  write?: (lines: string) => void,
+  format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
 ): Logger {
+  const out = write ?? ((lines: string) => void process.stderr.write(lines));
+  const isColoured = !write && hasColours();
+  const line = (lineLevel: LogLevel, fields: LogFields): string =>
+    format === 'text'
+      ? textLine(new Date(), lineLevel, fields, isColoured)
+      : JSON.stringify({ time: new Date().toISOString(), level: lineLevel, ...fields });
   let held = '';
   let timer: NodeJS.Timeout | undefined;
 
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
-    if (held !== '') write(held);
+    if (held !== '') out(held);
     held = '';
   }
 
   function log(lineLevel: LogLevel, fields: LogFields): void {
     if (RANK[lineLevel] < RANK[level]) return;
-    held += `${JSON.stringify({ time: new Date().toISOString(), level: lineLevel, ...fields })}\n`;
+    held += `${line(lineLevel, fields)}\n`;
     if (lineLevel === 'error' || held.length >= FLUSH_SIZE) flush();
     else timer ??= setTimeout(flush, FLUSH_AFTER).unref();
   }

@@ -37,8 +37,10 @@ export interface Reply {
 /** A part of the site beside the API, under a path of its own. */
 export interface Area {
   readonly answer: (request: ApiRequest) => Promise<Reply>;
+  /** The pattern of a path, one of a bounded number, for counting; undefined where the path leads nowhere. */
+  readonly patternOf: (path: string) => string | undefined;
   /** How it shows an error; `requestId` finds the cause of a 500 in the log. */
-  readonly problem: (problem: Problem, requestId: string) => Reply;
+  readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }
 
 /** The 401: the one error that is no problem document, since clients rely on its form. */

@@ -88,7 +88,7 @@ export function corsHeaders(
   if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) {
     return {
       ...allowed,
-      'Access-Control-Expose-Headers': 'ETag, Location, Preference-Applied, Retry-After, X-Total-Count',
+      'Access-Control-Expose-Headers': 'ETag, Link, Location, Preference-Applied, Retry-After, X-Total-Count',
     };
   }
   return {

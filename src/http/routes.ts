@@ -7,13 +7,18 @@ export type ResourceRoute =
   | { readonly kind: 'collection'; readonly resource: ServedResource }
   | { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string };
 
-export type Route = ResourceRoute | { readonly kind: 'index' | 'health' | 'ready' };
+export type Route = ResourceRoute | { readonly kind: 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
+
+/** The API's description of itself. */
+export const OPENAPI_PATH = '/api/openapi.json';
 
 /** The methods that the paths of each kind take. */
 const METHODS: Record<Route['kind'], readonly Method[]> = {
   health: ['GET'],
   ready: ['GET'],
   index: ['GET'],
+  openapi: ['GET'],
+  asset: ['GET'],
   collection: ['GET', 'POST'],
   record: ['GET', 'PUT', 'DELETE'],
 };
@@ -51,6 +56,9 @@ export function findRoute(path: string, resources: ServedResources | undefined):
   // Until the database has been read nothing is known of the resources.
   if (!resources) throw unavailable('The service is starting.');
   if (segments[2] === undefined) return { kind: 'index' };
+  // No model is called that, nor what has a dot.
+  if (path === OPENAPI_PATH) return { kind: 'openapi' };
+  if (segments[2] === '-' && segments[3]) return { kind: 'asset' };
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();
   if (segments[3] === undefined) return { kind: 'collection', resource };

@@ -6,7 +6,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import { Problem } from '../errors.ts';
 import type { Logger } from './logger.ts';
 import { LINGER_TIME } from './send.ts';
@@ -23,6 +23,8 @@ const KEEP_ALIVE_TIMEOUT = 65_000;
 const MAX_HEADER_BYTES = 32_768;
 /** How long a shutdown waits for requests that are being answered. */
 const GRACE = 10_000;
+/** How long connections that are kept alive stay open meanwhile: the next request may be on its way. */
+const LAST_CALL = 500;
 
 export interface RunningServer {
   readonly url: string;
@@ -63,6 +65,15 @@ function refusal({ code, rawPacket }: ParseError): Problem {
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+}
+
+/** The last request of each connection. */
+const latest = new WeakMap<Socket, Exchange>();
+
+/** Whether the client has still to take in a part of the answer. */
+function isSending(socket: Socket): boolean {
+  const response = latest.get(socket)?.response;
+  return response !== undefined && response.writableEnded && !response.writableFinished && !response.closed;
 }
 
 type Refuse = (reply: Reply, socket: Socket, latest: Exchange | undefined) => void;
@@ -106,12 +117,19 @@ function createRefuse(onRefused: (status: number) => void): Refuse {
   return refuse;
 }
 
-/** A server with the service's limits for slow and garbled clients; what is no request is logged, too. */
-export function createHttpServer(handler: Handler, logger?: Logger): Server {
-  const refuse = createRefuse((status) =>
-    logger?.info({ message: 'not a request that could be read', status }),
-  );
-  const latest = new WeakMap<Socket, Exchange>();
+/**
+ * A server with the service's limits for slow and garbled clients; what is no request is logged, too.
+ * @param onUnreadable gets the status with which such a thing was refused
+ */
+export function createHttpServer(
+  handler: Handler,
+  logger?: Logger,
+  onUnreadable?: (status: number) => void,
+): Server {
+  const refuse = createRefuse((status) => {
+    onUnreadable?.(status);
+    logger?.info({ message: 'not a request that could be read', status });
+  });
   const tracked: RequestListener = (request, response) => {
     latest.set(request.socket, { request, response });
     handler(request, response);
@@ -152,8 +170,22 @@ export function createHttpServer(handler: Handler, logger?: Logger): Server {
   return server;
 }
 
-/** @throws the error of listen(), for instance when the port is taken */
-export async function listen(server: Server, host: string, port: number): Promise<RunningServer> {
+/** The address of a server that listens, or what it is where it has none. */
+function urlOf(server: Server, host: string | undefined): string {
+  const address = server.address();
+  if (address === null || typeof address === 'string') return `a Unix socket${address ? ` ${address}` : ''}`;
+  const name = host ?? address.address;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${address.port}`;
+}
+
+/**
+ * @param options as those of Node's server: a host and a port, or a socket that is open already
+ * @throws the error of listen(), for instance when the port is taken
+ */
+export async function listenWith(
+  server: Server,
+  options: ListenOptions & { readonly fd?: number },
+): Promise<RunningServer> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -161,24 +193,38 @@ export async function listen(server: Server, host: string, port: number): Promis
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, () => {
+    server.listen(options, () => {
       server.off('error', reject);
       resolve();
     });
   });
-  const { port: actual } = server.address() as AddressInfo;
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${actual}`,
+    url: urlOf(server, options.host),
     close: () =>
       new Promise((resolve) => {
-        const timer = setTimeout(() => server.closeAllConnections(), GRACE);
-        server.close(() => {
-          clearTimeout(timer);
+        const closeIdle = (): void => {
+          // To Node a connection is idle as soon as its answer is complete, though the client has not got all of it.
+          if ([...sockets].some(isSending)) {
+            lastCall = setTimeout(closeIdle, LAST_CALL);
+            return;
+          }
+          server.closeIdleConnections();
+          // Node counts a connection on which nothing was ever asked as busy: browsers open such ones in advance.
+          for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+        };
+        let lastCall = setTimeout(closeIdle, LAST_CALL);
+        const grace = setTimeout(() => server.closeAllConnections(), GRACE);
+        // An HTTP server would close connections that are idle at this very moment, though a client that asks all the time
+        // may just be sending: left open a little longer, they get an answer that says that it was the last one.
+        NetServer.prototype.close.call(server, () => {
+          clearTimeout(lastCall);
+          clearTimeout(grace);
           resolve();
         });
-        server.closeIdleConnections();
-        // Node counts a connection on which nothing was ever asked as busy: browsers open such ones in advance.
-        for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
       }),
   };
 }
+
+/** @throws the error of listen(), for instance when the port is taken */
+export const listen = (server: Server, host: string, port: number): Promise<RunningServer> =>
+  listenWith(server, { host, port });

@@ -15,7 +15,16 @@ interface Count {
   ends: number;
 }
 
+/** How many logins there were since the start. */
+export interface ThrottleCounts {
+  /** That had wrong credentials. */
+  readonly failed: number;
+  /** That were refused unseen. */
+  readonly throttled: number;
+}
+
 export interface Throttle {
+  readonly counts: () => ThrottleCounts;
   /** @throws Problem 429 when the address or the name has failed too often in this minute */
   readonly check: (address: string, name: string) => void;
   /** Like `check`, and counts the try as pending. Gives the function that says how it ended. */
@@ -24,6 +33,8 @@ export interface Throttle {
 
 export function createThrottle(now: () => number = Date.now): Throttle {
   const counts = new Map<string, Count>();
+  let failures = 0;
+  let throttled = 0;
 
   const isOver = ({ pending, ends }: Count): boolean => pending === 0 && ends <= now();
 
@@ -53,6 +64,7 @@ export function createThrottle(now: () => number = Date.now): Throttle {
     for (const [key, most] of limits(address, name)) {
       const count = counts.get(key);
       if (!count || isOver(count) || count.failures + count.pending < most) continue;
+      throttled += 1;
       const seconds = Math.max(1, Math.ceil((count.ends - now()) / 1000));
       throw new Problem(429, 'Too many failed logins. Try again later.', {
         headers: { 'Retry-After': String(seconds) },
@@ -62,11 +74,13 @@ export function createThrottle(now: () => number = Date.now): Throttle {
 
   return {
     check,
+    counts: () => ({ failed: failures, throttled }),
     begin(address, name) {
       check(address, name);
       const both = limits(address, name).map(([key]) => countOf(key));
       for (const count of both) count.pending += 1;
       return (failed) => {
+        if (failed) failures += 1;
         for (const count of both) {
           count.pending -= 1;
           if (!failed) continue;

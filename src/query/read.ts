@@ -86,15 +86,18 @@ function rowsOf(plan: ListPlan, { value: shown, joins }: Shown): Fragment {
   return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
 }
 
+const COMMA = raw(`','`);
+
 /**
  * The page. Rows that are skipped are never formatted.
- * @returns one row: the JSON of its records with commas between them, and whether there are more
+ * @param between what stands between two records, in SQL
+ * @returns one row: the texts of its records, and whether there are more
  */
-export function pageStatement(plan: ListPlan, shown: Shown): Statement {
+export function pageStatement(plan: ListPlan, shown: Shown, between = COMMA): Statement {
   const { limit } = plan;
   // `offset 0` keeps PostgreSQL from computing the array once for each time that it is named.
   const page = sql`(select array(${rowsOf(plan, shown)}) as records offset 0) page`;
-  const objects = raw(`array_to_string(records[1:${limit}], ',')`);
+  const objects = sql`array_to_string(records[1:${raw(String(limit))}], ${between})`;
   return compile(sql`select ${objects}, cardinality(records) > ${raw(String(limit))} from ${page}`);
 }
 

@@ -10,7 +10,7 @@ import type { AdminResource, AdminResources } from './admin.ts';
 import { checkBody } from './body.ts';
 import type { Browsing, Selection } from './browse.ts';
 import type { Members } from './members.ts';
-import { recordingOf } from './operations.ts';
+import { historyFault, recordingOf } from './operations.ts';
 import type { Caller } from './served.ts';
 
 /** Records that go with others when those are deleted, lose their reference to them, or keep them from being deleted. */
@@ -145,7 +145,7 @@ export function createBulk(
         return row;
       }, 'people');
     } catch (error) {
-      throw explained(error, model, changes);
+      throw explained(historyFault(error, log), model, changes);
     }
   }
 

@@ -141,6 +141,8 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
   }
   if (table !== undefined && (typeof table !== 'string' || !/^[^.\0]+(\.[^.\0]+)?$/.test(table))) {
     report('table', 'must be a table or schema.table');
+  } else if (typeof table === 'string' && table.split('.').at(-1)?.startsWith(OWN_PREFIX)) {
+    report('table', `tables whose names begin with ${OWN_PREFIX} are the service's own`);
   }
   if (primaryKey === undefined) return;
   if (!isObject(primaryKey))

@@ -70,6 +70,48 @@ export function parseMembers(text: string): Members {
   return members;
 }
 
+/** From this depth on lines move no further to the right: indentation must not make a small text a huge one. */
+const DEEPEST = 20;
+const LITERAL = /[^\s,:\]}]+/y;
+
+/**
+ * JSON on many lines, its tokens as they are: keys keep their order and numbers their digits.
+ * @param depth of the value within a larger text
+ */
+export function indentJson(text: string, depth = 0): string {
+  let level = depth;
+  let result = '';
+  const newLine = (): string => `\n${'  '.repeat(Math.min(level, DEEPEST))}`;
+  for (let at = skipSpace(text, 0); at < text.length; at = skipSpace(text, at)) {
+    const token = text[at] ?? '';
+    const next = skipSpace(text, at + 1);
+    let end = at + 1;
+    if (token === '"') {
+      end = endOfString(text, at);
+      result += text.slice(at, end);
+    } else if (token === '{' || token === '[') {
+      const isEmpty = text[next] === '}' || text[next] === ']';
+      if (isEmpty) end = next + 1;
+      else level += 1;
+      result += isEmpty ? token + (text[next] ?? '') : token + newLine();
+    } else if (token === '}' || token === ']') {
+      level -= 1;
+      result += newLine() + token;
+    } else if (token === ',') {
+      result += `,${newLine()}`;
+    } else if (token === ':') {
+      result += ': ';
+    } else {
+      LITERAL.lastIndex = at;
+      const literal = LITERAL.exec(text)?.[0] ?? token;
+      end = at + literal.length;
+      result += literal;
+    }
+    at = end;
+  }
+  return result;
+}
+
 /** The texts of JSON values that stand one after the other with commas between them. */
 export function splitValues(text: string): string[] {
   const values: string[] = [];

@@ -2,11 +2,9 @@ import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Model } from '../db/model.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
-import { addError, badBody, badQuery, notFound, Problem, type FieldErrors } from '../errors.ts';
-import { parseListQuery, type ListQuery } from '../query/grammar.ts';
+import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
-import { planList } from '../query/plan.ts';
-import { countStatement, isQuick, pageStatement, plainRecord, recordStatement } from '../query/read.ts';
+import { plainRecord, recordStatement } from '../query/read.ts';
 import {
   checkStatement,
   deleteStatement,
@@ -20,7 +18,7 @@ import {
 import { checkBody, type CheckedBody } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
-import { meets, viewOf, type Caller, type ServedResource, type ServedResources } from './served.ts';
+import type { Caller, ServedResource, ServedResources } from './served.ts';
 
 /** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
 export interface RecordResult {
@@ -28,28 +26,11 @@ export interface RecordResult {
   readonly version: string;
 }
 
-export interface Page {
-  readonly query: ListQuery;
-  /** The records' JSON with commas between them, as PostgreSQL made it. */
-  readonly objects: Buffer;
-  readonly hasNext: boolean;
-  /** How many records the filters match; only when it was asked for. */
-  readonly total: string | undefined;
-}
-
 /** The versions that `If-Match` names; undefined when any will do. */
 export type Versions = readonly string[] | undefined;
 
-/** What can be done with the records of a resource. Each operation is one statement; access levels are the caller's to check. */
+/** What can be done with a record of a resource. Each operation is one statement; access levels are the caller's to check. */
 export interface Operations {
-  /** Whether the query would reach into a resource that not everyone may read, so that credentials make a difference. */
-  readonly needsCaller: (resource: ServedResource, query: string) => boolean;
-  readonly list: (
-    resource: ServedResource,
-    query: string,
-    caller: Caller | undefined,
-    counted: boolean,
-  ) => Promise<Page>;
   readonly read: (resource: ServedResource, id: string) => Promise<RecordResult>;
   readonly create: (
     resource: ServedResource,
@@ -138,6 +119,15 @@ export function recordingOf(
   return log && recorded && { log, columns: recorded, model: name, door, caller };
 }
 
+/**
+ * An error of the statement that writes, where it comes from the history's own part of it: no fault of the client's, nor one
+ * that a client should be told of.
+ */
+export function historyFault(error: unknown, log: Model | undefined): unknown {
+  const isOfLog = isDatabaseError(error) && log !== undefined && error.table_name === log.table;
+  return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
+}
+
 /** @param log the history, or undefined for a service without one */
 export function createOperations(
   database: Pick<Database, 'run'>,
@@ -186,7 +176,8 @@ export function createOperations(
   ): Promise<RawRow[]> {
     try {
       return await database.run(statement, 'work');
-    } catch (error) {
+    } catch (cause) {
+      const error = historyFault(cause, log);
       if (!isDatabaseError(error) || error.code !== '23505') throw error;
       const sent = new Set(changes.map(({ column }) => column));
       const columns = model.uniques.get(error.constraint_name ?? '') ?? [];
@@ -224,36 +215,6 @@ export function createOperations(
   }
 
   return {
-    needsCaller(resource, queryText) {
-      let needed = false;
-      const view = viewOf(resources, (level) => {
-        needed ||= level !== 'default';
-        return true;
-      });
-      planList(parseListQuery(queryText, resource, {}), resource.model, view, [], {});
-      return needed;
-    },
-
-    async list(resource, queryText, caller, counted) {
-      const errors: FieldErrors = {};
-      const query = parseListQuery(queryText, resource, errors);
-      const view = viewOf(resources, (level) => meets(level, caller));
-      const plan = planList(query, resource.model, view, resource.ordering, errors);
-      if (Object.keys(errors).length > 0) throw badQuery(errors);
-      const isShort = isQuick(plan);
-      // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
-      const statement = {
-        ...pageStatement(plan, plainRecord(resource.output)),
-        fixed: isShort && query.limit === resource.limit,
-      };
-      const [[page], counts] = await Promise.all([
-        database.run(statement, isShort ? 'quick' : 'work'),
-        counted ? database.run(countStatement(plan), 'work') : undefined,
-      ]);
-      const total = counts && (text(counts[0]?.[0]) ?? '0');
-      return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };
-    },
-
     async read(resource, id) {
       const statement = byKey.get(resource) ?? recordStatement(resource.model, plainRecord(resource.output));
       byKey.set(resource, statement);
@@ -312,7 +273,8 @@ export function createOperations(
         const [row] = await database.run(statement, 'work');
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
         if (text(row?.[3]) !== 't') throw suppressed();
-      } catch (error) {
+      } catch (cause) {
+        const error = historyFault(cause, log);
         if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
         const names = await referrers(resource, id, error);
         const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';

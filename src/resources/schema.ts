@@ -3,13 +3,14 @@ import { buildModels } from '../db/build-models.ts';
 import { catalogStatement, parseCatalog, type Catalog } from '../db/catalog.ts';
 import { text, type Database } from '../db/connection.ts';
 import { tableOf } from '../db/definition.ts';
-import { identifier } from '../db/fragment.ts';
 import type { Model } from '../db/model.ts';
 import { differences, missingSchema, type Privilege } from '../db/schema.ts';
+import { isDatabaseError } from '../db/sqlstate.ts';
 import { StartError, startError } from '../errors.ts';
 import { HISTORY, OWN } from './own.ts';
-import type { Method, Resource } from './resource.ts';
-import { serveResources, type ServedResource } from './served.ts';
+import { apiPrivileges, APPEND_ONLY, ownPrivileges } from './privileges.ts';
+import type { Resource } from './resource.ts';
+import { serveResources } from './served.ts';
 
 /** What the database holds, and the models of the registry and of the service itself as it has them. */
 export interface Schema {
@@ -26,8 +27,11 @@ export async function readCatalog(database: Database, resources: readonly Resour
   return parseCatalog(text(row?.[0]) ?? '[]');
 }
 
-/** What is written down stays: the service's own role gives up the right to change it. A superuser has every right anyway. */
-const APPEND_ONLY = `revoke update, delete, truncate on ${identifier(HISTORY.model).text.join('')} from current_user`;
+/** Insufficient privilege. */
+const NOT_ALLOWED = '42501';
+
+const notApplied = (error: unknown, statement: string): StartError =>
+  new StartError(`The schema cannot be applied: ${(error as Error).message}\n  ${statement}`);
 
 /**
  * Creates what is missing. Processes that start together take turns, so each thing is created once.
@@ -43,38 +47,36 @@ export async function applySchema(
     const { text: query, values } = catalogStatement(tablesOf(definitions));
     const [row] = await run(query, values);
     const catalog = parseCatalog(text(row?.[0]) ?? '[]');
-    const makesHistory =
-      definitions.some(({ model }) => model === HISTORY.model) && !catalog.has(HISTORY.model);
-    for (const statement of [
-      ...missingSchema(definitions, catalog),
-      ...(makesHistory ? [APPEND_ONLY] : []),
-    ]) {
+    const theirs = definitions.filter((definition) => !OWN.includes(definition));
+    const apply = async (statement: string): Promise<void> => {
       try {
         await run(statement);
       } catch (error) {
-        throw new StartError(`The schema cannot be applied: ${(error as Error).message}\n  ${statement}`);
+        if (isDatabaseError(error) && error.code === NOT_ALLOWED) throw error;
+        throw notApplied(error, statement);
       }
       onStatement(statement);
+    };
+    for (const statement of missingSchema(theirs, catalog)) {
+      await apply(statement).catch((error: unknown) => {
+        throw error instanceof StartError ? error : notApplied(error, statement);
+      });
+    }
+    // A role that may not create tables can still serve those that are there; the comparison says what it lacks.
+    await run('savepoint own');
+    try {
+      const makesHistory = theirs.length < definitions.length && !catalog.has(HISTORY.model);
+      const own = missingSchema(
+        OWN.filter((definition) => definitions.includes(definition)),
+        catalog,
+      );
+      for (const statement of [...own, ...(makesHistory ? [APPEND_ONLY] : [])]) await apply(statement);
+    } catch (error) {
+      if (!isDatabaseError(error)) throw error;
+      await run('rollback to savepoint own');
     }
   }, 'schema');
 }
-
-/** What the service does with each table. A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
-const NEEDS: Record<Method, readonly Privilege[]> = {
-  GET: ['SELECT'],
-  POST: ['SELECT', 'INSERT'],
-  PUT: ['SELECT', 'UPDATE'],
-  DELETE: ['SELECT', 'UPDATE', 'DELETE'],
-};
-
-function privilegesOf({ access, methods }: ServedResource): readonly Privilege[] {
-  const used = [...methods].filter((method) => method === 'GET' || access !== 'default');
-  return [...new Set(['SELECT' as const, ...used.flatMap((method) => NEEDS[method])])];
-}
-
-/** What the service does with its own tables: the history only grows. */
-const ownPrivileges = ({ model }: Resource): readonly Privilege[] =>
-  model === HISTORY.model ? NEEDS.POST : [...NEEDS.POST, ...NEEDS.DELETE];
 
 /** Whether one of the service's own tables is there, and open to its role. */
 function mayUse(definition: Resource, catalog: Catalog): boolean {
@@ -96,9 +98,10 @@ export async function checkSchema(
   const definitions = [...resources, ...own];
   const models = buildModels(definitions, catalog);
   const served = serveResources(resources, models, settings);
-  const privileges = new Map<string, readonly Privilege[]>(
-    [...served.values()].map((resource) => [resource.name, privilegesOf(resource)]),
-  );
+  const privileges = new Map<string, readonly Privilege[]>([
+    ...[...served.values()].map((resource) => [resource.name, apiPrivileges(resource)] as const),
+    ...own.map((definition) => [definition.model, ownPrivileges(definition)] as const),
+  ]);
   const faults = differences(definitions, catalog, privileges);
   if (faults.length > 0) throw startError('The database does not fit the registry', faults);
   const missing = OWN.filter((definition) => !own.includes(definition)).map(tableOf);

@@ -107,7 +107,7 @@ describe('bulk actions', () => {
   test('delete what was chosen, after saying how many that are and what they are called', async () => {
     const page = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.equal(page.status, 200);
-    assert.match(readable(page), /Delete 2 records\? 2 records chosen item 1 item 2 Nothing else refers to these records\./); // prettier-ignore
+    assert.match(readable(page), /Delete 2 records\? 2 records chosen item 1 item 2 No record that is known here refers to these records\./); // prettier-ignore
     assert.equal((await names()).length, 12);
     const done = await goOn(page, 'confirm');
     assert.equal(done.location, '/admin/item/');
@@ -220,7 +220,7 @@ describe('bulk actions', () => {
     const link = unescaped(/href="(\/admin\/odd\/\?[^"]*)"/.exec(some.text)?.[1] ?? '');
     assert.match(readable(await ada.get(link)), /1–3 of 3 records/);
     const all = await ada.post(path, { _state: '', _action: 'delete', _id: keys });
-    assert.match(readable(all), /Nothing else refers to these records/);
+    assert.match(readable(all), /No record that is known here refers to these records/);
     assert.equal((await ada.post(path, hiddenFields(all, 'confirm'))).status, 303);
     const log = (await logged()).filter(({ model }) => model === 'odd');
     assert.deepEqual(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
-import { logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
+import { fieldsOf, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './things.ts';
 
 let service: TestService;
@@ -13,35 +13,6 @@ before(async () => {
   ada = await logIn(service, 'ada');
 });
 after(() => service.close());
-
-const unescape = (text: string): string =>
-  text.replace(
-    /&(lt|gt|quot|amp|#39);/g,
-    (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
-  );
-
-/** What a form would send as it stands: the values of its inputs, texts and choices. */
-function fieldsOf({ text }: AdminAnswer): Record<string, string> {
-  const form =
-    /<form method="post"[^>]*class="(?:record|conflict|lookup)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
-  const fields: Record<string, string> = {};
-  const attribute = (tag: string, name: string): string | undefined =>
-    unescape(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? '\0').replace('\0', '') || undefined;
-  for (const [tag] of form.matchAll(/<input\b[^>]*>/g)) {
-    const name = attribute(tag, 'name');
-    const isBox = /type="(checkbox|radio)"/.test(tag);
-    if (name !== undefined && (!isBox || /\schecked\b/.test(tag)))
-      fields[name] = attribute(tag, 'value') ?? '';
-  }
-  for (const [, tag = '', content = ''] of form.matchAll(/<textarea\b([^>]*)>([\s\S]*?)<\/textarea>/g))
-    fields[attribute(tag, 'name') ?? ''] = unescape(content.replace(/^\n/, ''));
-  for (const [, tag = '', content = ''] of form.matchAll(/<select\b([^>]*)>([\s\S]*?)<\/select>/g)) {
-    const chosen =
-      /<option value="([^"]*)"[^>]*\sselected/.exec(content) ?? /<option value="([^"]*)"/.exec(content);
-    fields[attribute(tag, 'name') ?? ''] = unescape(chosen?.[1] ?? '');
-  }
-  return fields;
-}
 
 const without = (values: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name)));
@@ -242,7 +213,7 @@ describe('changing', () => {
     );
     for (const [button, to] of [
       ['list', '/admin/thing/?colour=red&ordering=-name'],
-      ['stay', address],
+      ['stay', `${address}?_list=${encodeURIComponent('colour=red&ordering=-name')}`],
       ['another', '/admin/thing/-/add/'],
     ] as const)
       assert.equal((await ada.post(address, { ...typed, _save: button })).location, to);
@@ -347,7 +318,7 @@ test('records that refer to one are listed on its page, with counts and ways to 
   await added({ name: 'Child', author_id: '1' });
   const page = await ada.get('/admin/user/1/');
   assert.match(page.text, /href="\/admin\/thing\/\?author=1">Things<\/a>/);
-  assert.match(page.text, /href="\/admin\/thing\/-\/add\/\?author=1"/);
+  assert.match(page.text, /href="\/admin\/thing\/-\/add\/\?author=1&amp;_list=author%3D1"/);
   const list = await ada.get('/admin/thing/?author=1');
   assert.match(list.text, /Child/);
 });

@@ -97,11 +97,11 @@ describe('the panel makes the API’s own parameters', () => {
 
   test('each filter that is offered has a form, with comparisons that fit and the choices that there are', async () => {
     const list = await ada.get('/admin/thing/');
-    const offered = [...list.text.matchAll(/href="([^"]*_filter=([\w]+)#filter)"/g)];
+    const offered = [...list.text.matchAll(/href="([^"]*_filter=([\w]+))"/g)];
     assert.ok(offered.length >= 14);
     assert.ok(offered.every(([, , name]) => !['extra', 'hidden'].includes(name ?? '')));
     for (const [, href = '', name = ''] of offered) {
-      const page = await ada.get(unescaped(href).replace('#filter', ''));
+      const page = await ada.get(unescaped(href));
       const form = /<form class="add-filter"[\s\S]*?<\/form>/.exec(page.text)?.[0] ?? '';
       const hows = [...form.matchAll(/<option value="(\w+)">[^<]*<\/option>/g)].map(([, value]) => value);
       assert.ok(hows.includes('eq') && hows.includes('ne'), name);

@@ -290,7 +290,7 @@ describe('the history', () => {
     assert.equal(page.status, 200);
     assert.doesNotMatch(page.text, /<i>Pear|Fruit <b>/);
     const text = readable(page);
-    assert.match(text, /Changed by ada through the API, .*Column Before After Name <i>Pear<\/i> Kind Fruit <b> — .*Changed by ada.*Kind — Fruit <b> .*Added by ada.*Column Value Name <i>Pear<\/i> Price — At 2024-05-31 18:30:00/); // prettier-ignore
+    assert.match(text, /Changed by ada through the API, .*Column Before After Name <i>Pear<\/i> empty text Kind Fruit <b> — .*Changed by ada.*Kind — Fruit <b> .*Added by ada.*Column Value Name <i>Pear<\/i> Price — At 2024-05-31 18:30:00/); // prettier-ignore
     assert.ok(page.text.includes(`href="/admin/user/${service.ada}/"`));
     assert.ok(page.text.includes(`href="/admin/kind/${kind.json.id}/"`));
   });
@@ -332,7 +332,7 @@ describe('the history', () => {
     const { json } = await service.send('POST', '/api/kind/', { name: 'needle in it' });
     await service.send('POST', '/api/kind/', { name: 'hay' });
     const list = await ada.get('/admin/vitrine_history/?_search=needle');
-    assert.match(readable(list), /1–1 of 1 record/);
+    assert.match(readable(list), /\b1 record\b/);
     assert.match(readable(await ada.get('/admin/vitrine_history/?model=kind&action=create')), /of 2 records/);
     const link = /href="(\/admin\/vitrine_history\/\d+\/)"/.exec(list.text)?.[1] ?? '';
     const page = await ada.get(link);

@@ -107,8 +107,8 @@ describe('an import', () => {
     assert.equal(status, 200);
     assert.match(text, /<input\s+type="file"\s+id="file"\s+name="_file"/);
     assert.match(text, /enctype="multipart\/form-data"/);
-    assert.match(readable(text), /10,000 rows and 5,242,880 bytes/);
-    assert.match(readable(text), /reader_id Reader the id of a user/);
+    assert.match(readable(text), /10,000 rows and 5 MiB/);
+    assert.match(readable(text), /reader_id Reader the id in user/);
     assert.doesNotMatch(text, /secret/);
   });
 
@@ -127,7 +127,7 @@ describe('an import', () => {
     const done = await apply(preview);
     assert.equal(done.status, 303);
     assert.equal(done.location, '/admin/book/');
-    assert.match((await browser.follow(done)).text, /2 records created, 1 changed\./);
+    assert.match((await browser.follow(done)).text, /2 records added, 1 changed\./);
     assert.deepEqual(await titles(), ['Uno', 'Two', 'Three', 'Four', 'Five']);
     const log = await service.sql<{ action: string; door: string; user_name: string; after: string }[]>`
       select action, door, user_name, after from vitrine_history order by id`;

@@ -97,7 +97,7 @@ describe('the head of a column', () => {
     ['?ordering=name', 'Note', 'ordering=note%2Cname', undefined],
     ['?ordering=note,-name', 'Name', 'ordering=name%2Cnote', undefined],
     [
-      '?ordering=name&page=2&colour=red&_search=a',
+      '?ordering=name&page=1&colour=red&_search=a',
       'Name',
       'colour=red&_search=a&ordering=-name',
       'ascending',
@@ -108,7 +108,7 @@ describe('the head of a column', () => {
       assert.match(shown, new RegExp(`href="/admin/thing/\\?${next}"`));
       assert.equal(/aria-sort="(\w+)"/.exec(shown)?.[1], state);
       if (query.includes('ordering=name'))
-        assert.ok(head(await list(query), 'Name').includes('aria-label="Do not sort by Name"'));
+        assert.ok(/aria-label="Do not sort by Name"/.test(head(await list(query), 'Name')));
     });
 
   test('sorts foreign keys by what the records are called, and takes back one of several', async () => {

@@ -147,7 +147,7 @@ describe('a session ends', () => {
     assert.equal(await isIn(browser), true);
     await browser.get('/admin/-/account/');
     const answer = await browser.post('/admin/-/logout/');
-    assert.equal(answer.location, LOGIN);
+    assert.equal(answer.location, `${LOGIN}?_because=out`);
     assert.equal(browser.cookies.has(SESSION), false);
     browser.cookies.set(SESSION, token);
     assert.equal(await isIn(browser), false);

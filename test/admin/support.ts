@@ -115,3 +115,26 @@ export function hiddenFields({ text }: AdminAnswer, className: string): Record<s
   }
   return fields;
 }
+
+/** What a form would send as it stands: the values of its inputs, texts and choices. */
+export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
+  const form =
+    /<form method="post"[^>]*class="(?:record|conflict|lookup|login)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
+  const fields: Record<string, string> = {};
+  const attribute = (tag: string, name: string): string | undefined =>
+    unescaped(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? '\0').replace('\0', '') || undefined;
+  for (const [tag] of form.matchAll(/<input\b[^>]*>/g)) {
+    const name = attribute(tag, 'name');
+    const isBox = /type="(checkbox|radio)"/.test(tag);
+    if (name !== undefined && (!isBox || /\schecked\b/.test(tag)))
+      fields[name] = attribute(tag, 'value') ?? '';
+  }
+  for (const [, tag = '', content = ''] of form.matchAll(/<textarea\b([^>]*)>([\s\S]*?)<\/textarea>/g))
+    fields[attribute(tag, 'name') ?? ''] = unescaped(content.replace(/^\n/, ''));
+  for (const [, tag = '', content = ''] of form.matchAll(/<select\b([^>]*)>([\s\S]*?)<\/select>/g)) {
+    const chosen =
+      /<option value="([^"]*)"[^>]*\sselected/.exec(content) ?? /<option value="([^"]*)"/.exec(content);
+    fields[attribute(tag, 'name') ?? ''] = unescaped(chosen?.[1] ?? '');
+  }
+  return fields;
+}

@@ -145,7 +145,7 @@ describe('requests that a browser makes for a page', () => {
       assert.equal(answer.headers.get('access-control-allow-origin'), LISTED);
       assert.ok(listOf(answer.headers.get('vary')).includes('origin'));
       const exposed = listOf(answer.headers.get('access-control-expose-headers'));
-      for (const name of ['etag', 'location', 'retry-after', 'x-total-count'])
+      for (const name of ['etag', 'link', 'location', 'retry-after', 'x-total-count'])
         assert.ok(exposed.includes(name), name);
     }
   });

@@ -131,7 +131,7 @@ export function exactRequest(
           name,
           String(value),
         ]);
-        const isJson = /json/.test(response.headers['content-type'] ?? '') && received !== '';
+        const isJson = /[/+]json/.test(response.headers['content-type'] ?? '') && received !== '';
         resolve({
           status: response.statusCode ?? 0,
           headers: new Headers(pairs),

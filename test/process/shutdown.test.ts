@@ -95,6 +95,25 @@ describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
     }
   });
 
+  test('let a client that is slow to take its answer have all of it', async () => {
+    await database.sql`insert into note (message) select repeat('x', 20000) from generate_series(1, 1000)`;
+    const service = await start();
+    const { socket } = await dial(service.base);
+    let size = 0;
+    socket.setEncoding('latin1');
+    socket.removeAllListeners('data').on('data', (chunk: string) => (size += chunk.length));
+    socket.write('GET /api/note/?limit=1000 HTTP/1.1\r\nHost: x\r\n\r\n');
+    await until('the answer has begun', () => size > 0);
+    socket.pause();
+    service.child.kill('SIGTERM');
+    await until('it refuses connections', () => refusesConnections(service.base));
+    await new Promise((resolve) => setTimeout(resolve, 1_500)); // past the moment at which idle connections are closed
+    socket.resume();
+    await once(socket, 'close');
+    assert.ok(size > 1000 * 20_000, `${size} bytes`);
+    assert.equal((await service.ended).code, 0);
+  });
+
   test('are not held up by connections that are kept alive', async () => {
     const service = await start();
     const agent = new Agent({ keepAlive: true });

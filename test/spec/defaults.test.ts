@@ -18,8 +18,10 @@ describe('what holds when nothing else is said', () => {
       schema: 'apply',
       maxBody: 1024 * 1024,
       logLevel: 'info',
+      logFormat: undefined,
       corsOrigins: [],
       trustProxy: 0,
+      metrics: 'loopback',
     });
   });
 
@@ -36,8 +38,10 @@ describe('what holds when nothing else is said', () => {
         SCHEMA: 'check',
         MAX_BODY: '5',
         LOG_LEVEL: 'warn',
+        LOG_FORMAT: 'text',
         CORS_ORIGINS: 'https://a.example, http://b.example:81',
         TRUST_PROXY: '2',
+        METRICS: '[::1]:9464',
       }),
       {
         databaseUrl,
@@ -49,8 +53,10 @@ describe('what holds when nothing else is said', () => {
         schema: 'check',
         maxBody: 5,
         logLevel: 'warn',
+        logFormat: 'text',
         corsOrigins: ['https://a.example', 'http://b.example:81'],
         trustProxy: 2,
+        metrics: '[::1]:9464',
       },
     );
   });

@@ -1,0 +1,34 @@
+import type { ApiRequest } from '../http/message.ts';
+import type { Caller } from '../resources/served.ts';
+import type { Parameters } from './links.ts';
+
+/** The addresses of the API. */
+export const apiLinks = {
+  index: '/api/',
+  /** Commas stay: lists are full of them, and encoded they would make an address too long to be taken. */
+  collection: (model: string, parameters?: Parameters): string =>
+    `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
+  record: (model: string, id: string): string => `/api/${model}/${encodeURIComponent(id)}/`,
+};
+
+/** A text as one word of a shell's command line. */
+export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/**
+ * The command that asks for the same.
+ * @param caller whose password curl is to ask for
+ */
+export function curlCommand(
+  { client, headers }: ApiRequest,
+  address: string,
+  caller: Caller | undefined,
+  wanted: readonly string[] = [],
+): string {
+  const url = `${client().isSecure ? 'https' : 'http'}://${headers.host ?? 'localhost'}${address}`;
+  return [
+    'curl',
+    ...(caller ? ['-u', shellWord(caller.name)] : []),
+    ...wanted.flatMap((header) => ['-H', shellWord(header)]),
+    shellWord(url),
+  ].join(' ');
+}

@@ -1,0 +1,249 @@
+// A client of the API for Node, Deno, Bun and browsers: only `fetch`, and types that come from the registry itself.
+import type { CallOptions, ChangeOptions, Client, Id, Page } from './client-types.ts';
+import type { Resource } from './resources/resource.ts';
+
+export type {
+  CallOptions,
+  ChangeOptions,
+  Client,
+  CreateBody,
+  Id,
+  ListQuery,
+  Page,
+  ResourceClient,
+  UpdateBody,
+} from './client-types.ts';
+export type { Registry, Resource, Row } from './resources/resource.ts';
+
+export interface ClientOptions {
+  /** Where the service is, without `/api/`: `https://example.org`; in a browser `''` is the origin of the page. */
+  readonly baseUrl: string;
+  readonly credentials?: { readonly username: string; readonly password: string } | undefined;
+  /** Sent with each request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** In place of the global one. */
+  readonly fetch?: typeof fetch | undefined;
+  /**
+   * How often a request is sent again after the seconds that a 429 or a 503 names; never when absent. Writes are sent again
+   * after a 429 alone: behind a 503 they may have been made.
+   */
+  readonly retries?: number | undefined;
+}
+
+/** The problem document of an error (RFC 9457). */
+export interface ProblemDocument {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  /** What is wrong, by parameter or field. */
+  readonly errors?: Readonly<Record<string, readonly string[]>>;
+  readonly requestId?: string;
+}
+
+/** An answer other than success. */
+export class VitrineError extends Error {
+  readonly status: number;
+  /** Undefined for an answer that is no problem document: the 401, or one of something in between. */
+  readonly problem: ProblemDocument | undefined;
+  /** Seconds, where the answer says when to try again. */
+  readonly retryAfter: number | undefined;
+
+  constructor(status: number, problem: ProblemDocument | undefined, retryAfter: number | undefined) {
+    const faults = Object.entries(problem?.errors ?? {}).map(
+      ([name, texts]) => `${name}: ${[texts].flat().join('; ')}`,
+    );
+    super([problem?.detail ?? `The answer is ${status}.`, ...faults].join(' '));
+    this.name = 'VitrineError';
+    this.status = status;
+    this.problem = problem;
+    this.retryAfter = retryAfter;
+  }
+}
+
+const etags = new WeakMap<object, string>();
+
+/** The state of a record as it was answered, for `update` and `delete`; undefined for a record of a list. */
+export const etagOf = (record: object): string | undefined => etags.get(record);
+
+type Scalar = string | number | bigint | boolean | null;
+
+/** The values of an `in`, as CSV has them. */
+const encodeIn = (values: readonly Scalar[]): string =>
+  values
+    .map(String)
+    .map((text) => (/^$|[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text))
+    .join(',');
+
+function encodeQuery(query: object): URLSearchParams {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query) as [string, Scalar | readonly Scalar[] | undefined][]) {
+    if (value === undefined) continue;
+    const values = Array.isArray(value) ? (value as readonly Scalar[]) : undefined;
+    // Any of no values is no record; without the parameter it would be every record.
+    if (values?.length === 0) throw new TypeError(`${name} needs at least one value.`);
+    if (!values) parameters.append(name, String(value));
+    else if (name.endsWith('__in')) parameters.append(name, encodeIn(values));
+    else if (name === 'ordering') parameters.append(name, values.join(','));
+    else for (const one of values) parameters.append(name, String(one));
+  }
+  return parameters;
+}
+
+/** The digits of a bigint as the text that the service takes; JSON has no other form that keeps them. */
+const encodeBody = (body: object): string =>
+  JSON.stringify(
+    Object.fromEntries(
+      Object.entries(body).map(([key, value]: [string, unknown]) => [
+        key,
+        typeof value === 'bigint' ? String(value) : value,
+      ]),
+    ),
+  );
+
+const toBase64 = (text: string): string =>
+  btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));
+
+/** The seconds of a `Retry-After`, which something in between may have written as a date. */
+function secondsOf(header: string | null): number | undefined {
+  if (header === null) return undefined;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+}
+
+function parseProblem(text: string): ProblemDocument | undefined {
+  try {
+    return JSON.parse(text) as ProblemDocument;
+  } catch {
+    return undefined;
+  }
+}
+
+async function errorOf(response: Response): Promise<VitrineError> {
+  const isProblem = (response.headers.get('content-type') ?? '').startsWith('application/problem+json');
+  const text = await response.text();
+  const retryAfter = secondsOf(response.headers.get('retry-after'));
+  return new VitrineError(response.status, isProblem ? parseProblem(text) : undefined, retryAfter);
+}
+
+const pause = (seconds: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, seconds * 1000);
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted) abort();
+  });
+
+interface Sent {
+  readonly method?: string;
+  readonly body?: object;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+type Send = (path: string, sent?: Sent) => Promise<Response>;
+
+function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
+  const base = baseUrl.replace(/\/+$/, '');
+  const own = new Headers(headers);
+  own.set('Accept', 'application/json');
+  if (credentials)
+    own.set('Authorization', `Basic ${toBase64(`${credentials.username}:${credentials.password}`)}`);
+
+  return async (path, { method = 'GET', body, headers: more = {}, signal } = {}) => {
+    const all = new Headers(own);
+    for (const [name, value] of Object.entries(more)) all.set(name, value);
+    if (body) all.set('Content-Type', 'application/json');
+    const request: RequestInit = {
+      method,
+      headers: all,
+      // A browser would add what it has kept, and ask people for a password after a 401.
+      credentials: 'omit',
+      ...(body ? { body: encodeBody(body) } : {}),
+      ...(signal ? { signal } : {}),
+    };
+    for (let left = retries; ; left -= 1) {
+      const response = await (given ?? fetch)(`${base}${path}`, request);
+      if (response.ok) return response;
+      const error = await errorOf(response);
+      const mayRepeat = error.status === 429 || (error.status === 503 && method === 'GET');
+      if (left <= 0 || !mayRepeat || error.retryAfter === undefined) throw error;
+      await pause(error.retryAfter, signal);
+    }
+  };
+}
+
+async function recordOf(response: Response): Promise<object> {
+  const record = (await response.json()) as object;
+  const etag = response.headers.get('etag');
+  if (etag !== null) etags.set(record, etag);
+  return record;
+}
+
+const conditions = ({ etag, signal }: ChangeOptions): Sent => ({
+  headers: etag === undefined ? {} : { 'If-Match': etag },
+  signal,
+});
+
+function createResourceClient(model: string, send: Send) {
+  const collection = `/api/${model}/`;
+  const record = (id: Id): string => `${collection}${encodeURIComponent(String(id))}/`;
+  const pathOf = (query: object): string => {
+    const text = encodeQuery(query).toString();
+    return text === '' ? collection : `${collection}?${text}`;
+  };
+  const page = async (path: string, { signal }: CallOptions): Promise<Page<object>> =>
+    (await send(path, { signal })).json() as Promise<Page<object>>;
+  return {
+    list: async (query: object = {}, options: CallOptions = {}) => page(pathOf(query), options),
+    async *all(query: object = {}, options: CallOptions = {}) {
+      for (let path = pathOf(query); path !== '';) {
+        const { objects, meta } = await page(path, options);
+        yield* objects;
+        path = meta.next;
+      }
+    },
+    async count(query: object = {}, { signal }: CallOptions = {}) {
+      const headers = { Prefer: 'count=exact' };
+      const response = await send(pathOf({ ...query, limit: 1 }), { headers, signal });
+      await response.arrayBuffer();
+      const total = response.headers.get('x-total-count');
+      if (total === null) throw new Error('The answer has no X-Total-Count.');
+      return Number(total);
+    },
+    get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
+    create: async (body: object, { signal }: CallOptions = {}) =>
+      recordOf(await send(collection, { method: 'POST', body, signal })),
+    update: async (id: Id, body: object, options: ChangeOptions = {}) =>
+      recordOf(await send(record(id), { method: 'PUT', body, ...conditions(options) })),
+    delete: async (id: Id, options: ChangeOptions = {}) => {
+      await (await send(record(id), { method: 'DELETE', ...conditions(options) })).arrayBuffer();
+    },
+  };
+}
+
+/**
+ * A client of the resources of a registry: `createClient<typeof resources>({ baseUrl })` takes all names from the type, and
+ * nothing of the registry is needed at run time.
+ */
+export function createClient<const Resources extends readonly Resource[]>(
+  options: ClientOptions,
+): Client<Resources> {
+  const send = createSend(options);
+  const clients = new Map<string, object>();
+  return new Proxy(Object.create(null) as Client<Resources>, {
+    get(_, model) {
+      // A promise would be asked for `then`: a client is none.
+      if (typeof model !== 'string' || model === 'then') return undefined;
+      const known = clients.get(model) ?? createResourceClient(model, send);
+      clients.set(model, known);
+      return known;
+    },
+  });
+}

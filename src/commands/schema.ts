@@ -1,0 +1,100 @@
+import { readSettings, type Settings } from '../config.ts';
+import { buildModels } from '../db/build-models.ts';
+import type { Catalog } from '../db/catalog.ts';
+import { text, type Database } from '../db/connection.ts';
+import { tableOf } from '../db/definition.ts';
+import { surroundingsStatement, type Surroundings } from '../db/relations.ts';
+import { missingSchema } from '../db/schema.ts';
+import { grantsFor } from '../resources/grants.ts';
+import { loadResources } from '../resources/load.ts';
+import { HISTORY, OWN } from '../resources/own.ts';
+import { allPrivileges, APPEND_ONLY } from '../resources/privileges.ts';
+import type { Resource } from '../resources/resource.ts';
+import { readCatalog } from '../resources/schema.ts';
+import { hasLogins, serveResources } from '../resources/served.ts';
+import { requireRegistry } from '../service.ts';
+import { noWords, parse, print, requireDatabaseUrl, tell, UsageError, withDatabase } from './command.ts';
+
+const HELP = `
+Usage: vitrine schema [--diff]
+       vitrine schema --role NAME
+
+Prints SQL, and runs none of it: what SCHEMA=apply would run on an empty database, or the grants of a role that
+can serve the registry (RESOURCES) and nothing else.
+
+Options
+  --diff       only what is missing in the database that DATABASE_URL names
+  --role NAME  the grants of this role; where DATABASE_URL is set, with what that database has of its own
+  --help       show this
+`;
+
+const OPTIONS = { diff: { type: 'boolean' }, role: { type: 'string' } } as const;
+
+const sqlOf = (statements: readonly string[]): string =>
+  statements.map((statement) => `${statement};`).join('\n');
+
+/** What the start would run with SCHEMA=apply, in its order: the registry's tables, and then the service's own. */
+function statementsFor(resources: readonly Resource[], own: readonly Resource[], catalog: Catalog): string[] {
+  const makesHistory = own.includes(HISTORY) && !catalog.has(HISTORY.model);
+  return [
+    ...missingSchema(resources, catalog),
+    ...missingSchema(own, catalog),
+    ...(makesHistory ? [APPEND_ONLY] : []),
+  ];
+}
+
+/** PostgreSQL takes these for something else than a role's name, in quotes, too. */
+function checkRole(role: string): void {
+  if (role === '' || role.includes('\0') || Buffer.byteLength(role) > 63)
+    throw new UsageError('--role takes a name of 1 to 63 bytes');
+  if (role === 'public' || role === 'none')
+    throw new UsageError(`--role ${role}: this is not one role, but a word of PostgreSQL's own`);
+}
+
+const readSurroundings = async (database: Database, tables: readonly string[]): Promise<Surroundings> => {
+  const [row] = await database.run(surroundingsStatement(tables), 'work');
+  return JSON.parse(text(row?.[0]) ?? '{}') as Surroundings;
+};
+
+async function printGrants(role: string, resources: readonly Resource[], settings: Settings): Promise<void> {
+  const served = serveResources(resources, buildModels(resources), settings);
+  const privileges = allPrivileges(resources, served, settings);
+  const { databaseUrl } = settings;
+  const surroundings =
+    databaseUrl === undefined
+      ? undefined
+      : await withDatabase(databaseUrl, (database) => readSurroundings(database, [...privileges.keys()]));
+  const missing = [...privileges.keys()].filter(
+    (table) => surroundings && !surroundings.tables.some(({ name }) => name === table),
+  );
+  if (missing.length > 0)
+    tell(`not in the database yet: ${missing.join(', ')}; create them first, see vitrine schema --diff`);
+  const create = `create role "${role.replaceAll('"', '""')}" login password '...'`;
+  print(
+    `-- Run it as the owner of the tables. Where there is no such role yet, before it:\n-- ${create.replace(/[\r\n]/g, ' ')};`,
+  );
+  print(sqlOf(grantsFor(role, privileges, surroundings)));
+}
+
+/** `vitrine schema`: the SQL that the service would run, or needs to have been run. */
+export async function schema(words: readonly string[]): Promise<void> {
+  const given = parse(words, OPTIONS, HELP);
+  if (!given) return;
+  noWords('schema', given.positionals);
+  const { diff = false, role } = given.values;
+  if (diff && role !== undefined) throw new UsageError('give one of --diff and --role');
+  if (role !== undefined) checkRole(role);
+  const settings = readSettings(process.env);
+  const { registry, panels } = await loadResources(settings.resources);
+  const resources = requireRegistry(registry, settings, panels);
+  if (role !== undefined) return printGrants(role, resources, settings);
+  const own = hasLogins(resources, settings) ? OWN : [];
+  const catalog: Catalog = diff
+    ? await withDatabase(requireDatabaseUrl('schema --diff'), (database) => readCatalog(database, resources))
+    : new Map();
+  const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
+  if (!diff && schemas.size > 0) tell(`these schemas must be there already: ${[...schemas].join(', ')}`);
+  const statements = statementsFor(resources, own, catalog);
+  if (statements.length > 0) print(sqlOf(statements));
+  else tell('nothing is missing: vitrine check tells whether all of it fits');
+}

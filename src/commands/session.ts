@@ -1,0 +1,44 @@
+import { resolve } from 'node:path';
+import type { Settings } from '../config.ts';
+import { startEmbedded, type EmbeddedDatabase } from '../db/embedded.ts';
+import { createLogger, type Logger } from '../http/logger.ts';
+import { loadResources } from '../resources/load.ts';
+import type { Panel } from '../resources/panel.ts';
+import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
+
+/** Everything that a running service works with, opened together and closed together. */
+export interface Session {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly service: Service;
+  readonly embedded: EmbeddedDatabase | undefined;
+  readonly close: () => Promise<void>;
+}
+
+export async function open(settings: Settings): Promise<Session> {
+  const logger = createLogger(settings.logLevel, undefined, settings.logFormat);
+  const { registry, panels } = await loadResources(settings.resources);
+  const resources = requireRegistry(registry, settings, panels);
+  const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
+  const databaseUrl = settings.databaseUrl ?? embedded?.url ?? '';
+  const service = createService(settings, resources, databaseUrl, logger, panels as readonly Panel[]);
+  const close = async (): Promise<void> => {
+    await service.close();
+    await embedded?.stop();
+    logger.flush();
+  };
+  return { settings, logger, service, embedded, close };
+}
+
+/** Runs a command on a prepared service, and leaves nothing open. */
+export async function withService(
+  settings: Settings,
+  work: (prepared: Prepared) => Promise<void>,
+): Promise<void> {
+  const session = await open(settings);
+  try {
+    await work(await session.service.prepare({ waits: false }));
+  } finally {
+    await session.close();
+  }
+}

@@ -1,0 +1,27 @@
+import type { Page } from '../resources/listing.ts';
+import type { RecordResult } from '../resources/operations.ts';
+import type { Caller, ServedResource } from '../resources/served.ts';
+import type { ApiRequest, Area, Reply } from './message.ts';
+
+/**
+ * The API as pages that people read in a browser. Who may see what has been decided before; the pages show what they are given.
+ * They stand on a floor above this one.
+ */
+export interface ApiPages extends Pick<Area, 'problem'> {
+  readonly index: (request: ApiRequest, caller: Caller | undefined) => Reply;
+  /** @param load gives the page of a query in the API's grammar */
+  readonly collection: (
+    request: ApiRequest,
+    resource: ServedResource,
+    caller: Caller | undefined,
+    load: (query: string, counted: boolean) => Promise<Page>,
+  ) => Promise<Reply>;
+  readonly record: (
+    request: ApiRequest,
+    resource: ServedResource,
+    caller: Caller | undefined,
+    record: RecordResult,
+  ) => Reply;
+  /** A file that the pages need. @throws Problem 404 */
+  readonly asset: (path: string) => Reply;
+}

@@ -1,0 +1,41 @@
+import type { ColumnType } from '../db/column-type.ts';
+import type { TypeName } from '../db/column-types.ts';
+import type { Printed } from './introspect.ts';
+
+const NUMBER = /^\(?(-?\d+(?:\.\d+)?)\)?(?:::[\w ]+(?:\([\d,]+\))?)?$/;
+const QUOTED = /^'((?:[^'\\]|'')*)'(?:::[^']+)?$/;
+const NOW =
+  /^\(?(now\(\)|transaction_timestamp\(\)|statement_timestamp\(\)|clock_timestamp\(\)|current_timestamp|localtimestamp|current_date|current_time|localtime)(?![a-z_])/i;
+
+/** A number as JavaScript has it, or its digits where that would lose some. */
+const number = (digits: string): number | string =>
+  String(Number(digits)) === digits && Number.isFinite(Number(digits)) ? Number(digits) : digits;
+
+function parseJson(text: string): Printed | undefined {
+  try {
+    return JSON.parse(text) as Printed;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The default of a column as a registry says it, where it is a plain value and no computation: the database computes those
+ * anyway, whatever the registry says.
+ * @param expression as PostgreSQL prints it
+ */
+export function defaultOf(
+  expression: string | null,
+  name: TypeName | 'foreignKey',
+  type: ColumnType,
+): Printed | undefined {
+  if (expression === null) return undefined;
+  if (type.now !== undefined && NOW.test(expression)) return 'now';
+  if (name === 'boolean') return expression === 'true' ? true : expression === 'false' ? false : undefined;
+  const [, quoted] = QUOTED.exec(expression) ?? [];
+  const text = quoted?.replaceAll("''", "'");
+  if (name === 'json') return text === undefined ? undefined : (parseJson(text) ?? undefined);
+  if (type.input.control !== 'number') return text;
+  const [, digits] = NUMBER.exec(text ?? expression) ?? [];
+  return digits === undefined ? undefined : number(digits);
+}

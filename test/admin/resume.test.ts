@@ -1,0 +1,151 @@
+// What was typed is not lost when the login is over, and nobody takes the key away from themselves by mistake.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startService, type TestService } from '../support.ts';
+import { fieldsOf, logIn, openBrowser, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+let service: TestService;
+let ada: Browser;
+let id = 0;
+
+before(async () => {
+  service = await startService(resources);
+  id = await service.addUser('ada', { admin: true, email: '' });
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+
+const thing = async (name: string): Promise<string> => {
+  const [row] = await service.sql`insert into thing (name, note) values (${name}, 'before') returning id`;
+  return `/admin/thing/${row?.['id']}/`;
+};
+const noteOf = async (name: string): Promise<unknown> =>
+  (await service.sql`select note from thing where name = ${name}`)[0]?.['note'];
+
+describe('a form that is sent after the login has ended', () => {
+  for (const [what, path] of [
+    ['a record', async () => thing('Kept')],
+    ['a new record', async () => Promise.resolve('/admin/thing/-/add/')],
+  ] as const) {
+    test(`comes back after the next login with everything that was typed: ${what}`, async () => {
+      const address = await path();
+      const browser = await logIn(service, 'ada');
+      const typed = { ...fieldsOf(await browser.get(address)), name: `Kept ${what}`, note: 'typed <b>' };
+      await service.sql`delete from vitrine_session`;
+      const asked = await browser.post(address, typed);
+      assert.equal(asked.status, 401);
+      assert.match(asked.text, /what you typed comes back/);
+      assert.equal(await noteOf(`Kept ${what}`), undefined);
+      const wrong = await browser.post('/admin/-/login/', {
+        ...fieldsOf(asked),
+        username: 'ada',
+        password: 'x',
+      });
+      assert.equal(wrong.status, 401);
+      const back = await browser.post('/admin/-/login/', {
+        ...fieldsOf(wrong),
+        username: 'ada',
+        password: 'pw-ada',
+      });
+      assert.equal(back.status, 200);
+      assert.match(back.text, /Nothing was saved yet/);
+      assert.equal(fieldsOf(back)['note'], 'typed <b>');
+      assert.equal((await browser.post(address, { ...fieldsOf(back), _save: 'stay' })).status, 303);
+      assert.equal(await noteOf(`Kept ${what}`), 'typed <b>');
+    });
+  }
+
+  test('has no password in the page of the login', async () => {
+    const browser = await logIn(service, 'ada');
+    const typed = { ...fieldsOf(await browser.get('/admin/user/-/add/')), username: 'x', _password: 'hidden words', _repeat: 'hidden words' }; // prettier-ignore
+    await service.sql`delete from vitrine_session`;
+    const asked = await browser.post('/admin/user/-/add/', typed);
+    assert.equal(asked.status, 401);
+    assert.doesNotMatch(asked.text, /hidden words/);
+  });
+
+  test('leads to the login alone where a foreign page has sent it, or where there was no login', async () => {
+    const address = await thing('Foreign');
+    const browser = await logIn(service, 'ada');
+    await service.sql`delete from vitrine_session`;
+    const foreign = await browser.post(address, { note: 'planted' }, { origin: 'https://evil.example' });
+    assert.equal(foreign.status, 403);
+    assert.doesNotMatch(foreign.text, /planted/);
+    const nobody = await openBrowser(service).post(address, { note: 'planted' });
+    assert.deepEqual(
+      [nobody.status, nobody.location],
+      [303, `/admin/-/login/?next=${encodeURIComponent(address)}`],
+    );
+    assert.doesNotMatch(nobody.text, /planted/);
+  });
+});
+
+test('a form of an earlier login is shown again with a new token, and not lost', async () => {
+  const address = await thing('Earlier');
+  const old = fieldsOf(await (await logIn(service, 'ada')).get(address));
+  const browser = await logIn(service, 'ada');
+  const shown = await browser.post(address, { ...old, note: 'typed' });
+  assert.equal(shown.status, 403);
+  assert.equal(await noteOf('Earlier'), 'before');
+  assert.equal(fieldsOf(shown)['note'], 'typed');
+  assert.equal((await browser.post(address, fieldsOf(shown))).status, 303);
+  assert.equal(await noteOf('Earlier'), 'typed');
+});
+
+describe('an admin', () => {
+  before(async () => {
+    ada = await logIn(service, 'ada');
+  });
+
+  test('whose e-mail address is the empty text can be changed all the same', async () => {
+    const fields = fieldsOf(await ada.get(`/admin/user/${id}/`));
+    assert.equal(fields['email'], '');
+    const saved = await ada.post(`/admin/user/${id}/`, { ...fields, join_date: '2020-01-01T00:00' });
+    assert.equal(saved.status, 303);
+  });
+
+  for (const field of ['admin', 'active']) {
+    test(`does not give up ${field} by mistake, on the own page or among others`, async () => {
+      const fields = fieldsOf(await ada.get(`/admin/user/${id}/`));
+      delete fields[field];
+      const refused = await ada.post(`/admin/user/${id}/`, fields);
+      assert.equal(refused.status, 400);
+      assert.match(refused.text, /would lock you out/);
+      const many = {
+        _action: 'set',
+        _all: '1',
+        _state: '',
+        _column: field,
+        _value: '1',
+        _confirm: '1',
+        _expected: '1',
+      };
+      const bulk = await ada.post('/admin/user/-/bulk/', many);
+      assert.equal(bulk.status, 400);
+      const [row] = await service.sql`select active, admin from "user" where id = ${id}`;
+      assert.deepEqual({ ...row }, { active: true, admin: true });
+    });
+  }
+});
+
+test('a value that is cleared is no value, unless the box says that it is the empty text', async () => {
+  const address = await thing('Cleared');
+  const fields = fieldsOf(await ada.get(address));
+  await ada.post(address, { ...fields, note: '' });
+  assert.equal(await noteOf('Cleared'), null);
+});
+
+test('the list that one came from is still known after a record was deleted', async () => {
+  const address = await thing('Gone');
+  const page = await ada.get(address, { referer: `${service.base}/admin/thing/?name__ilike=G%25&page=1` });
+  const [, href = ''] = /href="([^"]*\/delete\/[^"]*)"/.exec(page.text) ?? [];
+  const asked = await ada.get(href.replaceAll('&amp;', '&'));
+  const [, version = ''] = /name="_version" value="([^"]*)"/.exec(asked.text) ?? [];
+  const [, list = ''] = /name="_list" value="([^"]*)"/.exec(asked.text) ?? [];
+  const done = await ada.post(`${address}delete/`, {
+    _version: version,
+    _list: list.replaceAll('&amp;', '&'),
+  });
+  assert.equal(done.location, '/admin/thing/?name__ilike=G%25&page=1');
+});

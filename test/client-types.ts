@@ -1,0 +1,238 @@
+// Held by the type check alone: what the typed client takes, and what it refuses. test/client/types.test.ts reads it again
+// with other settings of the compiler.
+import type chinook from '../examples/chinook/resources.ts';
+import {
+  createClient,
+  etagOf,
+  type Client,
+  type Resource,
+  type ResourceClient,
+  type Row,
+} from '../src/client.ts';
+import type shipped from '../src/resources/registry.ts';
+
+export const resources = [
+  {
+    model: 'user',
+    columns: {
+      username: { type: 'string', unique: true },
+      password: { type: 'password' },
+      active: { type: 'boolean', default: true },
+    },
+    exclude: ['password'],
+  },
+  {
+    model: 'message',
+    columns: {
+      user: { type: 'foreignKey', references: 'user' },
+      content: { type: 'text' },
+      stars: { type: 'integer', null: true },
+      pub_date: { type: 'datetime', default: 'now' },
+      kind: { type: 'string', choices: ['note', 'question'], default: 'note' },
+      extra: { type: 'json', null: true },
+    },
+    owner: 'user',
+    readonly: ['pub_date'],
+  },
+  {
+    model: 'land',
+    primaryKey: { type: 'string', column: 'code' },
+    columns: { name: { type: 'string' } },
+  },
+  {
+    model: 'account',
+    primaryKey: { type: 'bigint' },
+    columns: {
+      land: { type: 'foreignKey', references: 'land', null: true },
+      parent: { type: 'foreignKey', references: 'account', null: true },
+      balance: { type: 'decimal', precision: 10, scale: 2 },
+      total: { type: 'bigint', default: 0 },
+      // A column that is called like an operator goes before it.
+      in: { type: 'boolean', null: true },
+    },
+  },
+] as const satisfies readonly Resource[];
+
+const client = createClient<typeof resources>({
+  baseUrl: 'http://127.0.0.1',
+  credentials: { username: 'ada', password: 'x' },
+  headers: { 'X-Mine': '1' },
+  retries: 2,
+});
+
+export async function accepted(): Promise<void> {
+  await client.message.list();
+  await client.message.list({ user__username: 'ada', ordering: '-pub_date', limit: 5, page: 2 });
+  await client.message.list({
+    user: 1,
+    user_id__in: [1, 2],
+    stars__gte: 3,
+    '-content__ilike': '%x%',
+    stars__is: null,
+    extra__is: 'null',
+  });
+  await client.message.list({ ordering: ['user__username', '-id'], content: ['a', 'b'] });
+  await client.message.list({ ordering: 'user_id__active,-user__id,id' });
+  await client.message.list({ user__id__in: '1,2', id__lt: 9, '-user__active__is': true });
+  await client.message.list({}, { signal: AbortSignal.timeout(1000) });
+  const { objects, meta } = await client.message.list({ user__active: true });
+  objects[0]?.user_id satisfies number | undefined;
+  objects[0]?.stars satisfies number | null | undefined;
+  meta.next satisfies string;
+  for await (const { content } of client.message.all({ stars__lt: 2 })) content satisfies string;
+  (await client.message.count({ kind: 'note' })) satisfies number;
+
+  const made = await client.message.create({ content: 'x', kind: 'question', extra: { any: ['thing'] } });
+  made satisfies Row<(typeof resources)[1], (typeof resources)[number]>;
+  await client.message.update(made.id, { stars: null }, { etag: etagOf(made) });
+  await client.message.update(made.id, made);
+  await client.message.update(made.id, { ...made, content: 'y' });
+  await client.message.delete(made.id, { etag: '"1"' });
+  await client.user.create({ username: 'ada', password: 'x' });
+  await client.user.update(1, { password: 'y' });
+
+  const land = await client.land.create({ id: 'ch', name: 'Schweiz' });
+  land.id satisfies string;
+  await client.land.get('a/b');
+  await client.land.list({ id__like: 'c%', id__in: ['ch', 'a,b'] });
+  await client.account.list({
+    land__ilike: 'C%',
+    land__name: 'Schweiz',
+    parent__parent__land__name__ne: 'x',
+  });
+  await client.account.list({
+    balance__gte: '0.10',
+    total: 9007199254740993n,
+    total__in: [1, '2', 3n],
+    in: true,
+  });
+  await client.account.list({ parent: 9007199254740993n, id__gt: '9007199254740993' });
+  const account = await client.account.create({ balance: '1.00', total: 1n, land_id: 'ch', parent_id: null });
+  account.balance satisfies string;
+  account.total satisfies string;
+  account.land_id satisfies string | null;
+  account.parent_id satisfies number | null;
+  await client.account.create({ id: 5n, balance: 2.5 });
+  await client.account.get(9007199254740993n);
+}
+
+export async function refused(): Promise<void> {
+  // @ts-expect-error there is no such resource
+  await client.massage.list();
+  // @ts-expect-error there is no such column
+  await client.message.list({ contents: 'x' });
+  // @ts-expect-error there is no such related column
+  await client.message.list({ user__name: 'x' });
+  // @ts-expect-error an excluded column
+  await client.user.list({ password__is: null });
+  // @ts-expect-error an excluded column of a related record
+  await client.message.list({ user__password: 'x' });
+  // @ts-expect-error the operator does not fit
+  await client.message.list({ stars__like: 'x' });
+  // @ts-expect-error the operator does not fit the key that is referred to
+  await client.message.list({ user__like: '1' });
+  // @ts-expect-error there is no such operator
+  await client.message.list({ stars__between: 1 });
+  // @ts-expect-error nothing stands behind an operator
+  await client.message.list({ stars__gt__lt: 1 });
+  // @ts-expect-error the value is not of the type
+  await client.message.list({ stars: 'many' });
+  // @ts-expect-error a value of the list is not of the type
+  await client.message.list({ stars__in: [1, 'two'] });
+  // @ts-expect-error null is asked for with `is`
+  await client.message.list({ stars: null });
+  // @ts-expect-error only booleans are true
+  await client.message.list({ stars__is: true });
+  // @ts-expect-error the key is a text
+  await client.account.list({ land: 1 });
+  // @ts-expect-error a page has a number
+  await client.message.list({ page: '2' });
+  // @ts-expect-error no such column to sort by
+  await client.message.list({ ordering: '-contents' });
+  // @ts-expect-error one of the columns is none
+  await client.message.list({ ordering: 'id,contents' });
+  // @ts-expect-error one of the columns is none
+  await client.message.list({ ordering: ['id', 'contents'] });
+  // @ts-expect-error two signs
+  await client.message.list({ ordering: '--id' });
+  // @ts-expect-error JSON has no order
+  await client.message.list({ ordering: 'extra' });
+  // @ts-expect-error an excluded column
+  await client.message.list({ ordering: 'user__password' });
+  // @ts-expect-error iteration takes the same queries
+  client.message.all({ contents: 'x' });
+  // @ts-expect-error and so does a count
+  await client.message.count({ contents: 'x' });
+
+  // @ts-expect-error what is required is missing
+  await client.message.create({});
+  // @ts-expect-error a natural key is required
+  await client.land.create({ name: 'x' });
+  // @ts-expect-error the service gives the key
+  await client.message.create({ id: 5, content: 'x' });
+  // @ts-expect-error the owner is not set by clients
+  await client.message.create({ content: 'x', user_id: 1 });
+  // @ts-expect-error a column that is not there
+  await client.message.create({ content: 'x', contents: 'y' });
+  // @ts-expect-error none of the choices
+  await client.message.create({ content: 'x', kind: 'answer' });
+  // @ts-expect-error NULL is not allowed
+  await client.message.create({ content: null });
+  // @ts-expect-error a foreign key goes by its `_id`
+  await client.account.create({ balance: '1', land: 'ch' });
+  // @ts-expect-error read-only
+  await client.message.update(1, { pub_date: 'x' });
+  // @ts-expect-error a key is no object
+  await client.message.get({ id: 1 });
+
+  const { objects } = await client.user.list();
+  // @ts-expect-error excluded from the output
+  objects[0]?.password satisfies string | undefined;
+  // @ts-expect-error there is no such method
+  await client.user.patch(1, {});
+}
+
+/** Registries that are written with `satisfies Resource[]`, as those of the repository are. */
+export async function others(): Promise<void> {
+  const site = createClient<typeof shipped>({ baseUrl: '' });
+  const { objects } = await site.relationship.list({
+    from_user__username__in: ['ada'],
+    ordering: '-to_user__join_date',
+  });
+  objects[0]?.to_user_id satisfies number | undefined;
+  await site.message.create({ content: 'x' });
+  await site.user.create({ username: 'a', password: 'b', email: 'c' });
+  // @ts-expect-error excluded
+  await site.message.list({ user__email: 'x' });
+  // @ts-expect-error the owner is not set by clients
+  await site.relationship.create({ from_user_id: 1, to_user_id: 2 });
+
+  const store = createClient<typeof chinook>({ baseUrl: 'https://example.org/' });
+  const { objects: tracks } = await store.track.list({
+    album__artist__name__ilike: 'a%',
+    genre__is: null,
+    unit_price__gt: '0.99',
+    ordering: ['album__artist__name', '-milliseconds'],
+  });
+  tracks[0]?.unit_price satisfies string | undefined;
+  tracks[0]?.album_id satisfies number | null | undefined;
+  await store.invoice_line.list({ invoice__customer__support_rep__last_name: 'Park' });
+  await store.customer.create({ first_name: 'a', last_name: 'b', email: 'c', support_rep_id: 3 });
+  // @ts-expect-error there is no such column
+  await store.track.list({ album__artist__title: 'x' });
+  // @ts-expect-error an excluded column
+  await store.customer.list({ support_rep__birth_date__gt: '2000-01-01' });
+  // @ts-expect-error playlist_track is not served
+  await store.playlist_track.list();
+}
+
+/** A client can be handed on, and one of a registry that nothing is known of takes any name. */
+export async function handedOn(
+  given: Client<typeof resources>,
+  one: ResourceClient<(typeof resources)[0], (typeof resources)[number]>,
+  unknown: Client<readonly Resource[]>,
+): Promise<void> {
+  one satisfies typeof given.user;
+  const { objects } = await unknown['anything']!.list();
+  objects[0]?.id satisfies string | number | undefined;
+}

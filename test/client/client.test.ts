@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { createClient, etagOf, VitrineError } from '../../src/client.ts';
+import { DEFAULTS } from '../../src/config.ts';
+import { createLogger } from '../../src/http/logger.ts';
+import { createHttpServer, listen } from '../../src/http/server.ts';
+import { createService } from '../../src/service.ts';
+import type { TestService } from '../support.ts';
+import { PEOPLE, resources, startStage } from './stage.ts';
+
+type Resources = typeof resources;
+
+describe('the typed client, in what is its own', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startStage();
+  });
+  after(() => service.close());
+
+  const connect = (options = {}) =>
+    createClient<Resources>({ baseUrl: service.base, credentials: PEOPLE.ada, ...options });
+
+  test('null stands for NULL', async () => {
+    assert.equal(await connect().message.count({ stars__is: null }), 15);
+  });
+
+  test('an empty list is an error, and never no filter', async () => {
+    const { message } = connect();
+    await assert.rejects(message.list({ content: [] }), /^TypeError: content needs at least one value\.$/);
+    await assert.rejects(message.count({ id__in: [] }), TypeError);
+  });
+
+  test('a bigint keeps its digits in a body and in a filter', async () => {
+    const { account } = connect();
+    const big = 9007199254740993n;
+    const made = await account.create({ balance: 1, total: big });
+    assert.equal(made.total, String(big));
+    const { objects } = await account.list({ total: big });
+    assert.deepEqual(objects, [made]);
+    assert.equal(await account.count({ total__in: [big, 1n] }), 1);
+    assert.deepEqual(await account.get(BigInt(made.id)), made);
+    await account.delete(made.id);
+  });
+
+  test('the ETag is that of a record that came alone', async () => {
+    const { message } = connect();
+    const record = await message.get(1);
+    assert.match(etagOf(record) ?? '', /^"\d+-[0-9a-f]{6}"$/);
+    assert.equal(etagOf({ ...record }), undefined);
+    const { objects } = await message.list({ id: 1 });
+    assert.deepEqual(objects, [record]);
+    assert.equal(etagOf(objects[0]!), undefined);
+  });
+
+  test('a record can be sent back as it was read', async () => {
+    const { message } = connect();
+    const record = await message.get(1);
+    const same = await message.update(1, record, { etag: etagOf(record) });
+    assert.deepEqual(same, record);
+    assert.equal(etagOf(same), etagOf(record));
+  });
+
+  test('iteration asks for no page before it is wanted', async () => {
+    const asked: string[] = [];
+    const spy: typeof fetch = (input, init) => {
+      asked.push(input as string);
+      return fetch(input, init);
+    };
+    for await (const { id } of connect({ fetch: spy }).message.all({ limit: 10 })) if (id === 15) break;
+    assert.deepEqual(asked, [
+      `${service.base}/api/message/?limit=10`,
+      `${service.base}/api/message/?limit=10&page=2`,
+    ]);
+  });
+
+  test('an error reads like what it is', async () => {
+    await assert.rejects(connect().message.list({ limit: -1, page: 0 }), {
+      name: 'VitrineError',
+      message:
+        'The query has parameters that cannot be used. limit: must be a positive whole number page: must be a positive whole number',
+    });
+    await assert.rejects(createClient<Resources>({ baseUrl: service.base }).diary.list(), {
+      name: 'VitrineError',
+      message: 'The answer is 401.',
+    });
+  });
+
+  test('a client can be awaited, and is not taken for a promise', async () => {
+    const client = connect();
+    assert.equal(await Promise.resolve(client), client);
+    assert.equal(client.message, client.message);
+  });
+
+  test('with retries a call waits for a service that is starting', async () => {
+    const settings = { ...DEFAULTS, databaseUrl: service.url };
+    const starting = createService(settings, resources, service.url, createLogger('error'));
+    const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
+    try {
+      const waiting = createClient<Resources>({ baseUrl: server.url, retries: 5 }).message.count();
+      const written = createClient<Resources>({ baseUrl: server.url, retries: 5, credentials: PEOPLE.ada });
+      // A write may have been made behind a 503.
+      await assert.rejects(written.message.create({ content: 'x' }), { status: 503 });
+      await starting.prepare();
+      assert.equal(await waiting, 45);
+    } finally {
+      await server.close();
+      await starting.close();
+    }
+  });
+});
+
+describe('the typed client, behind something else that answers', () => {
+  let answer: (request: IncomingMessage, response: ServerResponse) => void;
+  const requests: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request);
+    answer(request, response);
+  });
+  let baseUrl: string;
+  before(async () => {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  after(() => new Promise((resolve) => server.close(resolve)));
+
+  const fail = (
+    status: number,
+    headers: Record<string, string>,
+    body: string,
+    options = {},
+  ): Promise<unknown> => {
+    answer = (_, response) => response.writeHead(status, headers).end(body);
+    requests.length = 0;
+    return createClient<Resources>({ baseUrl, ...options })
+      .message.get(1)
+      .then(
+        () => assert.fail('the call went through'),
+        (error: unknown) => error,
+      );
+  };
+
+  const strange: [told: string, status: number, headers: Record<string, string>, body: string][] = [
+    ['a page of a proxy', 502, { 'content-type': 'text/html' }, '<h1>Bad Gateway</h1>'],
+    ['a problem that is no JSON', 503, { 'content-type': 'application/problem+json' }, '<h1>'],
+    ['nothing', 500, {}, ''],
+  ];
+  for (const [told, status, headers, body] of strange) {
+    test(`an error that is ${told} is one with a status`, async () => {
+      const error = await fail(status, headers, body);
+      assert.ok(error instanceof VitrineError);
+      assert.deepEqual([error.status, error.problem, error.retryAfter], [status, undefined, undefined]);
+    });
+  }
+
+  test('a moment in Retry-After becomes seconds', async () => {
+    const at = new Date(Date.now() + 60_000).toUTCString();
+    const error = await fail(503, { 'retry-after': at }, '');
+    assert.ok(error instanceof VitrineError && error.retryAfter !== undefined);
+    assert.ok(error.retryAfter > 50 && error.retryAfter <= 60);
+  });
+
+  test('retries come to an end, and there are none without being asked for', async () => {
+    for (const [options, count] of [
+      [{}, 1],
+      [{ retries: 2 }, 3],
+    ] as const) {
+      assert.ok((await fail(429, { 'retry-after': '0' }, '', options)) instanceof VitrineError);
+      assert.equal(requests.length, count);
+    }
+  });
+
+  test('waiting for a retry ends with its signal', async () => {
+    answer = (_, response) => response.writeHead(503, { 'retry-after': '60' }).end();
+    const { message } = createClient<Resources>({ baseUrl, retries: 1 });
+    await assert.rejects(message.list({}, { signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
+  });
+
+  test('a count that something has left out is an error, and not nothing', async () => {
+    answer = (_, response) => response.end('{"meta":{},"objects":[]}');
+    await assert.rejects(createClient<Resources>({ baseUrl }).message.count(), /no X-Total-Count/);
+  });
+
+  test('a path in front and headers of its own go with each request', async () => {
+    const headers = { 'X-Mine': '1', authorization: 'Bearer x', accept: 'text/html' };
+    await fail(404, {}, '', { baseUrl: `${baseUrl}/shop/`, headers });
+    const [request] = requests;
+    assert.equal(request?.url, '/shop/api/message/1/');
+    assert.equal(request.headers['x-mine'], '1');
+    assert.equal(request.headers.authorization, 'Bearer x');
+    assert.equal(request.headers.accept, 'application/json');
+    await fail(404, {}, '', { headers, credentials: { username: 'ü', password: 'a:b' } });
+    const [, encoded = ''] = requests[0]?.headers.authorization?.split(' ') ?? [];
+    assert.equal(Buffer.from(encoded, 'base64').toString(), 'ü:a:b');
+  });
+});

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { folderWith, run, type Ended } from '../process/support.ts';
+import { createDatabase, type TestDatabase } from '../support.ts';
+
+const USER = {
+  model: 'user',
+  columns: {
+    username: { type: 'string', unique: true },
+    password: { type: 'password' },
+    active: { type: 'boolean', default: true },
+    admin: { type: 'boolean', default: false },
+  },
+  access: 'admin',
+  exclude: ['password'],
+} satisfies Resource;
+
+const BOOK = {
+  model: 'book',
+  columns: {
+    title: { type: 'string' },
+    secret: { type: 'string', null: true },
+    reader: { type: 'foreignKey', references: 'user' },
+    added: { type: 'datetime', default: 'now' },
+  },
+  access: 'user',
+  owner: 'reader',
+  exclude: ['secret'],
+  readonly: ['added'],
+  admin: { exclude: ['secret'] },
+} satisfies Resource;
+
+describe('vitrine check', { timeout: 110_000 }, () => {
+  const role = `checker_${randomBytes(4).toString('hex')}`;
+  let database: TestDatabase;
+  let url: string;
+  before(async () => {
+    database = await createDatabase();
+    const { sql } = database;
+    await sql
+      .unsafe(`create role ${role} login password 'hunter2'; grant all on schema public to ${role}`)
+      .simple();
+    const address = new URL(database.url);
+    address.username = role;
+    address.password = 'hunter2';
+    url = address.href;
+    const made = await check([USER, BOOK], { words: ['user', 'list'] });
+    assert.equal(made.code, 0, made.stderr);
+  });
+  after(async () => {
+    await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+    await database.drop();
+  });
+
+  async function check(
+    resources: readonly unknown[],
+    { words = ['check'], env = {} }: { words?: readonly string[]; env?: Record<string, string> } = {},
+  ): Promise<Ended> {
+    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
+    return run(words, { env: { DATABASE_URL: url, RESOURCES: `${folder}/r.mjs`, ...env } });
+  }
+
+  test('what fits and is not dangerous is one line', async () => {
+    for (const words of [['check'], ['check', '--strict']]) {
+      const { code, stdout, stderr } = await check([USER, BOOK], { words });
+      assert.deepEqual([code, stdout, stderr], [0, 'the registry (2 resources) fits the database\n', '']);
+    }
+  });
+
+  const dangers: [
+    kind: string,
+    resources: readonly unknown[],
+    named: RegExp,
+    env?: Record<string, string>,
+  ][] = [
+    ['superuser', [USER, BOOK], /superuser/, { DATABASE_URL: '' }],
+    ['password-output', [{ ...USER, exclude: [] }, BOOK], /user outputs the password hashes in password/],
+    ['self-promotion', [{ ...USER, access: 'user' }, BOOK], /user lets users set active, admin:/],
+    ['history-off', [USER, { ...BOOK, history: false }], /book can be changed without a trace/],
+    ['write-shows', [USER, { ...BOOK, read: 'admin' }], /book can be read by admins alone/],
+    [
+      'default-access',
+      [USER, { ...BOOK, access: undefined }],
+      /ACCESS=user lets every user write.*: book$/m,
+      { ACCESS: 'user' },
+    ],
+  ];
+  for (const [kind, resources, named, env = {}] of dangers) {
+    test(`says that it is dangerous: ${kind}`, async () => {
+      const settings = 'DATABASE_URL' in env ? { DATABASE_URL: database.url } : env;
+      const lax = await check(resources, { env: settings });
+      assert.deepEqual([lax.code, lax.stdout], [0, 'the registry (2 resources) fits the database\n']);
+      assert.match(lax.stderr, named);
+      assert.match(lax.stderr, /^(vitrine: warning: .+\n)+$/);
+      const strict = await check(resources, { words: ['check', '--strict', '--json'], env: settings });
+      assert.deepEqual([strict.code, strict.stderr], [2, '']);
+      const { errors, warnings } = JSON.parse(strict.stdout) as { errors: []; warnings: { kind: string }[] };
+      assert.deepEqual(errors, []);
+      assert.ok(warnings.some((warning) => warning.kind === kind));
+    });
+  }
+
+  test('says that a foreign key has no index, and what looks at every row of a large table', async () => {
+    const { sql } = database;
+    await sql.unsafe(
+      `drop index book_reader_id_idx; update pg_class set reltuples = 200000 where relname = 'book'`,
+    );
+    const searched = {
+      ...BOOK,
+      ordering: '-title',
+      admin: { ...BOOK.admin, search: ['title', 'reader__username'], filters: ['title'] },
+    };
+    const { code, stdout } = await check([USER, searched], { words: ['check', '--json'] });
+    const { warnings } = JSON.parse(stdout) as { warnings: { text: string }[] };
+    assert.equal(code, 0);
+    assert.deepEqual(
+      warnings.map(({ text }) => text),
+      [
+        'book has no index on its foreign key reader_id',
+        'book: ordering title looks at every row of a large table: no index begins with it',
+        'book: admin.filters title looks at every row of a large table: no index begins with it',
+        'book: admin.search title looks at every row of a large table: no index finds parts of texts (pg_trgm)',
+      ],
+    );
+    await sql
+      .unsafe(
+        `create index book_reader_id_idx on book (reader_id); create index on book (title);
+      update pg_class set reltuples = 200000 where relname = 'book'`,
+      )
+      .simple();
+    const mended = await check([
+      USER,
+      { ...searched, admin: { search: ['id', 'title'].slice(2), exclude: ['secret'] } },
+    ]);
+    assert.deepEqual([mended.code, mended.stderr], [0, '']);
+    await sql
+      .unsafe(`drop index book_title_idx; update pg_class set reltuples = 0 where relname = 'book'`)
+      .simple();
+  });
+
+  test('says that the history may be changed, and that the own tables are missing', async () => {
+    await database.sql.unsafe(`grant update on vitrine_history to ${role}`);
+    assert.match((await check([USER, BOOK])).stderr, /may change and delete what stands in vitrine_history/);
+    await database.sql.unsafe(`revoke all on vitrine_history from ${role}`);
+    assert.match(
+      (await check([USER, BOOK])).stderr,
+      /^vitrine: warning: no table vitrine_history that the database role may use/,
+    );
+    await database.sql.unsafe(`grant select, insert on vitrine_history to ${role}`);
+  });
+
+  test('says everything that is wrong, and what is dangerous beside it', async () => {
+    const wrong = [
+      { ...USER, exclude: [] },
+      { ...BOOK, columns: { ...BOOK.columns, pages: { type: 'integer' } } },
+    ];
+    const people = await check(wrong);
+    assert.deepEqual([people.code, people.stdout], [1, '']);
+    assert.match(
+      people.stderr,
+      /^vitrine: The database does not fit the registry:\n {2}- book \(table book\): there is no column pages\nvitrine: warning: user outputs the password hashes in password: exclude them\n$/,
+    );
+    const { code, stdout, stderr } = await check(wrong, { words: ['check', '--json', '--strict'] });
+    assert.deepEqual([code, stderr], [1, '']);
+    assert.deepEqual(JSON.parse(stdout).errors, [
+      { kind: 'database', text: 'book (table book): there is no column pages' },
+    ]);
+    const registry = await check([{ ...USER, acess: 'user' }], { words: ['check', '--json'] });
+    assert.deepEqual(JSON.parse(registry.stdout), {
+      errors: [{ kind: 'registry', text: 'user: acess: there is no such key' }],
+      warnings: [],
+      matrix: [],
+    });
+    assert.equal(registry.code, 1);
+    const settings = await check([USER], { words: ['check', '--json'], env: { PORT: 'x' } });
+    assert.equal(settings.code, 1);
+    assert.match(JSON.parse(settings.stdout).errors[0].text, /PORT/);
+    const away = await check([USER], {
+      words: ['check', '--json'],
+      env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' },
+    });
+    assert.equal(away.code, 1);
+    assert.match(JSON.parse(away.stdout).errors[0].text, /^The database cannot be used: /);
+    assert.doesNotMatch(away.stdout + away.stderr, /hunter2/);
+  });
+
+  test('mistakes on the command line are refused', async () => {
+    for (const words of [['--bogus'], ['now'], ['--json=yes']]) {
+      const { code, stdout, stderr } = await run(['check', ...words]);
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, /^vitrine: .+\nTry vitrine check --help\.\n$/s);
+    }
+  });
+
+  test('the matrix tells who may do what, and through which door', async () => {
+    const { stdout, code } = await check([USER, BOOK], { words: ['check', '--matrix'] });
+    assert.equal(code, 0);
+    assert.equal(
+      stdout,
+      `user      read    join    admin   export  history  create  change  admin sets
+id        anyone  anyone  admins  admins  admins   -       -       -
+username  anyone  anyone  admins  admins  admins   admins  admins  admins
+password  -       -       -       -       -        admins  admins  admins
+active    anyone  anyone  admins  admins  admins   admins  admins  admins
+admin     anyone  anyone  admins  admins  admins   admins  admins  admins
+(delete: admins)
+
+book       read    join  admin   export  history  create  change  admin sets
+id         anyone  -     admins  admins  admins   -       -       -
+title      anyone  -     admins  admins  admins   users   owner   admins
+secret     -       -     -       -       -        users   owner   -
+reader_id  anyone  -     admins  admins  admins   users   owner   admins
+added      anyone  -     admins  admins  admins   -       -       admins
+(delete: owner)
+
+the registry (2 resources) fits the database
+`,
+    );
+    const { stdout: json } = await check([{ ...USER, read: 'admin' }, BOOK], { words: ['check', '--json'] });
+    const [user, book] = JSON.parse(json).matrix;
+    assert.deepEqual(
+      [user.resource, user.table, user.create, book.change, book.delete],
+      ['user', 'user', 'admins', 'owner', 'owner'],
+    );
+    const username = user.columns.find(({ column }: { column: string }) => column === 'username');
+    assert.deepEqual(username, {
+      column: 'username',
+      read: { api: 'admins', admin: 'admins', export: 'admins', history: 'admins' },
+      filter: { api: 'admins', join: 'admins', admin: 'admins' },
+      write: {
+        api: { create: 'admins', change: 'admins' },
+        admin: { create: 'admins', change: 'admins' },
+      },
+    });
+  });
+});

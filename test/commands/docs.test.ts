@@ -1,0 +1,73 @@
+// docs/existing-databases.md, followed to the letter on the database of the example.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { after, before, describe, test } from 'node:test';
+import { codeBlocks, examplesOf, type Example } from '../docs/pages.ts';
+import { EXECUTABLE, REPOSITORY, serve, temporaryFolder, type Serving } from '../process/support.ts';
+import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
+
+const PAGE = 'docs/existing-databases.md';
+
+describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
+  const role = `reader_${randomBytes(4).toString('hex')}`;
+  const examples = codeBlocks(PAGE, 'session').flatMap(examplesOf);
+  let database: TestDatabase;
+  let folder: string;
+  let url: string;
+  let service: Serving | undefined;
+
+  before(async () => {
+    database = await createDatabase();
+    const script = readFileSync(join(REPOSITORY, 'examples/chinook/chinook.sql'), 'utf8');
+    const isForPsql = /^(\\|(drop|create) database\b)/i;
+    const lines = script.split('\n').filter((line) => !isForPsql.test(line));
+    await database.sql.unsafe(lines.join('\n')).simple();
+    await database.sql
+      .unsafe(
+        `create role ${role} login password 'pw'; grant select on all tables in schema public to ${role}`,
+      )
+      .simple();
+    const address = new URL(database.url);
+    address.username = role;
+    address.password = 'pw';
+    url = address.href;
+    folder = await temporaryFolder();
+  });
+  after(async () => {
+    await service?.stop();
+    await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+    await database.drop();
+  });
+
+  /** Runs a command as the page's reader would, in the folder that the ones before it have written to. */
+  async function run({ command }: Example): Promise<string> {
+    if (command.startsWith('curl '))
+      service ??= await serve({
+        cwd: folder,
+        env: { DATABASE_URL: url, RESOURCES: 'music.mjs', SCHEMA: 'check' },
+      });
+    const line = command.replaceAll('http://127.0.0.1:8000', service?.base ?? '');
+    const lines = [
+      'exec 2>&1',
+      `npx() { shift; '${process.execPath}' '${EXECUTABLE}' "$@"; }`,
+      ...exports,
+      line,
+    ];
+    const { stdout } = await promisify(execFile)('bash', ['-c', lines.join('\n')], {
+      cwd: folder,
+      env: { PATH: commandPath(), HOME: folder, NO_PROXY: '*', DATABASE_URL: url },
+    });
+    if (command.startsWith('export ')) exports.push(command);
+    return stdout.trim().replaceAll(new URL(database.url).pathname.slice(1), 'chinook');
+  }
+  const exports: string[] = [];
+
+  assert.ok(examples.length >= 6);
+  for (const example of examples) {
+    test(example.command, async () => assert.equal(await run(example), example.shown));
+  }
+});

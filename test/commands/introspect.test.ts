@@ -1,0 +1,327 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { after, before, describe, test } from 'node:test';
+import { run, REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
+
+interface Column {
+  readonly type: string;
+  readonly [key: string]: unknown;
+}
+interface Printed {
+  readonly model: string;
+  readonly table?: string;
+  readonly primaryKey?: unknown;
+  readonly columns: Readonly<Record<string, Column>>;
+  readonly readonly?: readonly string[];
+  readonly exclude?: readonly string[];
+}
+
+/** Prints the registry of a database, and keeps it in a file. */
+async function introspect(
+  { url }: TestDatabase,
+  ...words: string[]
+): Promise<Ended & { file: string; resources: Map<string, Printed> }> {
+  const ended = await run(['introspect', ...words], { env: { DATABASE_URL: url } });
+  assert.equal(ended.code, 0, ended.stderr);
+  const file = join(await temporaryFolder(), 'resources.mjs');
+  writeFileSync(file, ended.stdout);
+  const module = (await import(pathToFileURL(file).href)) as { default: Printed[] };
+  return { ...ended, file, resources: new Map(module.default.map((one) => [one.model, one])) };
+}
+
+/** Starts the service on a printed file, as it is, and reads every resource. */
+async function readAll(
+  { url }: TestDatabase,
+  file: string,
+  names: Iterable<string>,
+): Promise<Map<string, unknown[]>> {
+  const service = await serve({ env: { DATABASE_URL: url, RESOURCES: file, SCHEMA: 'check' } });
+  const objects = new Map<string, unknown[]>();
+  for (const name of names) {
+    const { status, json, text } = await request(service.base, `/api/${name}/`);
+    assert.equal(status, 200, `${name}: ${text}`);
+    objects.set(name, json.objects);
+    for (const { id } of json.objects as { id: string | number }[]) {
+      const one = await request(service.base, `/api/${name}/${encodeURIComponent(id)}/`);
+      assert.equal(one.status, 200, `${name}/${id}: ${one.text}`);
+    }
+    const { status: added } = await request(service.base, `/api/${name}/`, { method: 'POST', body: {} });
+    assert.equal(added, 401, `nobody may write ${name}`);
+  }
+  assert.equal((await service.stop()).code, 0);
+  return objects;
+}
+
+const sqlOf = (name: string): string =>
+  readFileSync(new URL(`./schemas/${name}.sql`, import.meta.url), 'utf8');
+
+describe('vitrine introspect', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  test('an empty schema, and one that is not there, are said to be so', async () => {
+    const env = { DATABASE_URL: database.url };
+    await database.sql.unsafe('create schema other');
+    const empty = await run(['introspect'], { env });
+    assert.deepEqual([empty.code, empty.stdout], [1, '']);
+    assert.equal(empty.stderr, 'vitrine: The schema public has no tables. There are: other.\n');
+    const missing = await run(['introspect', '--schema', 'nope'], { env });
+    assert.deepEqual([missing.code, missing.stdout], [1, '']);
+    assert.equal(missing.stderr, 'vitrine: There is no schema nope. There are: other, public.\n');
+    await database.sql.unsafe('create view other.v as select 1 as one');
+    const views = await run(['introspect', '--schema', 'other'], { env });
+    assert.equal(
+      views.stderr,
+      'vitrine: No table of the schema other can be served:\n  - other.v is not served: it is a view, and only tables are served.\n',
+    );
+    const table = await run(['introspect', '--schema', 'other', '--table', 'w', '--table', 'v'], { env });
+    assert.equal(table.stderr, 'vitrine: There is no table w in the schema other.\n');
+  });
+
+  test('mistakes on the command line are refused, and no password is shown', async () => {
+    for (const words of [['--bogus'], ['extra'], ['--schema'], ['--table']]) {
+      const { code, stdout, stderr } = await run(['introspect', ...words], {
+        env: { DATABASE_URL: database.url },
+      });
+      assert.deepEqual([code, stdout], [2, ''], words.join());
+      assert.match(stderr, /^vitrine: .+\nTry vitrine introspect --help\.\n$/s);
+    }
+    const none = await run(['introspect']);
+    assert.deepEqual([none.code, none.stdout], [1, '']);
+    assert.match(none.stderr, /DATABASE_URL/);
+    const { host } = new URL(database.url);
+    for (const DATABASE_URL of [
+      `postgres://nobody:hunter2@${host}/none`,
+      'postgres://a:hunter2@127.0.0.1:1/x',
+    ]) {
+      const away = await run(['introspect'], { env: { DATABASE_URL } });
+      assert.deepEqual([away.code, away.stdout], [1, '']);
+      assert.match(away.stderr, /^vitrine: The database cannot be used: /);
+      assert.doesNotMatch(away.stderr, /hunter2|^ +at /m);
+    }
+    const help = await run(['introspect', '--help']);
+    assert.deepEqual([help.code, help.stderr], [0, '']);
+    assert.match(help.stdout, /^Usage: vitrine introspect/);
+  });
+});
+
+describe('the registry of Chinook', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    const script = readFileSync(join(REPOSITORY, 'examples/chinook/chinook.sql'), 'utf8');
+    const isForPsql = /^(\\|(drop|create) database\b)/i;
+    await database.sql
+      .unsafe(
+        script
+          .split('\n')
+          .filter((line) => !isForPsql.test(line))
+          .join('\n'),
+      )
+      .simple();
+  });
+  after(() => database.drop());
+
+  test('is served as it is printed', async () => {
+    const { file, resources, stdout } = await introspect(database);
+    assert.deepEqual([...resources.keys()], [
+      'album', 'artist', 'customer', 'employee', 'genre', 'invoice', 'invoice_line', 'media_type', 'playlist', 'track',
+    ]); // prettier-ignore
+    assert.match(
+      stdout,
+      /^\/\/ playlist_track is not served: its key is made of several columns \(playlist_id, track_id\)\.$/m,
+    );
+    assert.deepEqual(resources.get('album'), {
+      model: 'album',
+      primaryKey: { type: 'integer', column: 'album_id' },
+      columns: {
+        title: { type: 'string' },
+        artist: { type: 'foreignKey', references: 'artist' },
+      },
+    });
+    assert.deepEqual(resources.get('employee')?.columns['reports_to'], {
+      type: 'foreignKey',
+      references: 'employee',
+      column: 'reports_to',
+      null: true,
+    });
+    const objects = await readAll(database, file, resources.keys());
+    assert.deepEqual(objects.get('artist')?.[0], { id: 1, name: 'AC/DC' });
+  });
+
+  test('has only the tables that were asked for, and no foreign keys to others', async () => {
+    const { resources } = await introspect(database, '--table', 'album', '--table', 'genre');
+    assert.deepEqual([...resources.keys()], ['album', 'genre']);
+    assert.equal(resources.get('album')?.columns['artist_id']?.type, 'integer');
+  });
+});
+
+describe('the registry of a video rental', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql.unsafe(sqlOf('rental')).simple();
+  });
+  after(() => database.drop());
+
+  test('says what each column is, and why some are left out', async () => {
+    const { file, resources, stdout, stderr } = await introspect(database);
+    const { film, staff, payment } = Object.fromEntries(resources);
+    assert.deepEqual(film?.columns, {
+      title: { type: 'string', help: 'Title of the "film", as it\'s printed\non the box */ // end' },
+      description: { type: 'text', null: true },
+      release_year: { type: 'integer', null: true },
+      language: { type: 'foreignKey', references: 'language', onDelete: 'cascade' },
+      original_language: { type: 'foreignKey', references: 'language', onDelete: 'setNull', null: true },
+      rental_duration: { type: 'integer', default: 3 },
+      rental_rate: { type: 'decimal', default: 4.99 },
+      rating: {
+        type: 'string',
+        choices: ['G', 'PG', "it's 13+"],
+        null: true,
+        default: 'G',
+      },
+      special: { type: 'boolean', default: false },
+      attributes: { type: 'json', default: {} },
+      last_update: { type: 'datetime', default: 'now' },
+      barcode: { type: 'text', null: true, unique: true },
+    });
+    for (const [field, type] of [
+      ['special_features', 'text[]'],
+      ['fulltext', 'tsvector'],
+      ['available', 'int4range'],
+      ['poster', 'bytea'],
+      ['length', 'interval'],
+      ['tags', 'tag[]'],
+    ])
+      assert.ok(stdout.includes(`// ${field} is left out: no column type serves ${type}.`), field);
+    assert.match(
+      stdout,
+      /fulltext is left out: no column type serves tsvector\. It is required, so that no record/,
+    );
+    assert.deepEqual(staff?.exclude, ['password_hash', 'api_key', 'reset_token']);
+    assert.match(stderr, /excluded: staff\.password_hash, staff\.api_key, staff\.reset_token/);
+    assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
+    for (const [table, reason] of [
+      ['film_actor', 'its key is made of several columns'],
+      ['film_list', 'it is a view'],
+      ['film_totals', 'it is a materialized view'],
+      ['payment_2024', 'it is a partition'],
+      ['nothing', 'it has no key'],
+      ['login_session', 'its key session_token is called like a secret'],
+      ['interval_key', 'its key every is interval'],
+    ])
+      assert.ok(stdout.includes(`// ${table} is not served: ${reason}`), table);
+
+    const objects = await readAll(database, file, resources.keys());
+    assert.equal(objects.get('film')?.length, 1);
+    assert.doesNotMatch(JSON.stringify([...objects]), /hunter2/);
+    assert.equal(objects.get('payment')?.length, 1);
+  });
+});
+
+describe('the registry of a schema with awkward names', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql.unsafe(sqlOf('awkward')).simple();
+  });
+  after(() => database.drop());
+
+  test('is served as it is printed', async () => {
+    const { file, resources, stdout } = await introspect(database);
+    const objects = await readAll(database, file, resources.keys());
+    const [order, person, select, odd] = ['order_detail', 'person', 'select', 'odd_names'].map((name) =>
+      resources.get(name),
+    );
+    const long = [...resources.values()].find(({ table }) => table === 'x'.repeat(63));
+    assert.equal(order?.table, 'Order Detail');
+    assert.deepEqual(order?.primaryKey, { type: 'uuid', column: 'Detail ID' });
+    assert.deepEqual(order?.columns, {
+      billed_to: { type: 'foreignKey', references: 'person', column: 'Billed To' },
+      shipped_to: { type: 'foreignKey', references: 'person', column: 'ShippedToID', null: true },
+      person_email: { type: 'string', column: 'PersonEmail', null: true },
+      unit_price: { type: 'decimal', column: 'Unit Price' },
+      quantity: { type: 'integer', default: 1 },
+      total: { type: 'decimal', null: true },
+      at: { type: 'datetime', default: 'now' },
+    });
+    assert.deepEqual(order?.readonly, ['total']);
+    assert.match(
+      stdout,
+      /PersonEmail refers to E-Mail of person, which is not the key that it is served by\./,
+    );
+    assert.deepEqual(person?.primaryKey, { type: 'bigint', column: 'Person No' });
+    assert.deepEqual(person?.columns['parent'], {
+      type: 'foreignKey',
+      references: 'person',
+      null: true,
+    });
+    assert.equal(objects.get('person')?.length, 2);
+    assert.deepEqual(Object.keys(select?.columns ?? {}), ['from', 'where', 'group', 'user']);
+    assert.deepEqual(
+      Object.entries(odd?.columns ?? {}).map(([name, { column }]) => [name, column]),
+      [
+        ['id_2', 'id'],
+        ['ordering_2', 'ordering'],
+        ['limit_2', 'limit'],
+        ['page_2', 'page'],
+        ['trailing', 'trailing_'],
+        ['a_b', 'a__b'],
+        ['a_b_2', 'a b'],
+        ['column', '!!!'],
+        ['constructor', undefined],
+        ['proto', '__proto__'],
+        ['accent', 'äccent'],
+        ['the_case', 'theCase'],
+        ['quote_d', 'quote"d\\'],
+      ],
+    );
+    assert.ok(long && long.model.length <= 60);
+    assert.deepEqual(resources.get('the_vitrine_like')?.columns, { name: { type: 'text' } });
+    for (const text of [
+      'has.dot is not served: its name has a dot in it.',
+      'counted refers to person on delete set default.',
+      'must refers to person on delete set null, and may not be NULL.',
+      'elsewhere refers to a table that is not served.',
+      '(a, b) is a foreign key of several columns, which is not served as one.',
+      'child_id refers to person, but a key is served as nothing else.',
+    ])
+      assert.ok(stdout.includes(`// ${text}`), `${text}\n${stdout}`);
+  });
+
+  test('names the schema where it is not one that is searched', async () => {
+    const { file, resources } = await introspect(database, '--schema', 'Far Away');
+    assert.deepEqual(
+      [...resources.values()].map(({ model, table }) => [model, table]),
+      [['person', 'Far Away.person']],
+    );
+    await readAll(database, file, resources.keys());
+  });
+
+  test('leaves out what the role may not read', async () => {
+    const { sql } = database;
+    const role = `reader_${Date.now()}`;
+    await sql
+      .unsafe(
+        `create role ${role} login password 'x'; grant select on person to ${role};
+      grant select ("from") on "select" to ${role}`,
+      )
+      .simple();
+    const url = new URL(database.url);
+    url.username = role;
+    url.password = 'x';
+    try {
+      const { stdout, resources, file } = await introspect({ ...database, url: url.href });
+      assert.deepEqual([...resources.keys()], ['person']);
+      assert.match(stdout, /^\/\/ select is not served: the database role may not read it\.$/m);
+      await readAll({ ...database, url: url.href }, file, resources.keys());
+    } finally {
+      await sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+    }
+  });
+});

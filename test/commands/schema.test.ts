@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import postgres from 'postgres';
+import { folderWith, run, serve, type Ended } from '../process/support.ts';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
+
+const REGISTRY = `export default [
+  {
+    model: 'user',
+    columns: {
+      username: { type: 'string', unique: true },
+      password: { type: 'password' },
+      active: { type: 'boolean', default: true },
+      admin: { type: 'boolean', default: false },
+    },
+    access: 'admin',
+    exclude: ['password'],
+  },
+  {
+    model: 'ticket',
+    table: 'desk.tickets',
+    columns: { title: { type: 'string' }, user: { type: 'foreignKey', references: 'user' }, number: { type: 'integer', default: 0 } },
+    access: 'user',
+  },
+  { model: 'price', columns: { amount: { type: 'decimal' } }, admin: { allow: ['change'] } },
+  { model: 'archive', columns: { text: { type: 'text' } }, admin: { hidden: true }, methods: ['GET'] },
+];`;
+
+const TABLES = `
+  create schema desk;
+  create table "user" (id serial primary key, username text not null unique, password text not null,
+    active boolean not null default true, admin boolean not null default false);
+  create table desk.tickets (id serial primary key, title text not null, number serial,
+    user_id integer not null references "user");
+  create index on desk.tickets (user_id);
+  create table price (id serial primary key, amount numeric not null);
+  create table archive (id serial primary key, text text not null);
+  create table other (id serial primary key);
+  insert into price (amount) values (1);
+  insert into archive (text) values ('old');
+`;
+
+const schema = (words: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
+  run(['schema', ...words], { env });
+
+describe('vitrine schema', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  test('prints what the start runs on an empty database, and needs none for it', async () => {
+    const { code, stdout, stderr } = await schema([]);
+    assert.deepEqual([code, stderr], [0, '']);
+    const fresh = await createDatabase();
+    try {
+      const logged = (await run(['user', 'list'], { env: { DATABASE_URL: fresh.url } })).stderr;
+      const ran = logged.split('\n').flatMap((line) => {
+        const { statement } = JSON.parse(line || '{}') as { statement?: string };
+        return statement === undefined ? [] : [`${statement};`];
+      });
+      assert.ok(ran.length > 5);
+      assert.equal(stdout, `${ran.join('\n')}\n`);
+    } finally {
+      await fresh.drop();
+    }
+  });
+
+  test('--diff prints what a database lacks: all of it, then one column, then nothing', async () => {
+    const env = { DATABASE_URL: database.url };
+    const all = await schema(['--diff'], env);
+    assert.deepEqual([all.code, all.stdout], [0, (await schema([])).stdout]);
+    await database.sql.unsafe(all.stdout).simple();
+    const nothing = await schema(['--diff'], env);
+    assert.deepEqual([nothing.code, nothing.stdout], [0, '']);
+    assert.match(nothing.stderr, /^vitrine: nothing is missing/);
+    await database.sql`alter table note drop column created`;
+    const one = await schema(['--diff'], env);
+    assert.equal(
+      one.stdout,
+      `alter table "note" add column "created" timestamp(0) default date_trunc('second', now() at time zone 'UTC') not null;\n`,
+    );
+    const { stderr } = await run(['check'], { env });
+    assert.match(stderr, /there is no column created/);
+  });
+
+  const mistakes: [words: string[], named: RegExp][] = [
+    [['--bogus'], /--bogus/],
+    [['now'], /now/],
+    [['--role'], /--role/],
+    [['--role', ''], /--role/],
+    [['--role', 'public'], /public/],
+    [['--role', 'x'.repeat(64)], /63 bytes/],
+    [['--diff', '--role', 'x'], /--diff/],
+  ];
+  for (const [words, named] of mistakes) {
+    test(`schema ${words.join(' ').slice(0, 30)} is a mistake`, async () => {
+      const { code, stdout, stderr } = await schema(words);
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, named);
+      assert.match(stderr, /Try vitrine schema --help/);
+    });
+  }
+
+  test('--diff needs a database, and shows no password of it', async () => {
+    const none = await schema(['--diff']);
+    assert.deepEqual([none.code, none.stdout], [1, '']);
+    assert.match(none.stderr, /DATABASE_URL/);
+    const away = await schema(['--diff'], { DATABASE_URL: 'postgres://ada:hunter2@127.0.0.1:1/x' });
+    assert.deepEqual([away.code, away.stdout], [1, '']);
+    assert.doesNotMatch(away.stderr, /hunter2/);
+  });
+});
+
+describe('a role with the grants of vitrine schema --role', { timeout: 110_000 }, () => {
+  const role = `Vitrine "${randomBytes(4).toString('hex')}"`;
+  const quoted = `"${role.replaceAll('"', '""')}"`;
+  let database: TestDatabase;
+  let env: Record<string, string>;
+  let asRole: postgres.Sql;
+
+  before(async () => {
+    database = await createDatabase();
+    const folder = await folderWith({ 'resources.mjs': REGISTRY });
+    const owner = { DATABASE_URL: database.url, RESOURCES: `${folder}/resources.mjs` };
+    await database.sql.unsafe(TABLES).simple();
+    // The owner of the tables makes the service's own, and users; the role may not.
+    await database.sql.unsafe((await schema(['--diff'], owner)).stdout).simple();
+    for (const [name, ...words] of [['ada'], ['boss', '--admin']])
+      assert.equal(
+        (await run(['user', 'add', name ?? '', ...words], { env: owner, input: `pw-${name}` })).code,
+        0,
+      );
+    const { code, stdout, stderr } = await schema(['--role', role], owner);
+    assert.deepEqual([code, stderr], [0, '']);
+    const [, create = ''] = /^-- (create role .*)$/m.exec(stdout) ?? [];
+    await database.sql.unsafe(create.replace("'...'", "'pw'")).simple();
+    await database.sql.unsafe(`grant truncate on price to ${quoted}`);
+    await database.sql.unsafe(stdout).simple();
+    const url = new URL(database.url);
+    url.username = encodeURIComponent(role);
+    url.password = 'pw';
+    env = { ...owner, DATABASE_URL: url.href, SCHEMA: 'check' };
+    asRole = postgres(url.href, { max: 1, onnotice: () => undefined });
+  });
+  after(async () => {
+    await asRole.end();
+    await database.sql.unsafe(`drop owned by ${quoted}; drop role ${quoted}`).simple();
+    await database.drop();
+  });
+
+  test('is enough for the check, without a warning', async () => {
+    const { code, stdout, stderr } = await run(['check', '--strict'], { env });
+    assert.deepEqual([code, stdout, stderr], [0, 'the registry (4 resources) fits the database\n', '']);
+  });
+
+  test('is enough for the API, the admin area and the users', async () => {
+    const { base, stop } = await serve({ env });
+    for (const [name, count] of [
+      ['user', 2],
+      ['ticket', 0],
+      ['price', 1],
+      ['archive', 1],
+    ] as const)
+      assert.equal((await request(base, `/api/${name}/`)).json.objects.length, count, name);
+    const body = { title: 'Broken', user_id: 1 };
+    const made = await request(base, '/api/ticket/', { method: 'POST', user: 'ada', body });
+    assert.equal(made.status, 201, made.text);
+    const path = `/api/ticket/${made.json.id}/`;
+    assert.equal(
+      (await request(base, path, { method: 'PUT', user: 'ada', body: { title: 'Mended' } })).status,
+      200,
+    );
+    assert.equal((await request(base, path, { method: 'DELETE', user: 'ada' })).status, 200);
+    const [row] = await database.sql`select count(*)::int as count from vitrine_history`;
+    assert.equal(row?.['count'], 5); // two users, and three changes of a ticket
+
+    const page = await request(base, '/admin/-/login/');
+    const csrf = /name="_csrf" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
+    const cookies = (headers: Headers): string =>
+      headers
+        .getSetCookie()
+        .map((cookie) => cookie.split(';')[0])
+        .join('; ');
+    const login = await request(base, '/admin/-/login/', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        cookie: cookies(page.headers),
+        origin: base,
+      },
+      body: new URLSearchParams({ _csrf: csrf, username: 'boss', password: 'pw-boss' }).toString(),
+    });
+    assert.equal(login.status, 303, login.text);
+    const cookie = cookies(login.headers);
+    for (const address of [
+      '/admin/',
+      '/admin/price/',
+      '/admin/ticket/',
+      '/admin/vitrine_history/',
+      '/admin/user/',
+    ])
+      assert.equal((await request(base, address, { headers: { cookie } })).status, 200, address);
+    assert.equal((await stop()).code, 0);
+    const added = await run(['user', 'add', 'eve'], { env, input: 'pw-eve' });
+    assert.deepEqual([added.code, added.stderr], [0, '']);
+    assert.equal((await run(['user', 'password', 'eve'], { env, input: 'other' })).code, 0);
+  });
+
+  const forbidden = [
+    'update vitrine_history set user_name = null',
+    'delete from vitrine_history',
+    'truncate vitrine_history',
+    'drop table vitrine_history',
+    'drop table price',
+    'alter table price add column x integer',
+    'create table mine (id integer)',
+    'insert into price (amount) values (1)',
+    'delete from price',
+    'truncate price',
+    "update archive set text = ''",
+    "insert into archive (text) values ('')",
+    'truncate desk.tickets',
+    'select * from other',
+    "select setval('desk.tickets_id_seq', 1)",
+    "select nextval('price_id_seq')",
+  ];
+  for (const statement of forbidden) {
+    test(`is not enough for: ${statement}`, async () => {
+      await assert.rejects(asRole.unsafe(statement), { code: '42501' });
+    });
+  }
+
+  test('without a database names the tables as they would be made', async () => {
+    const { stdout } = await schema(['--role', 'web'], { RESOURCES: env['RESOURCES'] ?? '' });
+    assert.match(stdout, /^grant usage on schema "desk" to "web";$/m);
+    assert.match(stdout, /^grant select, update on "public"\."price" to "web";$/m);
+    assert.match(stdout, /^grant select on "public"\."archive" to "web";$/m);
+    assert.match(stdout, /^grant select, insert on "public"\."vitrine_history" to "web";$/m);
+    assert.doesNotMatch(stdout, /sequence|connect/);
+  });
+});

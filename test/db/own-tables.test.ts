@@ -1,0 +1,124 @@
+// The service's own tables: created with the others, compared like them, and never the fault of a client.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import shipped from '../../src/resources/registry.ts';
+import { basic, createDatabase, startService } from '../support.ts';
+import { createVitrine, type Resource } from '../../src/index.ts';
+
+const note = { method: 'POST', user: 'ada', body: { message: 'Hello.' } };
+
+test('an error of the history is a fault of the service, and nothing of the change stays', async () => {
+  const service = await startService(shipped);
+  try {
+    await service.addUser('ada');
+    assert.equal((await service.request('/api/note/', note)).status, 201);
+    // As after a restore of the rows alone.
+    await service.sql`alter table vitrine_history alter id restart with 1`;
+    const answer = await service.request('/api/note/', note);
+    assert.equal(answer.status, 500);
+    assert.doesNotMatch(answer.text, /vitrine_history|duplicate/);
+    assert.ok(service.lines.some(({ message }) => /the history cannot be written/.test(String(message))));
+    assert.equal((await service.sql`select 1 from note`).length, 1);
+  } finally {
+    await service.close();
+  }
+});
+
+test('a history that requires more than is written stops the start', async () => {
+  const service = await startService(shipped);
+  try {
+    await service.sql`alter table vitrine_history add reason text not null default ''`;
+    await service.sql`alter table vitrine_history alter reason drop default`;
+    const again = createVitrine({
+      databaseUrl: service.url,
+      resources: shipped,
+      schema: 'check',
+      log: () => undefined,
+    });
+    await assert.rejects(again, /vitrine_history.*reason/s);
+  } finally {
+    await service.close();
+  }
+});
+
+for (const table of ['vitrine_history', 'vitrine_session', 'public.vitrine_history']) {
+  test(`the table ${table} is served by no resource of the registry`, async () => {
+    const resource = { model: 'log', table, columns: { at: { type: 'datetime' } } } satisfies Resource;
+    await assert.rejects(startService([resource]), /log: table: .*vitrine_/);
+  });
+}
+
+describe('a role that may do little', () => {
+  const roleOf = async (grants: (role: string) => string) => {
+    const database = await createDatabase();
+    const role = `little_${Date.now()}_${Math.floor(Math.random() * 1e6)}`;
+    const setUp = await createVitrine({
+      databaseUrl: database.url,
+      resources: shipped,
+      log: () => undefined,
+    });
+    await setUp.close();
+    await database.sql.unsafe(`create role ${role} login password 'p'; ${grants(role)}`).simple();
+    const url = new URL(database.url);
+    [url.username, url.password] = [role, 'p'];
+    const drop = async (): Promise<void> => {
+      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+      await database.drop();
+    };
+    return { database, url: url.href, drop };
+  };
+  const all = 'select, insert, update, delete on "user", relationship, message, note';
+
+  test('and not create tables serves those that are there, with a warning about its own', async () => {
+    const { database, url, drop } = await roleOf(
+      (role) =>
+        `drop table vitrine_history, vitrine_session; revoke create on schema public from public; grant ${all} to ${role}`,
+    );
+    const lines: string[] = [];
+    try {
+      const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log: (text) => lines.push(text) }); // prettier-ignore
+      const { url: base } = await vitrine.start();
+      assert.equal((await fetch(`${base}/api/note/`)).status, 200);
+      assert.equal((await fetch(`${base}/admin/`)).status, 404);
+      await vitrine.close();
+      assert.match(lines.join(''), /no table vitrine_history and vitrine_session/);
+      assert.equal((await database.sql`select to_regclass('vitrine_history') as found`)[0]?.['found'], null);
+    } finally {
+      await drop();
+    }
+  });
+
+  test('with some columns alone is refused by name where that is not enough', async () => {
+    const { url, drop } = await roleOf(
+      (role) =>
+        `grant ${all} to ${role}; revoke insert, update on note from ${role}; grant insert (message), update (message) on note to ${role}`,
+    );
+    try {
+      const started = createVitrine({
+        databaseUrl: url,
+        resources: shipped,
+        schema: 'check',
+        log: () => undefined,
+      });
+      await assert.rejects(started, /note \(table note\): the database role may not INSERT/);
+    } finally {
+      await drop();
+    }
+  });
+
+  test('with all columns that are written, one by one, is enough', async () => {
+    const { url, drop } = await roleOf(
+      (role) =>
+        `grant ${all} to ${role}; revoke insert, update on note from ${role}; grant insert (message, created), update (message, created) on note to ${role}`,
+    );
+    try {
+      const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, schema: 'check', port: 0, log: () => undefined }); // prettier-ignore
+      const { url: base } = await vitrine.start();
+      const answer = await fetch(`${base}/api/note/`, { headers: { authorization: basic('nobody') } });
+      assert.equal(answer.status, 200);
+      await vitrine.close();
+    } finally {
+      await drop();
+    }
+  });
+});

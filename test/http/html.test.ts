@@ -1,0 +1,322 @@
+// The API in a browser: what its pages show to whom, where their links lead, and what their forms make.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { commandPath, startService, type Answer, type TestService } from '../support.ts';
+import { openShelf } from './shelf.ts';
+
+const HTML = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+const unescaped = (text: string): string =>
+  text.replace(
+    /&(lt|gt|quot|amp|#39);/g,
+    (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
+  );
+const textOf = (markup: string): string => unescaped(markup.replace(/<[^>]*>/g, ''));
+/** What people read, on one line. */
+const readable = ({ text }: Answer): string =>
+  textOf((/<main[\s\S]*<\/main>/.exec(text)?.[0] ?? '').replace(/<(?!\/?(?:code|a|b)\b)[^>]*>/g, ' '))
+    .replace(/\s+/g, ' ')
+    .trim();
+const jsonOf = ({ text }: Answer): string =>
+  textOf(/<pre class="json">([\s\S]*?)<\/pre>/.exec(text)?.[1] ?? '');
+const linksOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<a\b[^>]*?href="([^"]*)"/g)].map(([, href = '']) => unescaped(href));
+const commandsOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<pre><code>(curl [\s\S]*?)<\/code><\/pre>/g)].map(([, code = '']) => unescaped(code));
+
+describe('the API in a browser', () => {
+  let service: TestService;
+  before(async () => {
+    service = await openShelf();
+  });
+  after(() => service.close());
+
+  const get = (path: string, user?: string, headers: Record<string, string> = {}): Promise<Answer> =>
+    service.request(path, { ...(user === undefined ? {} : { user }), headers: { ...HTML, ...headers } });
+  const run = async (command: string): Promise<string> => {
+    const env = { PATH: commandPath(), NO_PROXY: '*' };
+    const line = command.replace(/-u '(\w+)'/, "-u '$1:pw-$1'").replace('curl ', 'curl -s ');
+    return (await promisify(execFile)('sh', ['-c', line], { env })).stdout;
+  };
+
+  test('lists the resources with their levels, columns, types and filters', async () => {
+    const page = await get('/api/');
+    assert.equal(page.status, 200);
+    const text = readable(page);
+    for (const shown of [
+      'book Read by anyone, written by users, changed and deleted by the owner alone (reader_id).',
+      'secret Read by admins, written by admins. Methods: GET, POST, PUT, DELETE. Its columns are shown to admins alone.',
+      'letter Read by users, written by users. Methods: GET, POST, PUT, DELETE. Its columns are shown to users alone.',
+      'mailbox Read by nobody, written by users. Methods: POST.',
+      'reader_id integer, the key of user eq, ne, in, is, lt, lte, gt, gte may be null; set to whoever creates the record',
+      'data json eq, ne, in, is may be null',
+      'username string eq, ne, in, is, lt, lte, gt, gte, like, ilike unique; at most 255 characters',
+    ])
+      assert.ok(text.includes(shown), `${shown} is not in ${text}`);
+  });
+
+  test('shows columns to whoever may read them, and excluded ones to nobody', async () => {
+    for (const [user, shown] of [
+      [undefined, []],
+      ['bob', ['Columns of letter']],
+      ['ada', ['Columns of letter', 'Columns of secret']],
+    ] as const) {
+      const { text } = await get('/api/', user);
+      const found = ['Columns of letter', 'Columns of secret', 'Columns of mailbox'].filter((caption) =>
+        text.includes(caption),
+      );
+      assert.deepEqual(found, shown);
+      assert.doesNotMatch(text, /hidden<|hushed|password|email|writer/);
+    }
+    for (const path of ['/api/book/', '/api/book/1/', '/api/user/', '/api/user/1/', '/api/diary/'])
+      assert.doesNotMatch((await get(path, 'ada')).text, /hidden<|hushed|password|email|argon2|writer/);
+  });
+
+  test('takes wrong credentials for none where none are needed', async () => {
+    const authorization = `Basic ${btoa('ada:wrong')}`;
+    for (const path of ['/api/', '/api/book/', '/api/book/1/'])
+      assert.equal((await get(path, undefined, { authorization })).status, 200);
+    assert.doesNotMatch((await get('/api/', undefined, { authorization })).text, /Columns of secret/);
+    assert.equal((await get('/api/letter/', undefined, { authorization })).status, 401);
+    assert.equal((await get('/api/book/?secret__word=open', undefined, { authorization })).status, 401);
+  });
+
+  test('shows the very document of a collection, on many lines', async () => {
+    for (const path of [
+      '/api/book/',
+      '/api/book/?limit=1&page=2&ordering=id',
+      '/api/book/?id=99',
+      '/api/user/',
+    ]) {
+      const { json } = await service.request(path);
+      const shown = jsonOf(await get(path));
+      assert.deepEqual(JSON.parse(shown), json);
+      assert.equal(shown.split('\n')[1], '  "meta": {');
+    }
+  });
+
+  test('shows a record with every digit, in the order of its keys, and nothing that was markup', async () => {
+    assert.equal(
+      jsonOf(await get('/api/book/1/')),
+      `{
+  "id": 1,
+  "title": "Emma",
+  "reader_id": 1,
+  "secret_id": 1,
+  "isbn": "9007199254740993",
+  "price": "12.5000000000",
+  "data": {
+    "b": 1,
+    "a": [
+      1.50,
+      12345678901234567890
+    ],
+    "a": "x\\ny"
+  },
+  "lent": false
+}`,
+    );
+    const marked = await get('/api/book/3/');
+    assert.deepEqual(JSON.parse(jsonOf(marked)), (await service.request('/api/book/3/')).json);
+    assert.doesNotMatch(marked.text, /<b>you/);
+  });
+
+  test('leads along keys, foreign keys and pages, and to nothing that is not there', async () => {
+    const seen = new Set<string>(['']);
+    const walk = async (path: string): Promise<void> => {
+      if (seen.has(path) || path.startsWith('/admin/')) return;
+      seen.add(path);
+      const page = await get(path, 'ada');
+      assert.equal(page.status, 200, path);
+      if (seen.size < 80) for (const link of linksOf(page)) await walk(link.replace(/#.*/, ''));
+    };
+    await walk('/api/book/?limit=1');
+    for (const path of [
+      '/api/',
+      '/api/book/1/',
+      '/api/user/1/',
+      '/api/secret/1/',
+      '/api/book/?limit=1&page=2',
+    ])
+      assert.ok(seen.has(path), path);
+    // Whoever may not read the secret is asked who they are.
+    assert.ok(linksOf(await get('/api/book/1/')).includes('/api/secret/1/'));
+    assert.equal((await get('/api/secret/1/')).status, 401);
+  });
+
+  test('builds filters: a column, then a comparison and a value, and the API’s own address', async () => {
+    const chosen = await get('/api/book/?lent=false&ordering=title&page=2&_filter=reader__username');
+    assert.match(chosen.text, /<form class="add-filter" action="\/api\/book\/"/);
+    const hidden = (name: string): string =>
+      unescaped(new RegExp(`name="${name}" value="([^"]*)"`).exec(chosen.text)?.[1] ?? '');
+    for (const [how, value, expected] of [
+      ['contains', '50%', 'reader__username__ilike=%2550%5C%25%25'],
+      ['eq', "o'x & y", "reader__username=o'x%20%26%20y"],
+      ['in', 'a, b', 'reader__username__in=a,b'],
+    ] as const) {
+      const form = new URLSearchParams({
+        _state: hidden('_state'),
+        _path: hidden('_path'),
+        _how: how,
+        _value: value,
+      });
+      const { status, headers } = await get(`/api/book/?${form.toString()}`);
+      assert.deepEqual(
+        [status, headers.get('location')],
+        [303, `/api/book/?lent=false&ordering=title&${expected}`],
+      );
+      assert.equal((await service.request(headers.get('location') ?? '')).status, 200);
+    }
+    const odd = await get('/api/book/?_path=hidden&_how=eq&_value=x&_state=lent%3Dtrue');
+    assert.deepEqual([odd.status, odd.headers.get('location')], [303, '/api/book/?lent=true']);
+  });
+
+  test('takes a query of any length that the API takes', async () => {
+    const ids = `id__in=${Array.from({ length: 999 }, (_, index) => index + 1000).join()}`;
+    for (const query of [ids, `title__ne=${'x'.repeat(8000)}`, `title__ne=${'<>'.repeat(1300)}`]) {
+      assert.equal((await service.request(`/api/book/?${query}`)).status, 200);
+      const page = await get(`/api/book/?${query}&limit=1`);
+      assert.equal(page.status, 200);
+      for (const link of linksOf(page).filter((one) => one.includes('page=')))
+        assert.equal((await get(link)).status, 200);
+    }
+  });
+
+  test('offers the columns that the caller may filter by', async () => {
+    const offered = async (user?: string): Promise<string[]> =>
+      linksOf(await get('/api/book/', user)).flatMap((link) => /_filter=(\w+)/.exec(link)?.[1] ?? []);
+    const own = ['id', 'title', 'reader', 'secret', 'isbn', 'price', 'data', 'lent'];
+    const users = ['username', 'join_date', 'active', 'admin'].map((name) => `reader__${name}`);
+    assert.deepEqual(await offered(), [...own, ...users]);
+    assert.deepEqual(await offered('bob'), [...own, ...users]);
+    assert.deepEqual(await offered('ada'), [...own, ...users, 'secret__word']);
+    for (const path of ['secret__word', 'hidden', 'nope'])
+      assert.doesNotMatch((await get(`/api/book/?_filter=${path}`)).text, /add-filter/);
+  });
+
+  test('shows what the collection is narrowed by, each with a way to undo it', async () => {
+    const page = await get('/api/book/?lent=false&title__ilike=%25m%25&limit=2');
+    for (const link of ['/api/book/?title__ilike=%25m%25&limit=2', '/api/book/?lent=false&limit=2'])
+      assert.ok(linksOf(page).includes(link), link);
+    assert.match(readable(page), /lent=false × title__ilike=%m% × limit=2 ×/);
+  });
+
+  test('counts when asked to, and not before', async () => {
+    const page = await get('/api/book/?limit=1&lent=false');
+    const count = linksOf(page).find((link) => link.includes('_count'));
+    assert.equal(count, '/api/book/?limit=1&lent=false&_count=exact');
+    const counted = await get(count ?? '');
+    assert.match(readable(counted), /3 records Page 1/);
+    assert.ok(commandsOf(counted)[0]?.includes("-H 'Prefer: count=exact'"));
+  });
+
+  test('gives commands that a shell runs to the same answers, whatever stands in the query', async () => {
+    for (const query of [
+      '?limit=1',
+      `?title__ne=it's+$(echo+x)+%60id%60+"%5C&lent=false`,
+      '?data=%5B%5D',
+      '?id__in=1,2&limit=1&page=2',
+    ]) {
+      // prettier-ignore
+      const [json = '', csv = '', lines = ''] = commandsOf(await get(`/api/book/${query}`));
+      const expected = await service.request(`/api/book/${query}`);
+      assert.deepEqual(JSON.parse(await run(json)).objects, expected.json.objects);
+      const asCsv = await service.request(`/api/book/${query}`, { headers: { accept: 'text/csv' } });
+      assert.equal(await run(csv), asCsv.text);
+      assert.ok((await run(lines)).endsWith('}\n'));
+    }
+    const [record = ''] = commandsOf(await get('/api/letter/1/', 'bob'));
+    assert.match(record, /^curl -u 'bob' 'http:/);
+    assert.deepEqual(JSON.parse(await run(record)), { id: 1, text: 'to Ada' });
+    const [index = ''] = commandsOf(await get('/api/'));
+    assert.deepEqual(JSON.parse(await run(index)), (await service.request('/api/')).json);
+  });
+
+  test('shows errors with their status, and each parameter with its fault', async () => {
+    const faulty = await get('/api/book/?nope=%3Cb%3E&limit=a&lent=false&hidden=1&_odd=1');
+    assert.equal(faulty.status, 400);
+    const text = readable(faulty);
+    for (const shown of [
+      'The query has parameters that cannot be used.',
+      'nope=<b> there is no such column',
+      'limit=a must be a positive whole number',
+      'hidden=1 there is no such column',
+      '_odd: There is no such column.',
+    ])
+      assert.ok(text.includes(shown), `${shown} is not in ${text}`);
+    assert.doesNotMatch(faulty.text, /<b>/);
+    for (const [path, status, user] of [
+      ['/api/book/?a=%ff', 400],
+      [`/api/book/?a=${'x'.repeat(9000)}`, 414],
+      ['/api/book/1/?x=1', 400],
+      ['/api/?x=1', 400],
+      ['/api/book/99/', 404],
+      ['/api/nope/', 404],
+      ['/api/-/nope.css', 404],
+      ['/api/mailbox/', 405],
+      ['/api/secret/', 403, 'bob'],
+    ] as const) {
+      const page = await get(path, user);
+      assert.equal(page.status, status, path);
+      assert.match(page.text, new RegExp(`<h1>${status} `));
+    }
+    await service.sql`alter table letter rename to moved`;
+    try {
+      const broken = await get('/api/letter/', 'bob');
+      assert.equal(broken.status, 500);
+      assert.doesNotMatch(broken.text, /relation|moved|letter"/);
+      const [, id = ''] = /under <code>([^<]+)</.exec(broken.text) ?? [];
+      assert.ok(service.lines.some((line) => line['id'] === id && line['stack']));
+    } finally {
+      await service.sql`alter table moved rename to letter`;
+    }
+  });
+
+  test('keeps its own parameters from everybody else', async () => {
+    for (const accept of ['*/*', 'text/csv', 'application/x-ndjson']) {
+      for (const name of ['_filter', '_count', '_path', '_state']) {
+        const answer = await service.request(`/api/book/?${name}=id`, { headers: { accept } });
+        assert.deepEqual([answer.status, Object.keys(answer.json.errors)], [400, [name]]);
+      }
+    }
+  });
+
+  test('has the policy of the admin area, and neither script nor style in it', async () => {
+    const { headers: admin } = await get('/admin/-/login/');
+    for (const path of ['/api/', '/api/book/', '/api/book/1/', '/api/nope/', '/api/book/?nope=1']) {
+      const { headers, text } = await get(path);
+      for (const name of [
+        'content-security-policy',
+        'referrer-policy',
+        'x-content-type-options',
+        'x-frame-options',
+        'cross-origin-opener-policy',
+        'cross-origin-resource-policy',
+        'cache-control',
+      ])
+        // prettier-ignore
+        assert.equal(headers.get(name), admin.get(name), name);
+      assert.ok(headers.get('content-security-policy'));
+      assert.doesNotMatch(text, /<script|<style|\sstyle=|\son\w+=/);
+    }
+  });
+});
+
+test('the pages of a service without users have their style, and no way to an admin area', async () => {
+  const service = await startService([{ model: 'note', columns: { text: { type: 'text' } } }]);
+  try {
+    for (const path of ['/api/', '/api/note/', '/api/nope/']) {
+      const page = await service.request(path, { headers: HTML });
+      const [, style = ''] = /<link rel="stylesheet" href="([^"]*)"/.exec(page.text) ?? [];
+      const file = await service.request(style);
+      assert.deepEqual([file.status, file.headers.get('content-type')], [200, 'text/css; charset=utf-8']);
+      assert.match(file.headers.get('cache-control') ?? '', /immutable/);
+      assert.doesNotMatch(page.text, /\/admin\//);
+    }
+    assert.equal((await service.request('/admin/')).status, 404);
+  } finally {
+    await service.close();
+  }
+});

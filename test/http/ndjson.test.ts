@@ -1,0 +1,179 @@
+// Whole collections as lines of JSON, sent as they are read.
+import assert from 'node:assert/strict';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { openDatabase } from '../../src/db/connection.ts';
+import { compile, sql } from '../../src/db/fragment.ts';
+import { openExport } from '../../src/resources/export.ts';
+import { startService, type TestService } from '../support.ts';
+import { assertProblem, eventually } from './expect.ts';
+import { openShelf } from './shelf.ts';
+
+const NDJSON = { accept: 'application/x-ndjson' };
+const linesOf = (text: string): unknown[] => {
+  assert.ok(text === '' || text.endsWith('\n'));
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as unknown);
+};
+
+describe('a collection as a stream', () => {
+  let service: TestService;
+  before(async () => {
+    service = await openShelf();
+  });
+  after(() => service.close());
+
+  const get = (path: string, user?: string, method = 'GET') =>
+    service.request(path, { method, headers: NDJSON, ...(user === undefined ? {} : { user }) });
+
+  test('has all records that the filters match, a line each, in the order that was asked for', async () => {
+    for (const query of [
+      '',
+      '?ordering=title',
+      '?ordering=-reader__username,id',
+      '?lent=false&-id=2',
+      '?id=99',
+    ]) {
+      const { json } = await service.request(`/api/book/${query}`);
+      const answer = await get(`/api/book/${query}`);
+      assert.equal(answer.status, 200);
+      assert.deepEqual(linesOf(answer.text), json.objects, query);
+    }
+  });
+
+  test('has each record on one line, digits and all, whatever line breaks a json column has', async () => {
+    const { text } = await get('/api/book/?id=1');
+    assert.equal(text.indexOf('\n'), text.length - 1);
+    assert.ok(!text.includes('\r'));
+    assert.match(text, /"data":\{"b": 1, {2}"a": \[1\.50, 12345678901234567890\], {3}"a": "x\\ny"\}/);
+    assert.match(text, /"isbn":"9007199254740993"/);
+  });
+
+  test('has no pages: limit and page are refused, with all else that is wrong', async () => {
+    const answer = await get('/api/book/?limit=1&page=2&nope=1');
+    assertProblem(answer, 400);
+    assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope', 'page']);
+  });
+
+  test('never has what the resource excludes', async () => {
+    assert.doesNotMatch((await get('/api/book/')).text, /hidden|hushed/);
+    assert.doesNotMatch((await get('/api/user/')).text, /password|argon2|email/);
+  });
+
+  test('is for those who may read it, and joins reach what they may read', async () => {
+    assert.equal((await get('/api/letter/')).status, 401);
+    assert.deepEqual(linesOf((await get('/api/letter/', 'bob')).text), [{ id: 1, text: 'to Ada' }]);
+    assertProblem(await get('/api/secret/', 'bob'), 403);
+    for (const user of [undefined, 'bob'])
+      assertProblem(await get('/api/book/?secret__word=open', user), 400);
+    assert.equal(linesOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 1);
+  });
+
+  test('that the database refuses at its first row is a problem document, and no beginning of a stream', async () => {
+    await service.sql`alter table book rename column title to moved`;
+    try {
+      assertProblem(await get('/api/book/'), 500);
+    } finally {
+      await service.sql`alter table book rename column moved to title`;
+    }
+  });
+});
+
+describe('a long stream', () => {
+  let service: TestService;
+  const ROWS = 40_000;
+
+  /** Connections that read a stream. */
+  const readers = async (): Promise<number> => {
+    const [row] = await service.sql<{ count: number }[]>`
+      select count(*)::int as count from pg_stat_activity
+      where datname = current_database() and query ~ '^(fetch|declare) ' and pid <> pg_backend_pid()`;
+    return row?.count ?? -1;
+  };
+  const noReaders = () => eventually(async () => (await readers()) === 0, 'the end of all cursors');
+
+  before(async () => {
+    service = await startService([{ model: 'text', columns: { content: { type: 'text' } } }]);
+    await service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
+  });
+  after(() => service.close());
+
+  /** Begins a stream and takes no more than its beginning. */
+  const begin = (): Promise<{ response: IncomingMessage; stop: () => void }> =>
+    new Promise((resolve, reject) => {
+      const client = httpRequest(`${service.base}/api/text/`, { headers: NDJSON }, (response) => {
+        response.once('data', () => {
+          response.pause();
+          resolve({ response, stop: () => client.destroy() });
+        });
+        response.on('error', () => undefined);
+      });
+      client.on('error', reject).end();
+    });
+
+  test('is complete, in its order', async () => {
+    const { text } = await service.request('/api/text/?ordering=-id', { headers: NDJSON });
+    const ids = linesOf(text).map((line) => (line as { id: number }).id);
+    assert.deepEqual(
+      ids,
+      Array.from({ length: ROWS }, (_, index) => ROWS - index),
+    );
+  });
+
+  test('is read no faster than it is taken, and its cursor closes when the client goes away', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { stop } = await begin();
+      assert.equal(await readers(), 1);
+      stop();
+      await noReaders();
+    }
+  });
+
+  test('that is only asked for its head leaves nothing open', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { status, text } = await service.request('/api/text/', { method: 'HEAD', headers: NDJSON });
+      assert.deepEqual([status, text], [200, '']);
+      await noReaders();
+    }
+  });
+
+  test('is 503 where there are too many, and is there again when one has ended', async () => {
+    const streams = [await begin(), await begin(), await begin()];
+    const refused = await service.request('/api/text/', { headers: NDJSON });
+    assertProblem(refused, 503);
+    assert.equal(refused.headers.get('retry-after'), '10');
+    // What is no stream goes on.
+    assert.equal((await service.request('/api/text/')).status, 200);
+    for (const { stop } of streams) stop();
+    await noReaders();
+    assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
+  });
+
+  test('is cut where the database breaks off, so that nobody takes a part for the whole', async () => {
+    const { response } = await begin();
+    await service.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and query like 'fetch %' and pid <> pg_backend_pid()`;
+    const ended = new Promise<boolean>((resolve) => response.on('close', () => resolve(response.complete)));
+    response.resume();
+    assert.equal(await ended, false);
+    assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
+  });
+
+  test('of which nothing is taken for too long gives its cursor up, and is no whole any more', async () => {
+    const database = openDatabase(service.url);
+    try {
+      const statement = compile(sql`select repeat('x', 100000) from generate_series(1, 100)`);
+      const frame = { start: '', between: '', end: '' };
+      const chunks = await openExport(database, statement, frame, undefined, 1);
+      await noReaders();
+      await assert.rejects(async () => {
+        for await (const chunk of chunks) assert.ok(chunk.length > 0);
+      }, /for too long/);
+    } finally {
+      await database.close();
+    }
+  });
+});

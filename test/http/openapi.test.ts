@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import chinook from '../../examples/chinook/resources.ts';
+import type { AccessLevel } from '../../src/config.ts';
+import { buildModels } from '../../src/db/build-models.ts';
+import { openApiDocument } from '../../src/http/openapi.ts';
+import type { Resource } from '../../src/index.ts';
+import shipped from '../../src/resources/registry.ts';
+import { serveResources } from '../../src/resources/served.ts';
+import { resources as things } from '../admin/things.ts';
+import { resources as stage } from '../client/stage.ts';
+import { ROOT } from '../docs/pages.ts';
+import { resolve, validator } from './openapi.ts';
+
+/* eslint-disable @typescript-eslint/no-explicit-any -- documents are looked into as they come */
+
+const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
+const REGISTRIES: Readonly<Record<string, readonly Resource[]>> = { shipped, chinook, things, stage };
+
+function documentOf(resources: readonly Resource[], level: AccessLevel): any {
+  const settings = { access: 'default', userModel: 'user' } as const;
+  const document = openApiDocument(serveResources(resources, buildModels(resources), settings), level);
+  return JSON.parse(JSON.stringify(document));
+}
+
+const documents = Object.entries(REGISTRIES).flatMap(([name, resources]) =>
+  LEVELS.map((level) => ({ name: `${name}-${level}`, document: documentOf(resources, level) })),
+);
+
+/** All schemas of a document that have examples, and all parts that have an example beside their schema. */
+function examplesOf(part: any, path = '#'): { path: string; schema: object; example: unknown }[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const found = [];
+  if (Array.isArray(part.examples)) {
+    for (const example of part.examples) found.push({ path, schema: part, example });
+  }
+  if (part.schema !== undefined && 'example' in part)
+    found.push({ path, schema: part.schema, example: part.example });
+  return [
+    ...found,
+    ...Object.entries(part).flatMap(([key, value]) =>
+      key === 'example' || key === 'examples' ? [] : examplesOf(value, `${path}/${key}`),
+    ),
+  ];
+}
+
+describe('the OpenAPI document', () => {
+  let directory: string;
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'vitrine-openapi-'));
+  });
+  after(() => rm(directory, { recursive: true }));
+
+  test('the linter has nothing against it by its recommended rules', async () => {
+    const files = documents.map(({ name }) => `${name}.json`);
+    for (const { name, document } of documents)
+      await writeFile(join(directory, `${name}.json`), JSON.stringify(document));
+    const faulty = { ...documents[0]?.document, servers: [] };
+    await writeFile(join(directory, 'faulty.json'), JSON.stringify(faulty));
+    /** What the linter says of files; of each it prints a document of its own. */
+    const lint = (names: readonly string[]): any[] => {
+      const cli = join(ROOT, 'node_modules/@redocly/cli/bin/cli.js');
+      const { stdout } = spawnSync(process.execPath, [cli, 'lint', '--format=json', ...names], {
+        cwd: directory,
+        env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+        encoding: 'utf8',
+      });
+      return stdout.split(/(?<=^\})(?=\{$)/m).map((text) => JSON.parse(text));
+    };
+    const results = lint(files);
+    assert.equal(results.length, files.length);
+    for (const { totals, problems } of results) {
+      assert.deepEqual(problems, []);
+      assert.deepEqual([totals.errors, totals.warnings], [0, 0]);
+    }
+    assert.notDeepEqual(lint(['faulty.json'])[0]?.problems, []);
+  });
+
+  for (const { name, document } of documents) {
+    test(`${name}: its examples are valid, and it stays below 300 kB`, () => {
+      const faults = validator(document);
+      const examples = examplesOf(document);
+      assert.ok(examples.length > 20);
+      for (const { path, schema, example } of examples) assert.deepEqual(faults(schema, example), [], path);
+      assert.ok(JSON.stringify(document).length < 300_000);
+    });
+  }
+
+  test('every name of a parameter stands once in its operation, and every operation has its own id', () => {
+    for (const { document } of documents) {
+      const operations = Object.values<any>(document.paths).flatMap((item) => Object.values<any>(item));
+      const ids = operations.flatMap(({ operationId }) => operationId ?? []);
+      assert.equal(new Set(ids).size, ids.length);
+      for (const { parameters = [] } of operations) {
+        const names = parameters
+          .map((one: any) => resolve(document, one))
+          .map((one: any) => `${one.in} ${one.name}`);
+        assert.equal(new Set(names).size, names.length);
+      }
+    }
+  });
+
+  test('of columns that the output leaves out there is nothing, but for who may write them', () => {
+    const text = (level: AccessLevel): string => JSON.stringify(documentOf(shipped, level));
+    for (const level of ['default', 'user'] as const) {
+      assert.doesNotMatch(text(level), /email|"password"|__password/);
+    }
+    const { schemas } = documentOf(shipped, 'admin').components;
+    assert.deepEqual(Object.keys(schemas['user'].properties), [
+      'id',
+      'username',
+      'join_date',
+      'active',
+      'admin',
+    ]);
+    assert.deepEqual(schemas['user.New'].required, ['username', 'password', 'email']);
+    assert.doesNotMatch(JSON.stringify(documentOf(shipped, 'admin').paths), /email|__password/);
+    // A new record can do without it, so that nobody is told of it.
+    assert.doesNotMatch(JSON.stringify(documentOf(things, 'admin')), /secret/);
+  });
+
+  test('a resource is shown to who may read it, and so are the paths that lead there', () => {
+    const models = (level: AccessLevel): string[] =>
+      documentOf(stage, level).tags.map(({ name }: any) => name);
+    assert.deepEqual(models('default'), ['user', 'message', 'reply', 'land', 'account']);
+    assert.deepEqual(models('user'), [...models('default'), 'diary']);
+    assert.deepEqual(models('admin'), [...models('user'), 'vault']);
+    const hidden: Resource[] = [
+      { model: 'a', columns: { b: { type: 'foreignKey', references: 'b' } } },
+      { model: 'b', columns: { told: { type: 'text' } }, read: 'admin' },
+      { model: 'c', columns: { put: { type: 'text' } }, methods: ['POST'], access: 'user' },
+    ];
+    assert.doesNotMatch(JSON.stringify(documentOf(hidden, 'default')), /told|put_|"put"/);
+    assert.deepEqual(Object.keys(documentOf(hidden, 'user').paths['/api/c']), ['post']);
+    assert.match(JSON.stringify(documentOf(hidden, 'admin')), /b__told__ilike/);
+  });
+
+  test('what a resource does not take is not there', () => {
+    const resources: Resource[] = [
+      { model: 'fixed', columns: { x: { type: 'text' } } },
+      { model: 'log', columns: { x: { type: 'text' } }, access: 'user', methods: ['GET', 'POST'] },
+    ];
+    const { paths } = documentOf(resources, 'user');
+    const methods = Object.entries<any>(paths)
+      .filter(([path]) => /fixed|log/.test(path))
+      .map(([path, item]) => [path, ...Object.keys(item).filter((key) => key !== 'parameters')]);
+    assert.deepEqual(methods, [
+      ['/api/fixed', 'get'],
+      ['/api/fixed/{id}', 'get'],
+      ['/api/log', 'get', 'post'],
+      ['/api/log/{id}', 'get'],
+    ]);
+  });
+
+  test('columns of every type have the schema of their values', () => {
+    const { schemas } = documentOf(things, 'admin').components;
+    const types = (name: string) =>
+      Object.fromEntries(Object.entries<any>(schemas[name].properties).map(([key, { type }]) => [key, type]));
+    assert.deepEqual(types('thing'), {
+      id: 'integer',
+      name: 'string',
+      note: ['string', 'null'],
+      amount: ['integer', 'null'],
+      big: ['string', 'null'],
+      ratio: ['number', 'null'],
+      price: ['string', 'null'],
+      ready: 'boolean',
+      maybe: ['boolean', 'null'],
+      at: ['string', 'null'],
+      day: ['string', 'null'],
+      hour: ['string', 'null'],
+      code: ['string', 'null'],
+      extra: undefined,
+      colour: 'string',
+      author_id: ['integer', 'null'],
+      fixed: 'integer',
+      hidden: 'string',
+    });
+    assert.deepEqual(schemas['thing.New'].required, ['name']);
+    const { name, amount, colour } = schemas['thing.New'].properties;
+    assert.deepEqual([name.maxLength, amount.minimum, amount.maximum], [50, 0, 100]);
+    assert.deepEqual(colour.enum, ['red', 'green', 'blue']);
+    assert.equal(schemas['land.New'], undefined);
+  });
+});

@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import shipped from '../../src/resources/registry.ts';
+import {
+  basic,
+  createDatabase,
+  request,
+  startService,
+  type RequestOptions,
+  type TestService,
+} from '../support.ts';
+import { growing, readExposition, type Family } from './exposition.ts';
+import { freePort, REPOSITORY, run, serve, until } from './support.ts';
+
+type Families = ReadonlyMap<string, Family>;
+
+const scrape = async (base: string): Promise<Families> =>
+  readExposition((await request(base, '/metrics')).text);
+
+/** The value of one sample; 0 for one that is not there yet. */
+const valueOf = (families: Families, key: string): number =>
+  families.get(key.replace(/\{.*/, ''))?.samples.get(key) ?? 0;
+
+const answered = (route: string, method: string, status: number): string =>
+  `vitrine_http_requests_total{route="${route}",method="${method}",status="${status}"}`;
+
+describe('GET /metrics', { timeout: 60_000 }, () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+    await service.addUser('ada', { admin: true });
+  });
+  after(() => service.close());
+
+  test('is a document of the text form 0.0.4 that no cache keeps', async () => {
+    const { status, headers, text } = await service.request('/metrics');
+    assert.equal(status, 200);
+    assert.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+    assert.equal(headers.get('cache-control'), 'no-store');
+    readExposition(text);
+    const head = await service.request('/metrics', { method: 'HEAD' });
+    assert.deepEqual([head.status, head.text], [200, '']);
+  });
+
+  const requests: readonly [path: string, options: RequestOptions, route: string, status: number][] = [
+    ['/api/note/', {}, '/api/{model}/', 200],
+    ['/api/note', {}, '/api/{model}/', 200],
+    ['/api/message/?nope=1', {}, '/api/{model}/', 400],
+    ['/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } }, '/api/{model}/', 201],
+    ['/api/note/', { method: 'POST' }, '/api/{model}/', 401],
+    ['/api/note/1/', {}, '/api/{model}/{id}/', 200],
+    ['/api/note/1/', { method: 'HEAD' }, '/api/{model}/{id}/', 200],
+    ['/api/message/777/', {}, '/api/{model}/{id}/', 404],
+    ['/api/message/', { method: 'PATCH' }, '/api/{model}/', 405],
+    ['/api/', {}, '/api/', 200],
+    ['/api/nothing/', {}, 'other', 404],
+    ['/nothing', {}, 'other', 404],
+    ['/admin/', {}, '/admin/', 302],
+    ['/admin', {}, '/admin/', 302],
+    ['/admin/-/login/', {}, '/admin/-/login/', 200],
+    ['/admin/note/', {}, '/admin/{model}/', 302],
+    ['/admin/note/-/add/', {}, '/admin/{model}/-/add/', 302],
+    ['/admin/note/-/export.csv', {}, '/admin/{model}/-/export.csv', 302],
+    ['/admin/note/1/', {}, '/admin/{model}/{id}/', 302],
+    ['/admin/note/1/delete/', {}, '/admin/{model}/{id}/delete/', 302],
+    ['/admin/note/1/nothing/', {}, 'other', 302],
+    ['/healthz', {}, '/healthz', 200],
+    ['/readyz', {}, '/readyz', 200],
+    ['/metrics', { method: 'POST' }, '/metrics', 405],
+    ['/metrics', { method: 'OPTIONS' }, '/metrics', 204],
+  ];
+  for (const [path, options, route, status] of requests) {
+    const { method = 'GET' } = options;
+    test(`${method} ${path} counts as ${method} ${route} with ${status}`, async () => {
+      const first = await scrape(service.base);
+      const { status: actual } = await service.request(path, options);
+      const second = await scrape(service.base);
+      const key = answered(route, method, actual);
+      assert.equal(valueOf(second, key), valueOf(first, key) + 1, key);
+      const expected = path.startsWith('/admin') && status === 302 ? [302, 303] : [status];
+      assert.ok(expected.includes(actual), `${actual}`);
+      const durations = `vitrine_http_request_duration_seconds_count{route="${route}",method="${method}"}`;
+      const family = 'vitrine_http_request_duration_seconds';
+      const count = (families: Families): number => families.get(family)?.samples.get(durations) ?? 0;
+      assert.equal(count(second), count(first) + 1, durations);
+    });
+  }
+
+  test('what is counted only grows, and no client can add to what is told apart', async () => {
+    // Every route and method that there can be has been asked for above, but for these.
+    for (const method of ['GET', 'PUT', 'DELETE', 'PROPFIND']) await service.request('/first', { method });
+    const first = await scrape(service.base);
+    for (let count = 0; count < 20; count += 1) {
+      await service.request(`/${count}/x`);
+      await service.request(`/api/model${count}/`);
+      await service.request(`/api/note/${count + 1000}/`);
+      await service.request(`/admin/model${count}/`);
+      await service.request(`/${count}`, { method: count % 2 === 0 ? 'PROPFIND' : 'MKCOL' });
+      await service.request('/metrics', { headers: { 'x-a': String(count) } });
+    }
+    const second = await scrape(service.base);
+    const [before, now] = [growing(first), growing(second)];
+    for (const [key, value] of before) assert.ok((now.get(key) ?? -1) >= value, key);
+    const added = [...now.keys()].filter((key) => !before.has(key) && !key.includes('/api/{model}/{id}/'));
+    assert.deepEqual(
+      added.filter((key) => key.startsWith('vitrine_http_requests_total')),
+      [],
+    );
+    assert.ok(valueOf(second, answered('other', 'other', 404)) >= 20);
+  });
+
+  test('requests in flight and statements under way are seen while they are', async () => {
+    const running = 'vitrine_database_statements_running{lane="work"}';
+    const durations = 'vitrine_database_statement_duration_seconds';
+    const done = (families: Families): number =>
+      families.get(durations)?.samples.get(`${durations}_count{lane="work"}`) ?? 0;
+    const first = await scrape(service.base);
+    assert.equal(valueOf(first, 'vitrine_http_requests_in_flight'), 1); // this very one
+    await service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } });
+    let write: ReturnType<TestService['request']> | undefined;
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table note`;
+      write = service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } });
+      await until('the write to be seen', async () => {
+        const now = await scrape(service.base);
+        return valueOf(now, running) === 1 && valueOf(now, 'vitrine_http_requests_in_flight') === 2;
+      });
+    });
+    assert.equal((await write)?.status, 201);
+    const last = await scrape(service.base);
+    assert.equal(valueOf(last, running), 0);
+    assert.ok(done(last) >= done(first) + 2);
+    assert.equal(valueOf(last, 'vitrine_database_connections_max{lane="work"}'), 8);
+  });
+
+  test('a request that is turned away with a 503 counts as shed', async () => {
+    const first = await scrape(service.base);
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table note`;
+      assert.equal((await service.request('/api/note/?message=x')).status, 503); // past the lock's 5 s
+    });
+    const shed = 'vitrine_http_requests_shed_total';
+    assert.equal(valueOf(await scrape(service.base), shed), valueOf(first, shed) + 1);
+  });
+
+  test('failed and throttled logins count, and so does what is no request', async () => {
+    const first = await scrape(service.base);
+    const headers = { authorization: basic('ada', 'wrong') };
+    for (let count = 0; count < 12; count += 1)
+      await service.request('/api/note/', { method: 'POST', headers });
+    const { hostname, port } = new URL(service.base);
+    const socket = connect(Number(port), hostname).end('nonsense\r\n\r\n');
+    socket.resume();
+    await once(socket, 'close');
+    const last = await scrape(service.base);
+    for (const [key, more] of [
+      ['vitrine_logins_failed_total', 10],
+      ['vitrine_logins_throttled_total', 2],
+      ['vitrine_http_unreadable_requests_total{status="400"}', 1],
+    ] as const)
+      assert.equal(valueOf(last, key), valueOf(first, key) + more, key);
+  });
+
+  test('the process tells of itself', async () => {
+    const families = await scrape(service.base);
+    const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    assert.equal(valueOf(families, `vitrine_build_info{version="${version}",node="${process.version}"}`), 1);
+    const started = valueOf(families, 'process_start_time_seconds');
+    assert.ok(Math.abs(Date.now() / 1000 - process.uptime() - started) < 5);
+    assert.ok(valueOf(families, 'process_resident_memory_bytes') > 2 ** 20);
+    assert.ok(valueOf(families, 'process_cpu_seconds_total') > 0);
+    assert.ok((families.get('vitrine_event_loop_delay_seconds')?.samples.size ?? 0) > 4);
+  });
+
+  test('docs/metrics.md has every metric with its type and labels, and no other', async () => {
+    const rows = readFileSync(join(REPOSITORY, 'docs/metrics.md'), 'utf8').matchAll(
+      /^\| `([a-z_]+)` \| (\w+) \| (.*?) \|/gm,
+    );
+    const told = [...rows].map(([, name = '', type = '', labels = '']) => [
+      name,
+      type,
+      [...labels.matchAll(/`(\w+)`/g)]
+        .map(([, label = '']) => label)
+        .sort()
+        .join(),
+    ]);
+    const known = [...(await scrape(service.base))].map(([name, { type, labels }]) => [
+      name,
+      type,
+      [...labels].sort().join(),
+    ]);
+    assert.deepEqual(told.sort(), known.sort());
+  });
+});
+
+describe('who may read the metrics', { timeout: 60_000 }, () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+  });
+  after(() => service.close());
+
+  for (const headers of [
+    { 'X-Forwarded-For': '127.0.0.1' },
+    { 'X-Forwarded-Proto': 'https' },
+    { 'X-Real-IP': '10.0.0.1' },
+    { Forwarded: 'for=10.0.0.1' },
+    { Via: '1.1 proxy' },
+  ]) {
+    test(`by default nobody through a proxy: ${Object.keys(headers).join()} makes it as if there were no such path`, async () => {
+      const answer = await service.request('/metrics', { headers });
+      const nothing = await service.request('/nothing', { headers });
+      assert.deepEqual([answer.status, answer.text], [404, nothing.text]);
+      const post = await service.request('/metrics', { headers, method: 'POST' });
+      assert.deepEqual([post.status, post.headers.get('allow')], [404, null]);
+    });
+  }
+
+  test('by default the names of this machine alone: none that a page elsewhere may have let lead here', async () => {
+    const { hostname, port } = new URL(service.base);
+    for (const [host, status] of [
+      ['localhost', 200],
+      [`127.0.0.1:${port}`, 200],
+      ['[::1]:80', 200],
+      ['rebound.example', 404],
+      [`rebound.example:${port}`, 404],
+      ['127.0.0.1.example', 404],
+      ['10.0.0.1', 404],
+    ] as const) {
+      const socket = connect(Number(port), hostname);
+      socket.end(`GET /metrics HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      const [line] = (await once(socket.setEncoding('latin1'), 'data')) as [string];
+      assert.equal(Number(line.split(' ')[1]), status, host);
+      socket.destroy();
+    }
+  });
+
+  test('with METRICS=off nobody', async () => {
+    const closed = await startService(shipped, { metrics: 'off' });
+    assert.equal((await closed.request('/metrics')).status, 404);
+    await closed.close();
+  });
+
+  test('with METRICS=HOST:PORT whoever gets to that address, which has nothing else', async () => {
+    const database = await createDatabase();
+    const address = `127.0.0.1:${await freePort()}`;
+    const program = await serve({ env: { DATABASE_URL: database.url, METRICS: address } });
+    const own = `http://${address}`;
+    assert.equal((await request(program.base, '/metrics')).status, 404);
+    await request(program.base, '/api/note/');
+    const through = await request(own, '/metrics?x=1', { headers: { 'X-Forwarded-For': '10.0.0.1' } });
+    assert.equal(valueOf(readExposition(through.text), answered('/api/{model}/', 'GET', 200)), 1);
+    assert.equal((await request(own, '/api/note/')).status, 404);
+    const post = await request(own, '/metrics', { method: 'POST' });
+    assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+    const again = await run(['serve'], { env: { DATABASE_URL: database.url, METRICS: address, PORT: '0' } });
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, new RegExp(`^vitrine: Cannot listen on ${address}: `, 'm'));
+    assert.equal((await program.stop()).code, 0);
+    await database.drop();
+  });
+
+  test('what METRICS does not take ends the start', async () => {
+    for (const METRICS of [
+      'on',
+      '9464',
+      ':9464',
+      '127.0.0.1:',
+      '127.0.0.1:70000',
+      '::1:9464',
+      'http://x:1',
+    ]) {
+      const { code, stderr } = await run(['serve'], { env: { METRICS } });
+      assert.equal(code, 1, METRICS);
+      assert.match(
+        stderr,
+        /METRICS must be off, loopback, or an address to listen on such as 127\.0\.0\.1:9464/,
+      );
+    }
+  });
+});

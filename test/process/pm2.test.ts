@@ -1,0 +1,115 @@
+// What PM2 does with the ecosystem file, done by Node's own cluster, on which PM2's cluster mode is built.
+import assert from 'node:assert/strict';
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { hammer } from './load.ts';
+import { addUser, freePort, REPOSITORY, serve, temporaryFolder, until } from './support.ts';
+
+interface App {
+  readonly script: string;
+  readonly args: string;
+  readonly exec_mode: string;
+  readonly instances: number;
+  readonly wait_ready: boolean;
+  readonly listen_timeout: number;
+  readonly kill_timeout: number;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const ecosystem = createRequire(import.meta.url)(join(REPOSITORY, 'deploy/ecosystem.config.cjs')) as {
+  readonly apps: readonly App[];
+};
+
+describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
+  const [app] = ecosystem.apps as [App];
+  let database: TestDatabase;
+  let env: Record<string, string>;
+  let base: string;
+  let output = '';
+  const workers = new Set<Worker>();
+
+  /** Starts a process under a number, and waits for the message that it is ready, as `wait_ready` does. */
+  async function launch(instance: number): Promise<Worker> {
+    const worker = cluster.fork({ ...env, NODE_APP_INSTANCE: String(instance) });
+    workers.add(worker);
+    for (const stream of [worker.process.stdout, worker.process.stderr])
+      stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
+    const [message] = (await Promise.race([once(worker, 'message'), once(worker, 'exit')])) as unknown[];
+    assert.equal(message, 'ready', output);
+    return worker;
+  }
+
+  async function stop(worker: Worker): Promise<number | null> {
+    const ended = once(worker, 'exit');
+    worker.process.kill('SIGINT');
+    const [code] = await ended;
+    workers.delete(worker);
+    return code as number | null;
+  }
+
+  before(async () => {
+    database = await createDatabase();
+    await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // makes the tables
+    await addUser(database.sql, 'ada');
+    const port = await freePort();
+    base = `http://127.0.0.1:${port}`;
+    env = { DATABASE_URL: database.url, PORT: String(port), METRICS: `127.0.0.1:${await freePort()}` };
+    cluster.setupPrimary({
+      exec: join(REPOSITORY, app.script),
+      args: app.args.split(' '),
+      execArgv: [],
+      cwd: await temporaryFolder(),
+      silent: true,
+    });
+  });
+  after(async () => {
+    for (const worker of workers) worker.process.kill('SIGKILL');
+    await database.drop();
+  });
+
+  test('asks for what a reload without a gap needs', () => {
+    assert.equal(app.exec_mode, 'cluster');
+    assert.ok(app.instances > 1);
+    assert.equal(app.wait_ready, true);
+    // A database may need its time at the start, and the last requests theirs at the end.
+    assert.ok(app.listen_timeout >= 30_000);
+    assert.ok(app.kill_timeout >= 15_000);
+    assert.equal(app.env['NODE_ENV'], 'production');
+  });
+
+  test('a reload of every process under load drops no request, and does no write twice', async () => {
+    const running = await Promise.all(Array.from({ length: app.instances }, (_, at) => launch(at)));
+    const load = hammer(base, 'ada');
+    for (const [at, old] of running.entries()) {
+      const known = load.tally().answered;
+      await until('the load to be on', () => load.tally().answered > known + 100);
+      running[at] = await launch(at);
+      assert.equal(await stop(old), 0);
+    }
+    const known = load.tally().answered;
+    await until('the new processes to be asked', () => load.tally().answered > known + 100);
+    const { sent, answered, faults, created } = await load.stop();
+    assert.deepEqual(faults, []);
+    assert.equal(answered, sent);
+    const rows = await database.sql<{ content: string }[]>`select content from message`;
+    assert.deepEqual(rows.map(({ content }) => content).sort(), [...created].sort());
+
+    // Each counts for itself, at a port of its own, and not where any of them may answer.
+    const [host = '', port = ''] = (env['METRICS'] ?? '').split(':');
+    const starts = new Set<string>();
+    for (const at of running.keys()) {
+      const metrics = await until('the metrics of the new process', async () => {
+        const { text } = await request(`http://${host}:${Number(port) + at}`, '/metrics');
+        return text;
+      });
+      starts.add(/^process_start_time_seconds (.*)$/m.exec(metrics)?.[1] ?? '');
+    }
+    assert.equal(starts.size, running.length);
+    assert.equal((await request(base, '/metrics')).status, 404);
+    for (const worker of running) assert.equal(await stop(worker), 0);
+  });
+});

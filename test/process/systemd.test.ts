@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { REPOSITORY, temporaryFolder } from './support.ts';
+
+const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
+
+/** The settings of a unit, each with its values in their order. */
+function directivesOf(unit: string): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const [, name = '', value = ''] of unit.matchAll(/^(\w+)=(.*)$/gm))
+    found.set(name, [...(found.get(name) ?? []), value]);
+  return found;
+}
+
+/** What the rating of the unit rests on. */
+const HARDENED: Readonly<Record<string, string>> = {
+  DynamicUser: 'yes',
+  ProtectSystem: 'strict',
+  ProtectHome: 'yes',
+  PrivateTmp: 'yes',
+  PrivateDevices: 'yes',
+  PrivateUsers: 'yes',
+  ProtectProc: 'invisible',
+  ProcSubset: 'pid',
+  ProtectClock: 'yes',
+  ProtectControlGroups: 'yes',
+  ProtectHostname: 'yes',
+  ProtectKernelLogs: 'yes',
+  ProtectKernelModules: 'yes',
+  ProtectKernelTunables: 'yes',
+  NoNewPrivileges: 'yes',
+  CapabilityBoundingSet: '',
+  AmbientCapabilities: '',
+  RestrictAddressFamilies: 'AF_INET AF_INET6 AF_UNIX',
+  RestrictNamespaces: 'yes',
+  RestrictRealtime: 'yes',
+  RestrictSUIDSGID: 'yes',
+  LockPersonality: 'yes',
+  RemoveIPC: 'yes',
+  UMask: '0077',
+  SystemCallArchitectures: 'native',
+  SystemCallFilter: '@system-service ~@privileged @resources',
+};
+
+describe('the systemd units', { timeout: 60_000 }, () => {
+  const service = directivesOf(deployed('vitrine.service'));
+  const socket = directivesOf(deployed('vitrine.socket'));
+  // Older ones do not know --offline.
+  const { stdout = '' } = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' });
+  const hasAnalyze = Number(/^systemd (\d+)/.exec(stdout ?? '')?.[1] ?? 0) >= 250;
+  let folder: string;
+  before(async () => {
+    folder = await temporaryFolder();
+  });
+
+  test('the service is shut in', () => {
+    for (const [name, value] of Object.entries(HARDENED))
+      assert.equal(service.get(name)?.join(' '), value, name);
+  });
+
+  const options = {
+    skip: hasAnalyze ? false : 'no systemd-analyze of 250 or later here; the test above holds the settings',
+  };
+  test('systemd-analyze security rates the exposure of the service at 2.0 or better', options, () => {
+    copyFileSync(join(REPOSITORY, 'deploy/vitrine.service'), join(folder, 'vitrine.service'));
+    const words = ['security', '--offline=true', '--no-pager', join(folder, 'vitrine.service')];
+    const { stdout: rating, stderr } = spawnSync('systemd-analyze', words, { encoding: 'utf8' });
+    const [, exposure] = /Overall exposure level for vitrine\.service: ([\d.]+)/.exec(rating) ?? [];
+    assert.ok(exposure !== undefined, stderr);
+    assert.ok(Number(exposure) <= 2, `${exposure}`);
+  });
+
+  test('systemd-analyze verify finds nothing to say about either', options, () => {
+    const names = ['vitrine.service', 'vitrine.socket'];
+    // The paths are those of a server; here they must lead somewhere, too.
+    const local = (file: string): string =>
+      deployed(file)
+        .replace('/usr/bin/node', process.execPath)
+        .replaceAll('/opt/vitrine', REPOSITORY.replace(/\/$/, ''));
+    for (const name of names) writeFileSync(join(folder, name), local(name));
+    const paths = names.map((name) => join(folder, name));
+    const { stderr, status } = spawnSync('systemd-analyze', ['verify', '--man=no', ...paths], {
+      encoding: 'utf8',
+    });
+    const about = stderr.split('\n').filter((line) => /vitrine/.test(line));
+    assert.deepEqual([about, status], [[], 0]);
+  });
+
+  test('the socket is one, at the address of the defaults, and outlives the service', () => {
+    assert.deepEqual(socket.get('ListenStream'), ['127.0.0.1:8000']);
+    assert.equal(socket.get('Accept'), undefined);
+    assert.deepEqual(service.get('After')?.at(-1), 'vitrine.socket');
+    assert.ok(service.get('Wants')?.includes('vitrine.socket'));
+    for (const name of ['Requires', 'BindsTo', 'PartOf']) assert.equal(socket.get(name), undefined, name);
+  });
+
+  test('the time for a stop is longer than the service takes', () => {
+    assert.ok(Number(service.get('TimeoutStopSec')?.[0]) >= 15);
+  });
+});
+
+describe('the files for proxies', () => {
+  test('nginx passes on what the service needs, and keeps the metrics to itself', () => {
+    const file = deployed('nginx.conf');
+    for (const header of [
+      'Host $http_host',
+      'Authorization $http_authorization',
+      'X-Forwarded-For $proxy_add_x_forwarded_for',
+      'X-Forwarded-Proto $scheme',
+    ])
+      assert.ok(file.includes(`proxy_set_header ${header};`), header);
+    assert.match(file, /location = \/metrics \{\s+return 404;\s+\}/);
+    assert.match(file, /gzip off;/);
+  });
+
+  test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {
+    const file = deployed('Caddyfile');
+    assert.match(file, /^\trespond \/metrics 404$/m);
+    assert.match(file, /^\treverse_proxy 127\.0\.0\.1:8000 \{$/m);
+    assert.doesNotMatch(file, /^\s*(?:encode|header_up)\b/m);
+  });
+});
