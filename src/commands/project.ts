@@ -26,6 +26,7 @@ const manifest = ({ name, vitrine, postgres }: ProjectFacts): string =>
         prestart: ENVIRONMENT,
         start: `exec node --env-file=.env ${EXECUTABLE} serve`,
         precheck: ENVIRONMENT,
+        previtrine: ENVIRONMENT,
         check: `exec node --env-file=.env ${EXECUTABLE} check`,
         vitrine: `exec node --env-file=.env ${EXECUTABLE}`,
       },

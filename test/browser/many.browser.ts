@@ -60,7 +60,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         assert.equal(await heading(page), 'Trip 01');
         await follow(link(page, 'Delete'));
         await follow(button(page, 'Delete'));
-        await told(page, 'Trip 01 was deleted.');
+        await told(page, '“Trip 01” was deleted.');
         assert.equal((await names(page)).includes('Trip 01'), false);
         await openList('Tickets');
         await sees(page.getByText('There are no records yet.'));
@@ -75,7 +75,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await sees(page.getByRole('heading', { name: 'What stays, and no longer refers to it' }));
         await sees(page.getByText('1 record of Trips'));
         await follow(button(page, 'Delete'));
-        await told(page, 'porter was deleted.');
+        await told(page, '“porter” was deleted.');
       });
     });
 
@@ -185,7 +185,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await sees(page.getByText('2 rows: 1 new, 1 changed, 0 unchanged, 0 faulty.'));
         await sees(page.getByRole('deletion').filter({ hasText: 'Trip 45' }));
         await follow(button(page, /^Import: /));
-        await told(page, '1 record created, 1 changed.');
+        await told(page, '1 record added, 1 changed.');
         await search('trip 4');
         const shown = await names(page);
         assert.ok(shown.includes('Trip 45 again') && shown.includes('Trip 46'), shown.join());
