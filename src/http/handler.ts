@@ -242,7 +242,7 @@ export function createHandler(options: HandlerOptions): Handler {
       };
       const { body } = reply;
       if (typeof body === 'string' || Buffer.isBuffer(body))
-        return log(send(incoming, response, { ...reply, body }, extra));
+        return log(send(incoming, response, reply as Reply & { body: typeof body }, extra));
       return sendStream(incoming, response, { ...reply, body }, extra).then(log);
     };
     const answer = async (): Promise<Reply> => {

@@ -1,4 +1,4 @@
-import { identifier, join, raw, sql, table, value, type Fragment } from '../db/fragment.ts';
+import { join, raw, sql, table, value, type Fragment } from '../db/fragment.ts';
 import { reference, type Column, type Model } from '../db/model.ts';
 import type { Change } from './write.ts';
 import { member, record } from './record.ts';
@@ -30,12 +30,19 @@ export function returningLog(alias: string, key: Column, before: Fragment, after
 /** All values of a row, for a record that begins or ends. */
 export const wholeRow = (alias: string, { columns }: Recording): Fragment => record(alias, columns);
 
-const object = (members: readonly Fragment[]): Fragment =>
-  members.length === 0
-    ? raw("'{}'")
+const object = (members: readonly Fragment[]): Fragment => {
+  const [only] = members;
+  if (!only) return raw("'{}'");
+  // One member is not put together as several are, which may each be left out.
+  return members.length === 1
+    ? sql`'{' || ${only} || '}'`
     : sql`concat('{', array_to_string(array[${join(members, ', ')}], ','), '}')`;
+};
 
-/** The values of those changed columns that really differ between two states of a row. */
+/**
+ * The values of those changed columns that really differ between two states of a row. A statement that changes one column only
+ * touches rows in which it differs.
+ */
 export function changedValues(
   shown: string,
   changes: readonly Change[],
@@ -45,25 +52,32 @@ export function changedValues(
   const [before, after] = states;
   const members = changes.flatMap(({ column }) => {
     if (!column.isPassword && !columns.includes(column)) return [];
-    const differs = sql`${reference(before, column)}::text is distinct from ${reference(after, column)}::text`;
     const text = column.isPassword ? raw(`'"${column.key}":${shown === after}'`) : member(shown, column);
+    if (changes.length === 1) return [text];
+    const differs = sql`${reference(before, column)}::text is distinct from ${reference(after, column)}::text`;
     return [sql`case when ${differs} then ${text} end`];
   });
   return object(members);
 }
 
-/** `, logged as (insert …)`: one row for each row of the named part of the statement. */
-export function logged({ log, model, door, caller }: Recording, action: Action, rows: string): Fragment {
-  const values: Readonly<Record<string, Fragment>> = {
-    user_key: value(caller?.id ?? null),
-    user_name: value(caller?.name ?? null),
-    door: value(door),
-    action: value(action),
-    model: value(model),
-    record: KEY,
-    before: BEFORE,
-    after: AFTER,
-  };
-  const names = join(Object.keys(values).map(identifier), ', ');
-  return sql`, logged as (insert into ${table(log.table)} (${names}) select ${join(Object.values(values), ', ')} from ${raw(rows)})`;
+const NAMES = raw('user_key, user_name, door, action, model, record, before, after');
+
+/**
+ * `, logged as (insert …)`: one row for each row of the named part of the statement.
+ * @param after what the rows have in place of "vitrine after", where that is there already
+ */
+export function logged(
+  { log, model, door, caller }: Recording,
+  action: Action,
+  rows: string,
+  after: Fragment = AFTER,
+): Fragment {
+  const who = sql`${value(caller?.id ?? null)}, ${value(caller?.name ?? null)}`;
+  // Words of the program, and a name that the registry's check has held to letters, digits and underscores.
+  const what = raw(`'${door}', '${action}', '${model}'`);
+  return sql`, logged as (insert into ${table(log.table)} (${NAMES}) select ${who}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
 }
+
+/** Whether the record's JSON, as the output has it, is what the log wants of a new record. */
+export const isRecorded = (output: readonly Column[], { columns }: Recording): boolean =>
+  output.length === columns.length && output.every((column, index) => column === columns[index]);

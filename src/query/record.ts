@@ -39,11 +39,18 @@ function build(alias: string, columns: readonly Column[]): Fragment {
   return concat([...parts, literal(`${between}}`)]);
 }
 
+const members = new WeakMap<Column, Map<string, Fragment>>();
+
 /** `"key":value` of one column, complete with its quotes. */
 export function member(alias: string, column: Column): Fragment {
+  const made = members.get(column) ?? new Map<string, Fragment>();
+  const known = made.get(alias);
+  if (known) return known;
   const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
   const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
-  return concat(quote === '' ? parts : [...parts, literal(quote)]);
+  const fragment = concat(quote === '' ? parts : [...parts, literal(quote)]);
+  members.set(column, made.set(alias, fragment));
+  return fragment;
 }
 
 /** The expressions that were made already: a resource always outputs the same columns. */

@@ -12,7 +12,7 @@ import {
   type Statement,
 } from '../db/fragment.ts';
 import { output, reference, typed, type Column, type Model } from '../db/model.ts';
-import { changedValues, logged, returningLog, wholeRow, type Recording } from './history.ts';
+import { changedValues, isRecorded, logged, returningLog, wholeRow, type Recording } from './history.ts';
 import { ROOT } from './plan.ts';
 import { version } from './read.ts';
 import { record } from './record.ts';
@@ -123,10 +123,17 @@ export function insertStatement(
   );
   const key = sql`${reference(ROOT, model.primaryKey)}::text`;
   const forLog = recording
-    ? returningLog(ROOT, model.primaryKey, raw('null'), wholeRow(ROOT, recording))
+    ? returningLog(
+        ROOT,
+        model.primaryKey,
+        raw('null'),
+        isRecorded(columns, recording) ? raw('null') : wholeRow(ROOT, recording),
+      )
     : EMPTY;
   const returning = sql`returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version, ${key} as key${forLog}`;
-  const log = recording ? logged(recording, 'create', 'inserted') : EMPTY;
+  // A record that is output whole is put together once.
+  const whole = recording && isRecorded(columns, recording) ? raw('inserted.record') : undefined;
+  const log = recording ? logged(recording, 'create', 'inserted', whole) : EMPTY;
   if (checks.length > 0) {
     const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
     return compile(
