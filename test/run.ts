@@ -28,7 +28,7 @@ try {
     'tsx',
     '--test',
     '--test-reporter=spec',
-    '--test-concurrency=2',
+    '--test-concurrency=4',
     `--test-timeout=${isBrowser ? 300_000 : 120_000}`,
   ];
   const child = spawn(process.execPath, [...flags, ...files], {

@@ -71,9 +71,9 @@ describe('where there is no Node', () => {
     assert.equal(found, '["d",1,412,true]');
   });
 
-  for (const runtime of ['deno', 'bun']) {
-    const isHere = spawnSync(runtime, ['--version']).status === 0;
-    test(`it runs in ${runtime}`, { skip: !isHere && `there is no ${runtime} here` }, async () => {
+  // Node and browsers are held by the tests around this one; these two where they are installed.
+  for (const runtime of ['deno', 'bun'].filter((name) => spawnSync(name, ['--version']).status === 0)) {
+    test(`it runs in ${runtime}`, async () => {
       const directory = await mkdtemp(join(tmpdir(), 'vitrine-client-'));
       try {
         await writeFile(join(directory, 'client.mjs'), transpile('src/client.ts', ts.ModuleKind.ESNext));
