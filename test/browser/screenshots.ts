@@ -126,7 +126,7 @@ async function shipped(browser: Browser, service: Service): Promise<void> {
   await other.waitForURL('**/admin/message/');
   await page.getByLabel('Content').fill('First actual case of a bug being found.');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
-  await page.getByRole('heading', { name: /changed in the meantime/ }).waitFor();
+  await page.getByRole('heading', { name: /^Conflict: / }).waitFor();
   await shoot(page, 'conflict');
   await page.getByLabel('First actual case').check();
   await page.getByRole('button', { name: 'Save as chosen' }).click();
