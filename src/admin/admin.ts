@@ -21,7 +21,7 @@ import { links } from './links.ts';
 import { showSent } from './edit.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './login.ts';
 import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './routes.ts';
-import { assertSameSite, csrfOf, isOurs, readFlash, redirect, type Visit } from './visit.ts';
+import { csrfOf, isOurs, staleForm, readFlash, redirect, type Visit } from './visit.ts';
 import type { Caller } from '../resources/served.ts';
 import { change, show } from './dispatch.ts';
 
@@ -139,9 +139,10 @@ async function answerVisit(desk: Desk, visit: Visit): Promise<Reply> {
   }
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
   // A form of this site that was made in an earlier login is shown again, and not lost.
-  if (isEdit(route) && isOwnForm(request) && !isOurs(form, token))
+  if (!isOurs(form, token)) {
+    if (!isEdit(route) || !isOwnForm(request)) throw staleForm();
     return showSent(desk, visit, route.resource, idOf(route), form, 403);
-  assertSameSite(request, form, token, desk.settings);
+  }
   return change(desk, visit, route, form);
 }
 

@@ -8,7 +8,8 @@ import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow } from './form-fields.ts';
 import { editableColumns } from './form-page.ts';
-import { isFreeText, isTickBox, memberOf, NULL, nullName, typedValues, type Typed } from './form-values.ts';
+import { typedMember } from './form-body.ts';
+import { isFreeText, isTickBox, nullName, typedValues, type Typed } from './form-values.ts';
 import { html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
@@ -129,13 +130,6 @@ async function confirmPage(asking: Asking, wanted: Wanted, notice?: string): Pro
   return page(asking, title, body, notice === undefined ? 200 : 409);
 }
 
-/** What was typed as a member of a body. */
-function memberFor({ column, typed: { text, isNull } }: Wanted): Member | { readonly fault: string } {
-  const isEmpty = text === '' && (isNull || !isFreeText(column));
-  if (!isEmpty) return memberOf(column, text);
-  return column.nullable ? NULL : { fault: 'is required' };
-}
-
 async function apply(asking: Asking, wanted: Wanted, member: Member, expected: number): Promise<Reply> {
   const { desk, visit, resource, choice } = asking;
   const { column } = wanted;
@@ -153,7 +147,7 @@ async function apply(asking: Asking, wanted: Wanted, member: Member, expected: n
 async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> {
   const { desk, visit, resource, choice } = asking;
   const errors: FieldErrors = {};
-  const member = memberFor(wanted);
+  const member = typedMember(wanted.column, wanted.typed);
   if ('fault' in member) {
     addError(errors, wanted.column.key, member.fault);
     return valuePage(asking, wanted, { errors });

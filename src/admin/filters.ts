@@ -2,6 +2,7 @@ import type { Operator } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 import type { Parameter } from '../query/grammar.ts';
 import { OPERATORS } from '../query/filter-values.ts';
+import { escapePattern } from '../query/plan.ts';
 import { findPath, type AdminResource, type AdminResources } from '../resources/admin.ts';
 import type { Content } from './html.ts';
 
@@ -29,8 +30,6 @@ const plain = (operator: Operator, text: string): Comparison => ({
   takesValue: true,
   parameter: (path, value) => ({ name: operator === 'eq' ? path : `${path}__${operator}`, value }),
 });
-
-const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
 
 const CONTAINS: Comparison = {
   key: 'contains',

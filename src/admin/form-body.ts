@@ -21,21 +21,22 @@ export interface FormBody {
   readonly errors: FieldErrors;
 }
 
+/** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
+export function typedMember(column: Column, { text, isNull }: Typed): Member | { readonly fault: string } {
+  if (text === '' && (isNull || !isFreeText(column)))
+    return column.nullable ? NULL : { fault: 'is required' };
+  if (column.references && column.type.parse(text, column).fault !== undefined)
+    return { fault: 'is not the key of a record: search for it' };
+  return memberOf(column, text);
+}
+
 /** Puts what was typed for one column into a body. */
-function addMember(body: FormBody, column: Column, { text, isNull }: Typed, isNew: boolean): void {
-  const isEmpty = text === '' && (isNull || !isFreeText(column));
-  if (isEmpty || (text === '' && isNew && !column.nullable)) {
-    // What is left empty on a new record is its default, or a fault that the operation names.
-    if (isNew && (column.hasDefault || !column.nullable)) return;
-    if (column.nullable) body.members.set(column.key, NULL);
-    else addError(body.errors, column.key, 'is required');
-    return;
-  }
-  if (column.references && column.type.parse(text, column).fault !== undefined) {
-    addError(body.errors, column.key, 'is not the key of a record: search for it');
-    return;
-  }
-  const member = memberOf(column, text);
+function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
+  // What is left empty on a new record is its default, or a fault that the operation names.
+  const isLeft =
+    typed.text === '' && (!column.nullable || (column.hasDefault && (typed.isNull || !isFreeText(column))));
+  if (isNew && isLeft) return;
+  const member = typedMember(column, typed);
   if ('fault' in member) addError(body.errors, column.key, member.fault);
   else body.members.set(column.key, member);
 }

@@ -37,6 +37,9 @@ export const csrfOf = (token: string): string => seal(token, 'form');
 export const isOurs = (form: Form, token: string): boolean =>
   isSealed(token, 'form', form.get('_csrf') ?? '');
 
+export const staleForm = (): Problem =>
+  new Problem(403, 'This form is no longer valid. Go back, reload the page, and try again.');
+
 /**
  * Refuses a form that a foreign page has sent: by where the browser says that it comes from, and by the token that it carries.
  * @throws Problem 403
@@ -48,8 +51,7 @@ export function assertSameSite(
   { trustProxy }: Pick<Settings, 'trustProxy'>,
 ): void {
   assertOrigin(request.headers, { corsOrigins: [], trustProxy });
-  if (token === undefined || !isOurs(form, token))
-    throw new Problem(403, 'This form is no longer valid. Go back, reload the page, and try again.');
+  if (token === undefined || !isOurs(form, token)) throw staleForm();
 }
 
 /** The message that the page before has left. */

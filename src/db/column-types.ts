@@ -1,4 +1,4 @@
-import type { ColumnType, Facts, Operator, Parsed } from './column-type.ts';
+import type { ColumnType, Facts } from './column-type.ts';
 import {
   booleanSchema,
   dateSchema,
@@ -13,6 +13,23 @@ import {
   timeSchema,
   uuidSchema,
 } from './column-schemas.ts';
+import {
+  ORDERED,
+  TEXTUAL,
+  operators,
+  EQUALITY,
+  asItIs,
+  asText,
+  padded,
+  fromString,
+  fromDigits,
+  keepHidden,
+  infinite,
+  finite,
+  dateTimeOutput,
+  timeOutput,
+  uuid,
+} from './column-parts.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
 import {
@@ -26,60 +43,6 @@ import {
   notFinite,
   wholeText,
 } from './values.ts';
-
-const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
-const ORDER: readonly Operator[] = ['lt', 'lte', 'gt', 'gte'];
-const operators = (...groups: (readonly Operator[])[]): ReadonlySet<Operator> => new Set(groups.flat());
-const ORDERED = operators(EQUALITY, ORDER);
-const TEXTUAL = operators(EQUALITY, ORDER, ['like', 'ilike']);
-
-const asItIs = (column: Fragment): Fragment => column;
-const asText = (column: Fragment): Fragment => sql`${column}::text`;
-const padded = (column: Fragment, { castType }: Facts): Fragment =>
-  castType === 'bpchar' ? asText(column) : column;
-
-/** Reads a string of a body with the parser of filters. */
-const fromString =
-  (parse: (text: string, facts: Facts) => Parsed) =>
-  (value: unknown, _source: string, facts: Facts): Parsed =>
-    typeof value === 'string' ? parse(value, facts) : { fault: 'must be a string' };
-
-/** Reads a string or a number of a body with the parser of filters; a number by its digits as they were sent. */
-const fromDigits =
-  (parse: (text: string, facts: Facts) => Parsed) =>
-  (value: unknown, source: string, facts: Facts): Parsed => {
-    if (typeof value !== 'number' && typeof value !== 'string')
-      return { fault: 'must be a number or a string of digits' };
-    return checkNumber(parse(typeof value === 'number' ? source : value, facts), facts);
-  };
-
-/** Keeps what the output hides (fractions of a second) when a value comes back as it was shown. */
-const keepHidden =
-  (output: (column: Fragment, facts: Facts) => Fragment) =>
-  (value: Fragment, present: Fragment, facts: Facts): Fragment =>
-    facts.fractional
-      ? sql`case when ${output(present, facts)} = ${output(value, { ...facts, fractional: true })} then ${present} else ${value} end`
-      : value;
-
-const isInfinite = (text: string): boolean => /^-?infinity$/.test(text);
-const infinite = (parse: (text: string) => Parsed) => (text: string) =>
-  isInfinite(text) ? { value: text } : parse(text);
-/** For bodies: what the output could not show as YYYY-MM-DD may stay where it is, and is not written anew. */
-const finite =
-  (parse: (text: string) => Parsed) =>
-  (text: string): Parsed => {
-    if (isInfinite(text)) return notFinite(text);
-    const parsed = parse(text);
-    const isOutside = parsed.fault === undefined && /^\d{5}|BC$/.test(parsed.value);
-    return isOutside ? { fault: 'must be of a year from 1 to 9999', value: parsed.value } : parsed;
-  };
-
-const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts): Fragment => {
-  const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;
-  return fractional ? sql`date_trunc('second', ${utc})::text` : sql`${utc}::text`;
-};
-const timeOutput = (column: Fragment, { fractional }: Facts): Fragment =>
-  fractional ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
 
 const string: ColumnType = {
   operators: TEXTUAL,
@@ -284,11 +247,6 @@ export const COLUMN_TYPES = {
     schema: passwordSchema,
   },
 } satisfies Record<string, ColumnType>;
-
-function uuid(text: string): Parsed {
-  const canonical = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-  return canonical.test(text) ? { value: text.toLowerCase() } : { fault: 'must be a UUID' };
-}
 
 export type TypeName = keyof typeof COLUMN_TYPES;
 

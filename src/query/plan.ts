@@ -147,7 +147,8 @@ function planOrdering(
   return { alias: place.alias, column: place.column, descending: ordering.descending };
 }
 
-const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
+/** A text as it stands in a pattern, where it means itself. */
+export const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
 
 /** One condition for each word: it stands in one of the columns, or it is the record's key. */
 function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {

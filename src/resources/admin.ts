@@ -2,6 +2,7 @@ import type { Settings } from '../config.ts';
 import type { Catalog, CatalogTable } from '../db/catalog.ts';
 import { findColumn, humanize, type Column, type Model } from '../db/model.ts';
 import type { Label, LabelPath } from '../query/label.ts';
+import { actionPrivileges } from './privileges.ts';
 import type { AdminAction, Resource } from './resource.ts';
 import { adminColumns, serveResources, type ServedResource } from './served.ts';
 
@@ -84,16 +85,9 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
 }
 
 const ACTIONS: readonly AdminAction[] = ['add', 'change', 'delete'];
-/** A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
-const NEEDS: Readonly<Record<AdminAction, readonly string[]>> = {
-  add: ['INSERT'],
-  change: ['UPDATE'],
-  delete: ['UPDATE', 'DELETE'],
-};
-
 /** Whether the database lets the service's role do it: what it does not is not offered. */
 const isGranted = (action: AdminAction, found: CatalogTable | undefined): boolean =>
-  NEEDS[action].every((privilege) => found?.privileges.includes(privilege));
+  actionPrivileges(action).every((privilege) => found?.privileges.includes(privilege));
 
 /** What the filter panel offers when nobody chose: every column, and in place of a foreign key's number what people call the record. */
 function defaultFilters(columns: readonly Column[]): string[][] {

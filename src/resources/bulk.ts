@@ -10,7 +10,7 @@ import type { AdminResource, AdminResources } from './admin.ts';
 import { checkBody } from './body.ts';
 import type { Browsing, Selection } from './browse.ts';
 import type { Members } from './members.ts';
-import { historyFault, recordingOf } from './operations.ts';
+import { historyFault, recordingOf, REFERRED } from './operations.ts';
 import type { Caller } from './served.ts';
 
 /** Records that go with others when those are deleted, lose their reference to them, or keep them from being deleted. */
@@ -112,7 +112,7 @@ function addUnsettable(members: Members, { model, readonly }: AdminResource, err
 /** What the database has against a change of many records, where it can be explained. */
 function explained(error: unknown, { uniques }: Model, changes: readonly Change[]): unknown {
   if (!isDatabaseError(error)) return error;
-  if (changes.length === 0 && ['23503', '23001'].includes(error.code))
+  if (changes.length === 0 && REFERRED.has(error.code))
     return new Problem(409, 'Other records refer to some of these. Nothing was deleted.');
   if (error.code !== '23505') return toProblem(error) ?? error;
   const errors: FieldErrors = {};

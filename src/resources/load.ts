@@ -50,7 +50,3 @@ function exportsOf(module: Exports): ResourceFile {
   const { default: found, panels } = isCommon ? (registry as Exports) : module;
   return { registry: found, panels: panels ?? [] };
 }
-
-/** The default export of the registry file, unchecked. @throws StartError when the file cannot be loaded */
-export const loadRegistry = async (file: string | undefined): Promise<unknown> =>
-  (await loadResources(file)).registry;

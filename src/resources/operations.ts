@@ -53,7 +53,7 @@ export interface Operations {
 }
 
 /** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
-const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
+export const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
 /** What stored hashes look like, those of others included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
 const NO_RECORD = 'There is no such record.';

@@ -16,6 +16,9 @@ const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {
   PUT: ['SELECT', 'UPDATE'],
   DELETE: ['SELECT', 'UPDATE', 'DELETE'],
 };
+/** What an action of the admin area needs of a table, beside looking at it. */
+export const actionPrivileges = (action: AdminAction): readonly Privilege[] => NEEDS[METHOD_OF[action]];
+
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { fromNewAddress } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
-import { csrfIn, logIn, openBrowser, readable, type AdminAnswer, type Browser } from './support.ts';
+import {
+  attemptLogin,
+  csrfIn,
+  logIn,
+  openBrowser,
+  readable,
+  type AdminAnswer,
+  type Attempt,
+  type Browser,
+} from './support.ts';
 import { resources } from './things.ts';
 
 const LOGIN = '/admin/-/login/';
@@ -16,16 +25,7 @@ before(async () => {
 });
 after(() => service.close());
 
-/** Sends the login form, each time from an address of its own. */
-async function attempt(
-  name: string,
-  password: string,
-  browser = openBrowser(service),
-  headers: Record<string, string> = fromNewAddress(),
-): Promise<AdminAnswer> {
-  await browser.get(LOGIN, headers);
-  return browser.post(LOGIN, { username: name, password }, headers);
-}
+const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(service, ...login);
 
 describe('a login that is refused', () => {
   test('reads the same for whatever is wrong', async () => {

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
-import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
+import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './things.ts';
 
 const LOGIN = '/admin/-/login/';
@@ -18,16 +18,7 @@ before(async () => {
 });
 after(() => service.close());
 
-/** Sends the login form from an address of its own. */
-async function attempt(
-  name: string,
-  password: string,
-  browser = openBrowser(service),
-  headers: Record<string, string> = fromNewAddress(),
-): Promise<AdminAnswer> {
-  await browser.get(LOGIN, headers);
-  return browser.post(LOGIN, { username: name, password }, headers);
-}
+const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(service, ...login);
 
 const cookieLine = ({ headers }: AdminAnswer, name: string): string =>
   headers.getSetCookie().find((line) => line.startsWith(`${name}=`)) ?? '';

@@ -1,3 +1,4 @@
+import { fromNewAddress } from '../http/expect.ts';
 import type { TestService } from '../support.ts';
 
 /** Fields of a form; a list stands for several fields of one name. */
@@ -137,4 +138,16 @@ export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
     fields[attribute(tag, 'name') ?? ''] = unescaped(chosen?.[1] ?? '');
   }
   return fields;
+}
+
+/** Who tries to log in, with which browser, and what comes with the request; each try has an address of its own. */
+export type Attempt = [name: string, password: string, browser?: Browser, headers?: Record<string, string>];
+
+/** Sends the login form, whatever comes of it. */
+export async function attemptLogin(
+  service: Pick<TestService, 'base'>,
+  ...[username, password, browser = openBrowser(service), headers = fromNewAddress()]: Attempt
+): Promise<AdminAnswer> {
+  await browser.get('/admin/-/login/', headers);
+  return browser.post('/admin/-/login/', { username, password }, headers);
 }

@@ -7,7 +7,7 @@ import { before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { UNIT } from '../../src/commands/unit.ts';
 import { checkRegistry } from '../../src/resources/check.ts';
-import { loadRegistry } from '../../src/resources/load.ts';
+import { loadResources } from '../../src/resources/load.ts';
 import { listening, REPOSITORY, run, start, temporaryFolder, type Ended } from '../process/support.ts';
 import { request } from '../support.ts';
 
@@ -150,7 +150,7 @@ describe('a project made with the packed archive alone', { timeout: 115_000 }, (
   });
 
   test('its registry has no fault, and its types fit', async () => {
-    const registry = await loadRegistry(join(project, 'resources.js'));
+    const { registry } = await loadResources(join(project, 'resources.js'));
     assert.deepEqual(checkRegistry(registry, { access: 'default', userModel: 'user' }), []);
     const program = ts.createProgram([join(project, 'resources.js')], {
       noEmit: true,

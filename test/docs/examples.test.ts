@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import type { Resource } from '../../src/index.ts';
-import { loadRegistry } from '../../src/resources/load.ts';
+import { loadResources } from '../../src/resources/load.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { cheapHash, createDatabase, startService } from '../support.ts';
 import { allPages, codeBlocks, ROOT } from './pages.ts';
@@ -49,7 +49,7 @@ describe('the registries of the pages', () => {
     assert.ok(example && others.length === 0, `${page} has one registry`);
     const file = join(directory, `${page.replace('/', '-')}.ts`);
     await writeFile(file, example.code);
-    return requireRegistry(await loadRegistry(file), DEFAULTS);
+    return requireRegistry((await loadResources(file)).registry, DEFAULTS);
   }
 
   test('that of README.md is read by the command, wherever the file lies', async () => {
