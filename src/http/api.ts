@@ -1,10 +1,16 @@
 import type { AccessLevel, Settings } from '../config.ts';
 import { badQuery, Problem } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
-import { parseMembers } from '../resources/members.ts';
+import { parseMembers, type Members } from '../resources/members.ts';
 import type { Listing, Page } from '../resources/listing.ts';
 import type { Operations } from '../resources/operations.ts';
-import { meets, type Caller, type ServedResource, type ServedResources } from '../resources/served.ts';
+import {
+  CallerChanged,
+  meets,
+  type Caller,
+  type ServedResource,
+  type ServedResources,
+} from '../resources/served.ts';
 import { readJsonText } from './body.ts';
 import { entityTag, isNotModified, parseIfMatch } from './etag.ts';
 import { csvReply, streamReply } from './export.ts';
@@ -80,6 +86,33 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     return caller;
   }
 
+  /**
+   * Does a write for its caller. One who is known from an earlier request is confirmed by the statement that writes, which
+   * saves a round trip; where it does not come to that, what is wrong with the caller goes before what is wrong otherwise.
+   */
+  async function asWriter<T>(
+    request: ApiRequest,
+    resource: ServedResource,
+    write: (caller: Caller) => Promise<T>,
+  ): Promise<T> {
+    const recalled = request.recall();
+    if (!recalled || !meets(resource.access, recalled)) return write(await requireWriter(request, resource));
+    try {
+      assertOrigin(request.headers, settings);
+      return await write(recalled);
+    } catch (error) {
+      const caller = await requireWriter(request, resource);
+      if (!(error instanceof CallerChanged)) throw error;
+      return write(caller);
+    }
+  }
+
+  /** The body of a write, read once. */
+  function membersOf(request: ApiRequest): () => Promise<Members> {
+    let members: Promise<Members> | undefined;
+    return () => (members ??= readJsonText(request).then(parseMembers));
+  }
+
   /** Who reads a collection; credentials that make no difference are not looked at. */
   async function readerOf(
     request: ApiRequest,
@@ -142,27 +175,30 @@ export function createApi({ resources, operations, listing, pages, settings }: A
   }
 
   async function create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-    const caller = await requireWriter(request, resource);
-    assertNoParameters(request.query);
-    const members = parseMembers(await readJsonText(request));
-    const record = await operations.create(resource, members, caller);
+    const members = membersOf(request);
+    const record = await asWriter(request, resource, async (caller) => {
+      assertNoParameters(request.query);
+      return operations.create(resource, await members(), caller);
+    });
     const location = `/api/${resource.name}/${encodeURIComponent(record.id)}/`;
     return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
   }
 
   async function update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-    const caller = await requireWriter(request, resource);
-    assertNoParameters(request.query);
-    const members = parseMembers(await readJsonText(request));
-    const versions = parseIfMatch(request.headers['if-match']);
-    const record = await operations.update(resource, id, members, caller, versions);
+    const members = membersOf(request);
+    const record = await asWriter(request, resource, async (caller) => {
+      assertNoParameters(request.query);
+      const sent = await members();
+      return operations.update(resource, id, sent, caller, parseIfMatch(request.headers['if-match']));
+    });
     return json(200, record.json, { ETag: entityTag(record.version) });
   }
 
   async function remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-    const caller = await requireWriter(request, resource);
-    assertNoParameters(request.query);
-    await operations.remove(resource, id, caller, parseIfMatch(request.headers['if-match']));
+    await asWriter(request, resource, async (caller) => {
+      assertNoParameters(request.query);
+      await operations.remove(resource, id, caller, parseIfMatch(request.headers['if-match']));
+    });
     return json(200, '{"deleted": 1}');
   }
 

@@ -13,17 +13,24 @@ const MOST_REMEMBERED = 10_000;
 interface Verified {
   /** The stored hash that the password was verified against; another one makes the memory worthless. */
   readonly stored: string;
+  /** With the claim that the user's row is still as it was then. */
+  readonly caller: Caller;
   readonly until: number;
 }
 
 export interface Authentication {
   /**
-   * The user of an `Authorization` header.
+   * The user of an `Authorization` header, read from the database.
    * @param address of the client, for the throttle
    * @throws Unauthorized, the same for an unknown user, a wrong password, an inactive user and a malformed header;
    * Problem 429 when there were too many failures, 503 when too many passwords are being checked
    */
   readonly authenticate: (header: string | undefined, address: string) => Promise<Caller>;
+  /**
+   * Who sent these credentials not long ago, with what must still hold of them; undefined where nobody did. The database is
+   * not asked: whoever goes by this has to let the claim decide.
+   */
+  readonly recall: (header: string | undefined) => Caller | undefined;
   /** The same for a name and a password that came in another way. */
   readonly logIn: (credentials: Credentials, address: string) => Promise<Caller>;
 }
@@ -39,11 +46,11 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       .update(`${Buffer.byteLength(name)}:${name}${password}`)
       .digest('base64');
 
-  function remember(digest: string, stored: string): void {
+  function remember(digest: string, verified: Pick<Verified, 'stored' | 'caller'>): void {
     remembered.delete(digest);
     const oldest = remembered.keys().next();
     if (remembered.size >= MOST_REMEMBERED && !oldest.done) remembered.delete(oldest.value);
-    remembered.set(digest, { stored, until: Date.now() + MEMORY });
+    remembered.set(digest, { ...verified, until: Date.now() + MEMORY });
   }
 
   async function verify(credentials: Credentials, user: User | undefined, address: string): Promise<boolean> {
@@ -89,12 +96,22 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
     }
     // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.
-    remember(digest, user.password);
-    return { id: user.id, name: user.name, admin: user.admin };
+    const caller = { id: user.id, name: user.name, admin: user.admin };
+    remember(digest, { stored: user.password, caller: { ...caller, claim: users.claim(user) } });
+    return caller;
   }
 
   return {
     logIn,
+    recall(header) {
+      const credentials = header === undefined ? undefined : parseBasic(header);
+      if (!credentials) return undefined;
+      const digest = digestOf(credentials);
+      const memory = remembered.get(digest);
+      if (!memory || memory.until <= Date.now()) return undefined;
+      remember(digest, memory);
+      return memory.caller;
+    },
     async authenticate(header, address) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();

@@ -208,9 +208,13 @@ export function createHandler(options: HandlerOptions): Handler {
         const authentication = site()?.authentication;
         if (!authentication) throw new Unauthorized();
         const { address } = request.client();
-        caller ??= await authentication.authenticate(headers.authorization, address);
+        if (!caller || caller.claim) {
+          caller = undefined; // whoever was recalled and is refused now is not named in the log
+          caller = await authentication.authenticate(headers.authorization, address);
+        }
         return caller;
       },
+      recall: () => (caller = site()?.authentication?.recall(headers.authorization)),
       recognize: (recognized) => {
         caller = recognized;
       },

@@ -23,6 +23,8 @@ export interface ApiRequest {
   readonly client: () => Client;
   /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
   readonly authenticate: () => Promise<Caller>;
+  /** The same from memory, with a claim that the database has to confirm; undefined where there is no memory. */
+  readonly recall: () => Caller | undefined;
   /** Tells the log who the caller is, where that was found out in another way. */
   readonly recognize: (caller: Caller) => void;
 }

@@ -48,6 +48,8 @@ export interface Guard {
   readonly owner?: { readonly column: Column; readonly caller: string } | undefined;
   /** The versions of `If-Match`; undefined without the header, or when any will do. */
   readonly versions?: readonly string[] | undefined;
+  /** What must hold of a caller who is known from an earlier request; undefined where the caller was read for this one. */
+  readonly claim?: Fragment | undefined;
 }
 
 /** The row as it was found and locked; the names beside its columns are ones that no table has. */
@@ -55,6 +57,7 @@ const FOUND = 'f';
 const VERSION = raw('f."vitrine version"');
 const OWNED = raw('f."vitrine owned"');
 const MATCHES = raw('f."vitrine matches"');
+const CLAIMED = raw('f."vitrine claimed"');
 const RESULTS = raw('f."vitrine checks"');
 /** The version of a row that this very statement writes: its `xmin`, which RETURNING does not give of a partitioned table. */
 const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
@@ -101,7 +104,7 @@ export function checkStatement(model: Model, id: string | undefined, checks: rea
 }
 
 /**
- * POST: inserts where every check holds.
+ * POST: inserts where every check holds, and what must hold of the caller.
  * @param recording where the change is written down, if anywhere
  * @returns one row: the record's JSON and its version and key (null where nothing was inserted), the checks as `{t,f}`
  */
@@ -110,6 +113,7 @@ export function insertStatement(
   columns: readonly Column[],
   changes: readonly Change[],
   checks: readonly Check[],
+  { claim }: Pick<Guard, 'claim'>,
   recording?: Recording,
 ): Statement {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
@@ -135,7 +139,8 @@ export function insertStatement(
   const whole = recording && isRecorded(columns, recording) ? raw('inserted.record') : undefined;
   const log = recording ? logged(recording, 'create', 'inserted', whole) : EMPTY;
   if (checks.length > 0) {
-    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results) ${returning}`;
+    const claimed = claim ? sql` and ${claim}` : EMPTY;
+    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${claimed} ${returning}`;
     return compile(
       sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
     );
@@ -143,7 +148,7 @@ export function insertStatement(
   const row =
     changes.length === 0
       ? sql`${into} default values ${returning}`
-      : sql`${into} (${names}) values (${values}) ${returning}`;
+      : sql`${into} (${names}) ${claim ? sql`select ${values} where ${claim}` : sql`values (${values})`} ${returning}`;
   return compile(
     recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row,
   );
@@ -156,7 +161,7 @@ export function insertStatement(
 function found(
   model: Model,
   id: string,
-  { owner, versions }: Guard,
+  { owner, versions, claim }: Guard,
   lock: 'update' | 'no key update',
 ): Fragment {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
@@ -164,7 +169,7 @@ function found(
     ? sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`
     : raw('true');
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key} for ${raw(lock)}`;
+  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches", ${claim ?? raw('true')} as "vitrine claimed" from ${table(model.table)} ${raw(ROOT)} where ${key} for ${raw(lock)}`;
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -183,7 +188,8 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
  * @returns one row: the version that was found (null: no record), whether the caller owns it, whether `If-Match` matches,
- * the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed a change
+ * the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed a change, whether the guard's
+ * claim holds
  */
 export function updateStatement(
   model: Model,
@@ -200,13 +206,15 @@ export function updateStatement(
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
-    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present}, false from decided f`);
+    return compile(
+      sql`with ${locked}, ${decided} select ${verdict}, ${present}, false, ${CLAIMED} from decided f`,
+    );
   const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
   const differs = changes.map(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
   );
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
-  const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
+  const allowed = sql`${CLAIMED} and ${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
   const states = [FOUND, ROOT] as const;
   const forLog = recording
     ? returningLog(
@@ -219,24 +227,24 @@ export function updateStatement(
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forLog})`;
   const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
   return compile(
-    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
+    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null, ${CLAIMED} from decided f left join changed c on true`,
   );
 }
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
  * @returns no row when there is no record, else its version, whether the caller owns it, whether `If-Match` matches, whether
- * it is gone
+ * it is gone, whether the guard's claim holds
  */
 export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${CLAIMED} and ${OWNED} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine locked" f`,
+    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone), ${CLAIMED} from "vitrine locked" f`,
   );
 }
 

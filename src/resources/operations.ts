@@ -18,7 +18,7 @@ import {
 import { checkBody, type CheckedBody } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
-import type { Caller, ServedResource, ServedResources } from './served.ts';
+import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
 
 /** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
 export interface RecordResult {
@@ -75,6 +75,7 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
   versions: versions?.flatMap((version) =>
     version.endsWith(shape) ? [version.slice(0, -shape.length)] : [],
   ),
+  claim: caller.claim,
 });
 
 /** The version of a record as it is shown: that of its row, and the shape of the output. */
@@ -101,6 +102,10 @@ function assertChangeable(
   if (!found) throw notFound(NO_RECORD);
   if (text(owned) !== 't') throw new Problem(403, 'Only the owner of a record may change or delete it.');
   if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
+}
+
+function assertClaimed(claimed: Buffer | null | undefined): void {
+  if (text(claimed) === 'f') throw new CallerChanged();
 }
 
 /** A trigger can turn a write into nothing, without an error. */
@@ -227,12 +232,15 @@ export function createOperations(
       const body = checkBody(members, resource, { id: undefined, caller });
       await assertValid(resource, body);
       const changes = await hashPasswords(body.changes);
+      // Where every column has its default, the statement has no place for a condition.
+      if (caller.claim && changes.length === 0) throw new CallerChanged();
       const [row] = await write(
         insertStatement(
           resource.model,
           resource.output,
           changes,
           body.checks,
+          caller,
           recordingOf(resource, caller, log),
         ),
         resource,
@@ -240,7 +248,8 @@ export function createOperations(
       );
       if (!row?.[0]) {
         addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
-        throw Object.keys(body.errors).length > 0 ? badBody(body.errors) : suppressed();
+        if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+        throw caller.claim ? new CallerChanged() : suppressed();
       }
       return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
     },
@@ -258,6 +267,7 @@ export function createOperations(
         resource,
         changes,
       );
+      assertClaimed(row?.[7]);
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
@@ -271,6 +281,7 @@ export function createOperations(
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
         const [row] = await database.run(statement, 'work');
+        assertClaimed(row?.[4]);
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
         if (text(row?.[3]) !== 't') throw suppressed();
       } catch (cause) {

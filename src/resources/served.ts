@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AccessLevel, Settings } from '../config.ts';
+import type { Fragment } from '../db/fragment.ts';
 import type { Column, Model } from '../db/model.ts';
 import { findColumn } from '../db/model.ts';
 import type { FieldErrors } from '../errors.ts';
@@ -7,12 +8,17 @@ import { parseOrdering, type OrderingQuery, type PageLimits } from '../query/gra
 import { planList, type View } from '../query/plan.ts';
 import type { Method, Resource } from './resource.ts';
 
-/** Whoever makes the request, read from the database for it. */
+/** Whoever makes the request, as the database has it. */
 export interface Caller {
   readonly id: string;
   readonly name: string;
   readonly admin: boolean;
+  /** Of a caller who is known from an earlier request: what must still hold in the statement that writes, see CallerChanged. */
+  readonly claim?: Fragment;
 }
+
+/** Nothing was written, since the user's row no longer says what it said at an earlier request. */
+export class CallerChanged extends Error {}
 
 /** Where a request comes in, for the history. */
 export type Door = 'api' | 'admin' | 'command';

@@ -1,5 +1,5 @@
 import { text, type Database } from '../db/connection.ts';
-import { compile, raw, sql, table, type Fragment, type Statement } from '../db/fragment.ts';
+import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../db/fragment.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
@@ -19,6 +19,8 @@ export interface User {
 /** The rows of the user model, for authentication and for the command line. */
 export interface Users {
   readonly find: (name: string) => Promise<User | undefined>;
+  /** Whether the user's row is there and still says what it said: a condition for a statement. */
+  readonly claim: (user: User) => Fragment;
   readonly list: () => Promise<User[]>;
   /**
    * Creates an active user; required texts that are not given are empty.
@@ -62,11 +64,12 @@ export function createUsers(
     [admin, 'an admin is made by --admin'],
   ]);
   const name = reference(ROOT, username);
-  const flag = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
+  const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
   // A user whose `active` or `admin` is NULL is neither.
-  const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flag(active)}, ${flag(admin)} from ${table(model.table)} ${raw(ROOT)}`;
+  const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)} from ${table(model.table)} ${raw(ROOT)}`;
 
-  const byName = compile(sql`${all} where ${name} = ${typed('', username)}`).text;
+  const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
+  const byName = compile(sql`${all} where ${isNamed('')}`).text;
 
   async function select(statement: Statement): Promise<User[]> {
     const rows = await database.run({ ...statement, fixed: true }, 'quick');
@@ -96,8 +99,14 @@ export function createUsers(
   }
 
   return {
-    find: async (wanted) =>
-      (await select(compile(sql`${all} where ${name} = ${typed(wanted, username)}`)))[0],
+    find: async (wanted) => (await select({ text: byName, values: [wanted] }))[0],
+    claim: (user) => {
+      const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
+      const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
+      const isSo = (column: Column, flag: boolean): Fragment => sql`${flagOf(column)} = ${raw(String(flag))}`;
+      const all = [isNamed(user.name), key, stored, isSo(active, user.active), isSo(admin, user.admin)];
+      return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(all, ' and ')})`;
+    },
     list: () => select(compile(sql`${all} order by ${name}`)),
 
     async add(wanted, plain, makeAdmin, values = new Map()) {
@@ -131,7 +140,7 @@ export function createUsers(
       }
       try {
         const [row] = await database.run(
-          insertStatement(model, [model.primaryKey], [...changes.values()], [], recording),
+          insertStatement(model, [model.primaryKey], [...changes.values()], [], {}, recording),
           'work',
         );
         if (!row) throw new StartError(SUPPRESSED);

@@ -6,7 +6,34 @@ import { basic, cheapHash, request, startService, type Answer, type TestService 
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin' };
-const registry = [user, secret];
+const box: Resource = {
+  model: 'box',
+  columns: {
+    label: { type: 'text', null: true },
+    secret: { type: 'foreignKey', references: 'secret', null: true },
+  },
+  access: 'admin',
+};
+const registry = [user, secret, box];
+
+/** A write of each shape that a statement may have; `id` is that of a box. */
+const WRITES: readonly [
+  string,
+  (id: number, secret: number) => [method: string, path: string, body?: object],
+][] = [
+  ['a POST of nothing', () => ['POST', '/api/box/', {}]],
+  ['a POST of a value', () => ['POST', '/api/box/', { label: 'new' }]],
+  ['a POST that refers to a record', (_, key) => ['POST', '/api/box/', { secret: key }]],
+  ['a PUT of nothing', (id) => ['PUT', `/api/box/${id}/`, {}]],
+  ['a PUT of a value', (id) => ['PUT', `/api/box/${id}/`, { label: 'new' }]],
+  ['a PUT that refers to a record', (id, key) => ['PUT', `/api/box/${id}/`, { secret: key }]],
+  ['a DELETE', (id) => ['DELETE', `/api/box/${id}/`]],
+  ['a faulty POST', () => ['POST', '/api/box/', { label: 1 }]],
+  ['a POST that refers to nothing', () => ['POST', '/api/box/', { secret: 0 }]],
+  ['a faulty PUT', (id) => ['PUT', `/api/box/${id}/`, { secret: 0 }]],
+  ['a PUT of no record', () => ['PUT', '/api/box/0/', { label: 'new' }]],
+  ['a DELETE of no record', () => ['DELETE', '/api/box/0/']],
+];
 
 describe('what is remembered of verified credentials', () => {
   let service: TestService;
@@ -89,6 +116,59 @@ describe('what is remembered of verified credentials', () => {
     for (const base of bases) assertUnauthorized(await write(base, changed));
     await service.sql`update "user" set active = true where username = 'changed'`;
     for (const base of bases) assert.equal((await write(base, changed)).status, 201);
+  });
+
+  for (const [what, shape] of WRITES) {
+    test(`${what} by somebody whose row has changed since is refused, and nothing is written`, async () => {
+      const { sql } = service;
+      const name = `w${WRITES.findIndex(([one]) => one === what)}`;
+      const id = await service.addUser(name, { admin: true });
+      const [row] = await sql<{ id: number; secret: number }[]>`
+        with s as (insert into secret default values returning id)
+        insert into box (label, secret_id) select 'old', id from s returning id, secret_id as secret`;
+      assert.ok(row);
+      const send = (): Promise<Answer> => {
+        const [method, path, body] = shape(row.id, row.secret);
+        return request(service.base, path, {
+          method,
+          user: name,
+          headers: fromNewAddress(),
+          ...(body && { body }),
+        });
+      };
+      const stored = async (): Promise<unknown> => sql`select *, xmin from box order by id`;
+      const [{ password } = { password: '' }] = await sql<{ password: string }[]>`
+        select password from "user" where id = ${id}`;
+      const other = await cheapHash('another');
+      for (const [changed, after] of [
+        [{ active: false }, 401],
+        [{ password: other }, 401],
+        [{ username: `${name}x` }, 401],
+        [{ admin: false }, 403],
+      ] as const) {
+        await write(service.base, basic(name)); // is remembered from now on
+        const before = await stored();
+        await sql`update "user" set ${sql(changed)} where id = ${id}`;
+        const answer = await send();
+        if (after === 401) assertUnauthorized(answer);
+        else assertProblem(answer, after);
+        assert.deepEqual(await stored(), before, JSON.stringify(changed));
+        await sql`update "user" set username = ${name}, password = ${password}, active = true, admin = true
+          where id = ${id}`;
+      }
+      assert.equal((await write(service.base, basic(name))).status, 201);
+      const { status } = await send();
+      assert.equal(status >= 400, /faulty|nothing$|no record/.test(what) && !/of nothing/.test(what), what);
+    });
+  }
+
+  test('a user who was changed in what does not matter here is served all the same', async () => {
+    const authorization = await newAdmin('harmless');
+    await service.sql`update "user" set email = 'elsewhere' where username = 'harmless'`;
+    for (const base of bases) assert.equal((await write(base, authorization)).status, 201);
+    // The same password under a new hash, as another service may have made it.
+    await service.sql`update "user" set password = ${await cheapHash('pw-harmless')} where username = 'harmless'`;
+    for (const base of bases) assert.equal((await write(base, authorization)).status, 201);
   });
 
   test('a name that another user takes over does not give them the old password', async () => {

@@ -57,7 +57,8 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     await addUser(database.sql, 'ada');
     const port = await freePort();
     base = `http://127.0.0.1:${port}`;
-    env = { DATABASE_URL: database.url, PORT: String(port), METRICS: `127.0.0.1:${await freePort()}` };
+    const metrics = await freePort(app.instances); // one of each process
+    env = { DATABASE_URL: database.url, PORT: String(port), METRICS: `127.0.0.1:${metrics}` };
     cluster.setupPrimary({
       exec: join(REPOSITORY, app.script),
       args: app.args.split(' '),

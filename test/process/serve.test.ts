@@ -87,6 +87,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       const service = await serve({
         env: { DATABASE_URL: database.url, RESOURCES: file },
         cwd: await folderWith({ [file]: text }),
+        fromSource: file.endsWith('.ts'),
       });
       assert.equal((await request(service.base, '/api/thing/')).json.meta.model, 'thing');
       assert.equal((await request(service.base, '/api/note/')).status, 404);

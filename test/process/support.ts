@@ -1,8 +1,9 @@
 // Runs the real executable as a child process, in a folder of its own.
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +12,10 @@ import { fileURLToPath } from 'node:url';
 import { cheapHash, type Sql } from '../support.ts';
 
 export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
-export const EXECUTABLE = join(REPOSITORY, 'bin', 'vitrine.js');
+/** The command of this checkout, which runs the sources and reads TypeScript on every Node. */
+const CHECKOUT = join(REPOSITORY, 'bin', 'vitrine.js');
+/** The command as it is installed, which the run of the tests has compiled. */
+export const EXECUTABLE = join(process.env['TEST_INSTALLATION'] ?? REPOSITORY, 'bin', 'vitrine.js');
 
 export interface Ended {
   readonly code: number | null;
@@ -41,6 +45,8 @@ export interface RunOptions {
   /** What stands on standard input. */
   readonly input?: string | Uint8Array;
   readonly command?: string;
+  /** Runs the sources of this checkout. */
+  readonly fromSource?: boolean;
   /** In a process group of its own, which a test can then signal as a terminal does. */
   readonly detached?: boolean;
 }
@@ -72,9 +78,17 @@ export async function folderWith(files: Readonly<Record<string, string>>): Promi
 
 /** Starts `vitrine …`, or another command. */
 export async function start(words: readonly string[], options: RunOptions = {}): Promise<Program> {
-  const { cwd = await temporaryFolder(), env = {}, input = '', detached = false } = options;
+  const {
+    cwd = await temporaryFolder(),
+    env = {},
+    input = '',
+    detached = false,
+    fromSource = false,
+  } = options;
   const { PATH = '', HOME = '' } = process.env;
-  const [command, first] = options.command ? [options.command, []] : [process.execPath, [EXECUTABLE]];
+  const [command, first] = options.command
+    ? [options.command, []]
+    : [process.execPath, [fromSource ? CHECKOUT : EXECUTABLE]];
   const child = spawn(command, [...first, ...words], { cwd, env: { PATH, HOME, ...env }, detached });
   running.add(child);
   let stdout = '';
@@ -134,14 +148,21 @@ export async function serve(options: RunOptions = {}): Promise<Serving> {
   return listening(await start(['serve'], { ...options, env: { PORT: '0', ...options.env } }));
 }
 
-/** A port that nobody listens on now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+/**
+ * The first of as many ports in a row that nobody listens on now. They lie below those that the kernel gives to whoever
+ * asks for any, so that no connection of another test takes one before it is used.
+ */
+export async function freePort(inARow = 1): Promise<number> {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const first = randomInt(12_000, 32_000);
+    const servers = Array.from({ length: inARow }, (_, at) => createServer().listen(first + at, '127.0.0.1'));
+    const taken = await Promise.allSettled(servers.map((server) => once(server, 'listening')));
+    await Promise.all(
+      servers.filter((server) => server.listening).map((server) => once(server.close(), 'close')),
+    );
+    if (taken.every(({ status }) => status === 'fulfilled')) return first;
+  }
+  throw new Error('found no free port');
 }
 
 /** A user of the shipped user model whose password is `pw-` and the name. */
