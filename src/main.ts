@@ -1,11 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { check } from './commands/check.ts';
 import { parse, print, UsageError } from './commands/command.ts';
-import { init } from './commands/init.ts';
-import { introspect } from './commands/introspect.ts';
-import { schema } from './commands/schema.ts';
-import { serve } from './commands/serve.ts';
-import { users } from './commands/users.ts';
 import { SETTINGS } from './config.ts';
 import { StartError } from './errors.ts';
 
@@ -41,14 +35,17 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
-/** Each takes the words behind its name, and gives an exit code where it is not 0. */
+/**
+ * Each takes the words behind its name, and gives an exit code where it is not 0. Only what is asked for is loaded: most
+ * commands need little of the program.
+ */
 const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<number | void>>> = {
-  serve: (words) => serve(words, help()),
-  init,
-  introspect,
-  check,
-  schema,
-  user: users,
+  serve: async (words) => (await import('./commands/serve.ts')).serve(words, help()),
+  init: async (words) => (await import('./commands/init.ts')).init(words),
+  introspect: async (words) => (await import('./commands/introspect.ts')).introspect(words),
+  check: async (words) => (await import('./commands/check.ts')).check(words),
+  schema: async (words) => (await import('./commands/schema.ts')).schema(words),
+  user: async (words) => (await import('./commands/users.ts')).users(words),
 };
 
 async function main([command, ...words]: readonly string[]): Promise<number | void> {

@@ -2,9 +2,10 @@
 // Further words choose test files: npm test -- test/http
 // With --browser it runs the tests that need a browser, and only those: npm run test:browser
 import { execFile, spawn } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { startEmbedded } from '../src/db/embedded.ts';
 
@@ -16,6 +17,8 @@ const all = (await readdir('test', { recursive: true })).filter((file) => file.e
 const files = all
   .map((file) => join('test', file))
   .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
+/** How many processes the files are dealt out to: each loads the service once for all of its files. */
+const PROCESSES = isBrowser ? files.length : 8;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
 await chmod(directory, 0o755); // the server runs as another user when this is root
@@ -37,6 +40,22 @@ async function install(folder: string): Promise<string> {
   return folder;
 }
 
+/** Writes a file for each process, which imports the test files that are its own. */
+async function deal(folder: string): Promise<string[]> {
+  await mkdir(folder);
+  const shares = Array.from({ length: Math.min(PROCESSES, files.length) }, (_, turn) =>
+    files.filter((_file, index) => index % PROCESSES === turn),
+  );
+  return Promise.all(
+    shares.map(async (share, turn) => {
+      const imports = share.map((file) => `import ${JSON.stringify(pathToFileURL(file).href)};`);
+      const name = join(folder, `share-${turn + 1}.mts`);
+      await writeFile(name, imports.join('\n'));
+      return name;
+    }),
+  );
+}
+
 let status: number;
 try {
   const flags = [
@@ -45,9 +64,9 @@ try {
     '--test',
     '--test-reporter=spec',
     '--test-concurrency=4',
-    `--test-timeout=${isBrowser ? 300_000 : 120_000}`,
+    '--test-timeout=300000',
   ];
-  const child = spawn(process.execPath, [...flags, ...files], {
+  const child = spawn(process.execPath, [...flags, ...(await deal(join(directory, 'shares')))], {
     stdio: 'inherit',
     env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url, TEST_INSTALLATION: await installation },
   });

@@ -142,19 +142,11 @@ export function createBrowsing(database: Database, resources: AdminResources): B
 
     async count(resource, selection) {
       const plan = planOf(resource, selection)[1];
-      const estimate = async (): Promise<number> => {
-        const [row] = await database.run(estimateStatement(plan), 'work');
-        return plannedRows(text(row?.[0]) ?? '[]');
-      };
-      // Without a condition PostgreSQL knows about how many there are, so that large tables are not counted for nothing.
-      if (plan.where.length === 0) {
-        const guess = await estimate();
-        if (guess > COUNTED) return { count: guess, isExact: false };
-      }
-      const [row] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
-      const count = Number(text(row?.[0]));
+      const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
+      const count = Number(text(counted?.[0]));
       if (count <= COUNTED) return { count, isExact: true };
-      return { count: Math.max(await estimate(), COUNTED), isExact: false };
+      const [planned] = await database.run(estimateStatement(plan), 'work');
+      return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
     },
 
     async bounds(resource, selection, column) {

@@ -84,7 +84,7 @@ const FAULTS: readonly {
 }[] = [
   { what: 'no token', token: () => [] },
   { what: 'an empty token', token: () => '' },
-  { what: 'a token of nobody', token: (own) => `${own.slice(0, -2)}AA` },
+  { what: 'a token of nobody', token: (own) => (own.startsWith('A') ? 'B' : 'A') + own.slice(1) },
   { what: 'more than the token', token: (own) => `${own}A` },
   {
     what: 'the token of another user',

@@ -1,14 +1,22 @@
 // A new project, as somebody makes it who has nothing but the packed archive.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { UNIT } from '../../src/commands/unit.ts';
 import { checkRegistry } from '../../src/resources/check.ts';
 import { loadResources } from '../../src/resources/load.ts';
-import { listening, REPOSITORY, run, start, temporaryFolder, type Ended } from '../process/support.ts';
+import {
+  INSTALLATION,
+  listening,
+  REPOSITORY,
+  run,
+  start,
+  temporaryFolder,
+  type Ended,
+} from '../process/support.ts';
 import { request } from '../support.ts';
 
 const FILES = ['.env.example', '.gitignore', 'README.md', 'package.json', 'resources.js', 'vitrine.service'];
@@ -121,21 +129,9 @@ describe('a project made with the packed archive alone', { timeout: 115_000 }, (
   }
 
   before(async () => {
-    const copy = join(await temporaryFolder(), 'copy');
-    await mkdir(copy);
-    const sources = [
-      'bin',
-      'src',
-      'package.json',
-      'tsconfig.json',
-      'tsconfig.build.json',
-      'README.md',
-      'LICENSE',
-    ];
-    for (const name of sources) await cp(join(REPOSITORY, name), join(copy, name), { recursive: true });
-    await symlink(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'));
     folder = await temporaryFolder();
-    const { stdout } = await command(copy, 'npm', 'pack', '--json', '--pack-destination', folder);
+    const packing = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
+    const { stdout } = await command(INSTALLATION, 'npm', ...packing);
     const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
     await rename(join(folder, filename), join(folder, 'vitrine.tgz'));
     await command(folder, 'npm', 'install', ...flags, './vitrine.tgz');

@@ -14,8 +14,9 @@ import { cheapHash, type Sql } from '../support.ts';
 export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 /** The command of this checkout, which runs the sources and reads TypeScript on every Node. */
 const CHECKOUT = join(REPOSITORY, 'bin', 'vitrine.js');
-/** The command as it is installed, which the run of the tests has compiled. */
-export const EXECUTABLE = join(process.env['TEST_INSTALLATION'] ?? REPOSITORY, 'bin', 'vitrine.js');
+/** The package as it is installed, which the run of the tests has compiled: see test/run.ts. */
+export const INSTALLATION = process.env['TEST_INSTALLATION'] ?? '';
+export const EXECUTABLE = join(INSTALLATION, 'bin', 'vitrine.js');
 
 export interface Ended {
   readonly code: number | null;
