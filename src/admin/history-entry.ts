@@ -59,8 +59,13 @@ export function columnsOf({ resource, before, after }: Change): readonly Column[
 /**
  * Looks up what the records are called that changes speak of: who made them, what was changed, and what it refers to. One query
  * for each model, however many changes there are.
+ * @param withValues whether what the changed columns refer to is looked up, too
  */
-export async function knownRecords(desk: Desk, changes: readonly Change[]): Promise<Known> {
+export async function knownRecords(
+  desk: Desk,
+  changes: readonly Change[],
+  withValues = true,
+): Promise<Known> {
   const users = desk.resources.get(desk.settings.userModel);
   const wanted = new Map<AdminResource, Set<string>>();
   const want = (resource: AdminResource | undefined, id: string | null | undefined): void => {
@@ -70,7 +75,7 @@ export async function knownRecords(desk: Desk, changes: readonly Change[]): Prom
   for (const change of changes) {
     want(users, change.user?.key);
     want(change.resource, change.record);
-    for (const column of columnsOf(change)) {
+    for (const column of withValues ? columnsOf(change) : []) {
       const target = column.references && desk.resources.get(column.references.name);
       for (const members of [change.before, change.after]) want(target, textOfMember(members, column.key));
     }

@@ -1,9 +1,7 @@
 import type { Column } from '../db/model.ts';
-import type { AdminResources } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
 import { textOfMember } from '../resources/browse.ts';
 import { html, type Html } from './html.ts';
-import { links } from './links.ts';
 
 /** How much of a long text a list shows (characters). */
 const MOST_SHOWN = 100;
@@ -46,18 +44,6 @@ const DONE: Readonly<Record<string, string>> = { create: 'added', update: 'chang
 
 export const doorText = (door: string): string => DOORS[door] ?? door;
 export const doneText = (action: string): string => DONE[action] ?? action;
-
-/** A column of an entry of the history as people read it. */
-export function logText(entry: Entry, column: Column, resources: AdminResources): Html | string {
-  const text = textOfMember(entry.members, column.key) ?? '';
-  if (column.name === 'door') return doorText(text);
-  if (column.name === 'action') return doneText(text);
-  if (column.name === 'model') return resources.get(text)?.title ?? text;
-  const model = textOfMember(entry.members, 'model') ?? '';
-  return column.name === 'record' && resources.has(model)
-    ? html`<a href="${links.record(model, text)}">#${text}</a>`
-    : shownColumn(entry, column);
-}
 
 /** A column of a record as people read it; a foreign key by what the related record is called. */
 export function shownColumn(entry: Entry, column: Column, most: number = MOST_SHOWN): Html | string {

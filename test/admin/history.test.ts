@@ -344,6 +344,21 @@ describe('the history', () => {
     assert.ok(page.text.includes(`href="/admin/kind/${json.id}/"`));
   });
 
+  test('is a log whose lines say which columns were changed, and what the record is called or was', async () => {
+    const { json } = await service.send('POST', '/api/kind/', { name: 'first name' });
+    await service.send('PUT', `/api/kind/${json.id}/`, { name: 'second name' });
+    const path = `/admin/vitrine_history/?model=kind&record=${json.id}`;
+    const present = await ada.get(path);
+    assert.match(readable(present), /changed: Name Kinds second name/);
+    assert.match(readable(present), /added Kinds second name/);
+    assert.ok(present.text.includes(`<a href="/admin/kind/${json.id}/">second name</a>`));
+    await service.send('DELETE', `/api/kind/${json.id}/`);
+    const gone = await ada.get(path);
+    assert.match(readable(gone), /deleted Kinds second name/);
+    assert.match(readable(gone), /added Kinds first name/);
+    assert.ok(!gone.text.includes(`<a href="/admin/kind/${json.id}/">`));
+  });
+
   test('shows of old lines only what the admin area shows now', async () => {
     const add = async (model: string, action: string, values: string): Promise<string> => {
       const [row] = await service.sql<{ id: string }[]>`

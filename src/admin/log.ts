@@ -1,0 +1,44 @@
+import type { Column } from '../db/model.ts';
+import { textOfMember, type Entry } from '../resources/browse.ts';
+import type { Desk } from './desk.ts';
+import { changeOf, columnsOf, formerLabel, knownRecords, type Change } from './history-entry.ts';
+import { html, type Html } from './html.ts';
+import { links } from './links.ts';
+import { doneText, doorText, shortened, shownColumn } from './text.ts';
+
+/** How many columns of a change are named in a list. */
+const MOST_NAMED = 3;
+
+/** What was done, and of a change to which columns. */
+function whatText(change: Change): string {
+  const done = doneText(change.action);
+  if (change.action !== 'update') return done;
+  const titles = columnsOf(change).map(({ title }) => title);
+  const more = titles.length - MOST_NAMED;
+  const named = titles.slice(0, MOST_NAMED).join(', ');
+  return [done, more > 0 ? `${named} and ${more} more` : named].filter((part) => part !== '').join(': ');
+}
+
+/**
+ * How the cells of the log's list read: in the words of people, and records by what they are called, or were.
+ * @param entries those of the list; their records are looked up at once
+ */
+export async function logCells(
+  desk: Desk,
+  entries: readonly Entry[],
+): Promise<(entry: Entry, column: Column) => Html | string> {
+  const changes = new Map(entries.map((entry) => [entry, changeOf(entry, desk)]));
+  const known = await knownRecords(desk, [...changes.values()], false);
+  return (entry, column) => {
+    const change = changes.get(entry) ?? changeOf(entry, desk);
+    const { resource, record, model, before, after, action } = change;
+    if (column.name === 'door') return doorText(textOfMember(entry.members, column.key) ?? '');
+    if (column.name === 'action') return whatText(change);
+    if (column.name === 'model') return resource?.title ?? model;
+    if (column.name !== 'record') return shownColumn(entry, column);
+    const label = known.label(resource, record);
+    const former = resource && formerLabel(resource, action === 'delete' ? before : after);
+    if (!resource || label === undefined) return shortened(former ?? `#${record}`);
+    return html`<a href="${links.record(resource.name, record)}">${shortened(label)}</a>`;
+  };
+}
