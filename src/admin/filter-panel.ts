@@ -1,12 +1,13 @@
 import type { Column } from '../db/model.ts';
-import { Problem, type FieldErrors } from '../errors.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { Entry } from '../resources/browse.ts';
-import { findPath, type AdminResource } from '../resources/admin.ts';
+import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
-import { comparisonsOf, describeFilter, optionsOf, pathTitle } from './filters.ts';
-import { html, type Html } from './html.ts';
+import { chips, nameOf } from './filter-chips.ts';
+import { columnAt, comparisonsOf, formOf, optionsOf, pathTitle } from './filters.ts';
+import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
 import { referencesOf } from './references.ts';
@@ -15,108 +16,33 @@ import { redirect, type Visit } from './visit.ts';
 /** How many records the page offers where a foreign key is looked for by words. */
 const MOST_OFFERED = 50;
 
-export function columnAt(path: string, resource: AdminResource, { resources }: Desk): Column | undefined {
-  return findPath(path.split('__'), resource.model, (model) => resources.get(model.name)?.output ?? [])
-    ?.column;
-}
-
-/** What a record is called; undefined where there is none of this key. */
-async function nameOf(desk: Desk, resource: AdminResource, key: string): Promise<string | undefined> {
-  try {
-    return (await desk.browsing.read(resource, key)).label;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return undefined;
-    throw error;
-  }
-}
-
-/** The name of a related record in place of its key. */
-async function relatedName(
-  desk: Desk,
-  resource: AdminResource,
-  { name, value }: Parameter,
-): Promise<string | undefined> {
-  const target = columnAt(name.replace(/^-/, ''), resource, desk)?.references;
-  const related = target && desk.resources.get(target.name);
-  return related && nameOf(desk, related, value);
-}
-
-/** The active filters, each with a link that takes it away; one that cannot be used with what is wrong with it. */
-async function chips(
-  desk: Desk,
-  resource: AdminResource,
-  parameters: Parameters,
-  errors: FieldErrors,
-): Promise<Html> {
-  const list = await Promise.all(
-    parameters.filters.map(async (parameter) => {
-      const { what, how, value } = describeFilter(parameter, resource, desk.resources);
-      const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
-      const shown = (messages ? undefined : await relatedName(desk, resource, parameter)) ?? value;
-      const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
-      return html`<li class="${messages ? 'chip faulty' : 'chip'}">
-        <span
-          >${what} ${how}
-          ${shown !== null && html`<b>${shown}</b>`}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span
-        >
-        <a href="${rest}" class="remove" aria-label="Remove the filter: ${what} ${how}">×</a>
-      </li>`;
-    }),
-  );
-  const others = (['ordering', 'limit', 'page'] as const).flatMap((name) =>
-    Object.hasOwn(errors, name)
-      ? [
-          html`<li class="chip faulty">
-            <span
-              >${name} <b>${parameters.get(name)}</b>
-              <span class="error">${errors[name]?.join('; ')}</span></span
-            >
-            <a
-              href="${links.list(resource.name, parameters.without(name))}"
-              class="remove"
-              aria-label="Remove ${name}"
-              >×</a
-            >
-          </li>`,
-        ]
-      : [],
-  );
-  const all = [...list, ...others];
-  if (all.length === 0) return html``;
-  const clear = new Parameters(
-    parameters.list.filter(({ name }) => ['ordering', 'limit', '_search'].includes(name)),
-  );
-  return html`<ul class="chips" aria-label="Active filters">
-    ${all}
-    ${list.length > 1 && html`<li><a href="${links.list(resource.name, clear)}">Remove all filters</a></li>`}
-  </ul>`;
-}
-
 /**
  * @param keyHint what can be typed for a foreign key
  * @param records what a foreign key can refer to, where those are few
+ * @param text what stands there
  */
 export function valueInput(
   column: Column,
   keyHint = 'a key, or words of its name',
   records?: readonly Entry[],
+  text = '',
 ): Html {
   const { control } = column.type.input;
   const options = optionsOf(column);
   if (control === 'checkbox') {
     return html`<select name="_value" id="filter-value">
       <option value="true">Yes</option>
-      <option value="false">No</option>
+      <option value="false" ${attributes({ selected: text === 'false' })}>No</option>
     </select>`;
   }
   if (options) {
     return html`<select name="_value" id="filter-value">
-      ${options.map((option) => html`<option value="${option}">${option}</option>`)}
+      ${options.map((option) => html`<option value="${option}" ${attributes({ selected: option === text })}>${option}</option>`)}
     </select>`;
   }
   if (records) {
     return html`<select name="_value" id="filter-value">
-      ${records.map(({ id, label }) => html`<option value="${id}">${label}</option>`)}
+      ${records.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
     </select>`;
   }
   const type = ['date', 'time'].includes(control) ? control : 'text';
@@ -125,6 +51,7 @@ export function valueInput(
     name="_value"
     id="filter-value"
     type="${type}"
+    value="${text}"
     ${hint && html` placeholder="${hint}"`}
   />`;
 }
@@ -136,18 +63,20 @@ async function filterForm(
   desk: Desk,
   resource: AdminResource,
   state: Parameters,
+  old: Parameter | undefined,
 ): Promise<Html> {
+  const present = old && formOf(old, resource, desk.resources);
   const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
   const title = pathTitle(path.split('__'), resource, desk.resources);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
-    <input type="hidden" name="_state" value="${state.toString()}" />
+    <input type="hidden" name="_state" value="${(old ? state.withoutOne(old) : state).toString()}" />
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how">${title}</label>
     <select name="_how" id="filter-how" autofocus>
-      ${comparisonsOf(column).map(({ key, text }) => html`<option value="${key}">${text}</option>`)}
+      ${comparisonsOf(column).map(({ key, text }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key })}>${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, undefined, references.get(column)?.options)}
+    ${valueInput(column, undefined, references.get(column)?.options, present?.text)}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>
   </form>`;
@@ -160,9 +89,11 @@ export async function filterPanel(
   parameters: Parameters,
   errors: FieldErrors,
 ): Promise<Html> {
-  const state = parameters.without('_filter');
+  const state = parameters.without('_filter', '_old');
+  const [was] = Parameters.read(parameters.get('_old') ?? '').list;
+  const old = was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
   const path = parameters.get('_filter');
-  const column = path === undefined ? undefined : columnAt(path, resource, desk);
+  const column = path === undefined ? undefined : columnAt(path, resource, desk.resources);
   const offered = resource.filters.map(
     (parts) =>
       html`<li>
@@ -173,7 +104,7 @@ export async function filterPanel(
   );
   return html`<div class="filters">
     ${await chips(desk, resource, state, errors)}
-    ${path !== undefined && column && (await filterForm(path, column, desk, resource, state))}
+    ${path !== undefined && column && (await filterForm(path, column, desk, resource, state, old))}
     ${
       offered.length > 0 &&
       html`<details class="menu">
@@ -221,10 +152,10 @@ async function offerRecords(
 /** Turns the form of the panel into an address of the list, in the API's grammar. */
 export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
   const form = Parameters.parse(visit.request.query);
-  const state = Parameters.parse(form.get('_state') ?? '').without('page', '_filter');
+  const state = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
-  const column = columnAt(path, resource, desk);
+  const column = columnAt(path, resource, desk.resources);
   const comparison = column && comparisonsOf(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, state));
   // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.

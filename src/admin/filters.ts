@@ -105,6 +105,14 @@ export function comparisonsOf(column: Column): Comparison[] {
   ];
 }
 
+/** The column that a path leads to, of those that the admin area shows. */
+export const columnAt = (
+  path: string,
+  resource: AdminResource,
+  resources: AdminResources,
+): Column | undefined =>
+  findPath(path.split('__'), resource.model, (model) => resources.get(model.name)?.output ?? [])?.column;
+
 /** What a path of columns is called: `Album › Artist › Name`. */
 export function pathTitle(
   parts: readonly string[],
@@ -118,12 +126,12 @@ export function pathTitle(
   return [...found.path, found.column].map(({ title }) => title).join(' › ');
 }
 
-/** Says what a filter of the address means, by its name and value alone; one that cannot be used reads as it stands. */
-export function describeFilter(
-  { name, value }: Parameter,
+/** The column that a filter's name leads to, as the path of its parts, and its operator. */
+function readName(
+  name: string,
   resource: AdminResource,
   resources: AdminResources,
-): FilterText {
+): { path: readonly string[]; operator: Operator; column: Column | undefined; negated: boolean } {
   const negated = name.startsWith('-');
   const parts = (negated ? name.slice(1) : name).split('__');
   const visible = (model: AdminResource['model']): readonly Column[] =>
@@ -132,17 +140,49 @@ export function describeFilter(
   const hasOperator = parts.length > 1 && OPERATORS.has(last) && !findPath(parts, resource.model, visible);
   const path = hasOperator ? parts.slice(0, -1) : parts;
   const operator = (hasOperator ? last : 'eq') as Operator;
-  const column = findPath(path, resource.model, visible)?.column;
+  return { path, operator, column: findPath(path, resource.model, visible)?.column, negated };
+}
+
+/** A text that stands in a pattern as what it begins or as all that it contains. */
+const inPattern = (pattern: RegExp, value: string): string | undefined =>
+  pattern.exec(value)?.[1]?.replace(/\\(.)/g, '$1');
+const contained = (value: string): string | undefined => inPattern(/^%((?:[^%_\\]|\\.)*)%$/, value);
+const begun = (value: string): string | undefined => inPattern(/^((?:[^%_\\]|\\.)*)%$/, value);
+
+/** What the panel's form would have to hold for a filter; undefined for one that the panel cannot express. */
+export function formOf(
+  { name, value }: Parameter,
+  resource: AdminResource,
+  resources: AdminResources,
+): { readonly path: string; readonly comparison: Comparison; readonly text: string } | undefined {
+  const { path: parts, column } = readName(name, resource, resources);
+  if (!column) return undefined;
+  const path = parts.join('__');
+  for (const comparison of comparisonsOf(column)) {
+    for (const text of [contained(value), begun(value), value]) {
+      const made = text !== undefined && comparison.parameter(path, text);
+      if (made && made.name === name && made.value === value)
+        return { path, comparison, text: comparison.takesValue ? text : '' };
+    }
+  }
+  return undefined;
+}
+
+/** Says what a filter of the address means, by its name and value alone; one that cannot be used reads as it stands. */
+export function describeFilter(
+  { name, value }: Parameter,
+  resource: AdminResource,
+  resources: AdminResources,
+): FilterText {
+  const { path, operator, column, negated } = readName(name, resource, resources);
   const what = pathTitle(path, resource, resources);
   if (operator === 'is' && /^(null|none)$/i.test(value))
     return { what, how: negated ? 'has a value' : 'has no value', value: null };
   const not = negated ? 'not: ' : '';
   if (operator === 'ilike') {
-    const contained = /^%((?:[^%_\\]|\\.)*)%$/.exec(value)?.[1];
-    const begun = /^((?:[^%_\\]|\\.)*)%$/.exec(value)?.[1];
-    const text = (contained ?? begun)?.replace(/\\(.)/g, '$1');
-    const how = contained !== undefined ? 'contains' : begun !== undefined ? 'begins with' : 'fits';
-    return { what, how: not + how, value: `“${text ?? value}”` };
+    const [inside, beginning] = [contained(value), begun(value)];
+    const how = inside !== undefined ? 'contains' : beginning !== undefined ? 'begins with' : 'fits';
+    return { what, how: not + how, value: `“${inside ?? beginning ?? value}”` };
   }
   const words = column && isMoment(column) ? MOMENTS : NUMBERS;
   const how = { eq: 'is', ne: 'is not', in: 'is one of', is: 'is', like: 'fits', ...words }[operator];

@@ -47,7 +47,7 @@ const searchForm = ({ name, search }: AdminResource, parameters: Parameters): Ht
   search.length > 0 &&
   html`<form class="search" role="search" action="${links.list(name)}">
     ${parameters
-      .without('_search', 'page', '_filter')
+      .without('_search', 'page', '_filter', '_old')
       .list.map(({ name: key, value }) => html`<input type="hidden" name="${key}" value="${value}" />`)}
     <label for="search" class="hidden">Search</label>
     <input
@@ -81,7 +81,7 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
 
 function footer(desk: Desk, { name }: AdminResource, parameters: Parameters): Html {
   const isOurs = name === desk.history.name;
-  const state = parameters.without('page', 'limit', '_filter');
+  const state = parameters.without('page', 'limit', '_filter', '_old');
   return html`<p class="also">
     Export this list:
     <a href="${links.action(name, 'export.csv', state)}" download>CSV</a>,
@@ -115,7 +115,7 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;
   }
-  const state = parameters.without('_filter');
+  const state = parameters.without('_filter', '_old');
   const dates =
     count &&
     (await drillDown(

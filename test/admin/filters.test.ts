@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { startService, type TestService } from '../support.ts';
-import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './things.ts';
 
 let service: TestService;
@@ -31,10 +31,11 @@ async function applied(model: string, path: string, how: string, value: string, 
 }
 
 const chips = ({ text }: AdminAnswer): string[] =>
-  [...text.matchAll(/<li class="chip(?: faulty)?">([\s\S]*?)<a\b/g)].map(([, content = '']) =>
-    unescaped(content.replace(/<[^>]*>/g, ' '))
-      .replace(/\s+/g, ' ')
-      .trim(),
+  [...text.matchAll(/<li class="chip(?: faulty)?">([\s\S]*?)<a\b[^>]*class="remove"/g)].map(
+    ([, content = '']) =>
+      unescaped(content.replace(/<[^>]*>/g, ' '))
+        .replace(/\s+/g, ' ')
+        .trim(),
   );
 
 describe('the panel makes the API’s own parameters', () => {
@@ -103,12 +104,12 @@ describe('the panel makes the API’s own parameters', () => {
     for (const [, href = '', name = ''] of offered) {
       const page = await ada.get(unescaped(href));
       const form = /<form class="add-filter"[\s\S]*?<\/form>/.exec(page.text)?.[0] ?? '';
-      const hows = [...form.matchAll(/<option value="(\w+)">[^<]*<\/option>/g)].map(([, value]) => value);
-      assert.ok(hows.includes('eq') && hows.includes('ne'), name);
+      const hows = [...form.matchAll(/<option value="(\w+)"\s*>[^<]*<\/option>/g)].map(([, value]) => value);
+      assert.ok(hows.includes('eq') && hows.includes('ne'), `${name}: ${hows.join()}`);
       assert.equal(hows.includes('contains'), ['name', 'note', 'secret'].includes(name), name);
     }
     const { text } = await ada.get('/admin/thing/?_filter=colour');
-    assert.match(text, /<option value="green">green<\/option>/);
+    assert.match(text, /<option value="green"\s*>green<\/option>/);
     assert.doesNotMatch((await ada.get('/admin/thing/?_filter=hidden')).text, /add-filter/);
   });
 });
@@ -143,12 +144,54 @@ describe('an active filter', () => {
       ['a', 'colour=red&amp;name=b'],
       ['b', 'name=a&amp;colour=red'],
     ] as const) {
-      const link = new RegExp(`“${gone}”</b></span\\s*>\\s*<a\\s+href="([^"]*)"\\s+class="remove"`).exec(
+      const link = new RegExp(`“${gone}”</b></a></span\\s*>\\s*<a\\s+href="([^"]*)"\\s+class="remove"`).exec(
         page.text,
       )?.[1];
       assert.equal(link, `/admin/thing/?${rest}&amp;ordering=name&amp;_search=x`);
     }
     assert.match(page.text, /href="\/admin\/thing\/\?ordering=name&amp;_search=x">Remove all filters/);
+  });
+
+  for (const [query, how, value] of [
+    ['name__ilike=%25x%25', 'contains', 'x'],
+    ['name__ilike=50%5C%25%25', 'begins', '50%'],
+    ['name__ilike=%25x_', 'ilike', '%x_'],
+    ['name=%3Cb%3E%22', 'eq', '<b>"'],
+    ['name__in=a%2C%22b%20%2C%20c%22', 'in', 'a,"b , c"'],
+    ['note__is=null', 'empty', ''],
+    ['-note__is=null', 'filled', ''],
+    ['amount__gte=5', 'gte', '5'],
+    ['amount=five', 'eq', 'five'],
+    ['ready=false', 'eq', 'false'],
+    ['colour__ne=green', 'ne', 'green'],
+    ['author=2', 'eq', '2'],
+    ['author__username=ada', 'eq', 'ada'],
+    ['at__lt=2024-05-31', 'lt', '2024-05-31'],
+  ] as const)
+    test(`${query} can be changed: the panel's form opens with what it is now`, async () => {
+      const page = await ada.get(`/admin/thing/?code__is=null&${query}&ordering=name`);
+      const links = [...page.text.matchAll(/<a href="([^"]*)" title="Change this filter">/g)];
+      const form = await ada.get(unescaped(links.at(-1)?.[1] ?? ''));
+      assert.deepEqual(chips(form), chips(page));
+      const { _how, _value, _path = '', _state = '' } = fieldsOf(form);
+      assert.deepEqual([_how, _value], [how, value]);
+      assert.equal(_state, 'code__is=null&ordering=name');
+      const again = await applied('thing', _path, how, value, _state);
+      assert.equal(again, `?code__is=null&ordering=name&${decodeURIComponent(query)}`);
+    });
+
+  test('one that the panel cannot express is only taken away', async () => {
+    for (const query of [
+      '-author=2',
+      '-name__ilike=%25x%25',
+      'nothing=1',
+      'hidden=x',
+      'author__password=x',
+    ]) {
+      const page = await ada.get(`/admin/thing/?${query}`);
+      assert.equal(chips(page).length, 1, query);
+      assert.doesNotMatch(page.text, /Change this filter/, query);
+    }
   });
 
   for (const query of [

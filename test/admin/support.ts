@@ -120,7 +120,7 @@ export function hiddenFields({ text }: AdminAnswer, className: string): Record<s
 /** What a form would send as it stands: the values of its inputs, texts and choices. */
 export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
   const form =
-    /<form method="post"[^>]*class="(?:record|conflict|lookup|login)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
+    /<form[^>]*class="(?:record|conflict|lookup|login|add-filter)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
   const fields: Record<string, string> = {};
   const attribute = (tag: string, name: string): string | undefined =>
     unescaped(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? '\0').replace('\0', '') || undefined;

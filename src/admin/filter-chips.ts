@@ -1,0 +1,93 @@
+import { Problem, type FieldErrors } from '../errors.ts';
+import type { Parameter } from '../query/grammar.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Desk } from './desk.ts';
+import { columnAt, describeFilter, formOf } from './filters.ts';
+import { html, type Html } from './html.ts';
+import { links, Parameters } from './links.ts';
+
+/** What a record is called; undefined where there is none of this key. */
+export async function nameOf(desk: Desk, resource: AdminResource, key: string): Promise<string | undefined> {
+  try {
+    return (await desk.browsing.read(resource, key)).label;
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** The name of a related record in place of its key. */
+async function relatedName(
+  desk: Desk,
+  resource: AdminResource,
+  { name, value }: Parameter,
+): Promise<string | undefined> {
+  const target = columnAt(name.replace(/^-/, ''), resource, desk.resources)?.references;
+  const related = target && desk.resources.get(target.name);
+  return related && nameOf(desk, related, value);
+}
+
+/** A link to the panel's form with what a filter is now, where the form can express it; else the text alone. */
+function changeLink(
+  parameter: Parameter,
+  text: Html,
+  desk: Desk,
+  resource: AdminResource,
+  parameters: Parameters,
+): Html {
+  const form = formOf(parameter, resource, desk.resources);
+  if (!form) return text;
+  const editing = parameters.with('_filter', form.path).with('_old', new Parameters([parameter]).toString());
+  return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
+}
+
+/** The active filters, each with a link that takes it away; one that cannot be used with what is wrong with it. */
+export async function chips(
+  desk: Desk,
+  resource: AdminResource,
+  parameters: Parameters,
+  errors: FieldErrors,
+): Promise<Html> {
+  const list = await Promise.all(
+    parameters.filters.map(async (parameter) => {
+      const { what, how, value } = describeFilter(parameter, resource, desk.resources);
+      const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
+      const shown = (messages ? undefined : await relatedName(desk, resource, parameter)) ?? value;
+      const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
+      const text = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
+      return html`<li class="${messages ? 'chip faulty' : 'chip'}">
+        <span
+          >${changeLink(parameter, text, desk, resource, parameters)}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span
+        >
+        <a href="${rest}" class="remove" aria-label="Remove the filter: ${what} ${how}">×</a>
+      </li>`;
+    }),
+  );
+  const others = (['ordering', 'limit', 'page'] as const).flatMap((name) =>
+    Object.hasOwn(errors, name)
+      ? [
+          html`<li class="chip faulty">
+            <span
+              >${name} <b>${parameters.get(name)}</b>
+              <span class="error">${errors[name]?.join('; ')}</span></span
+            >
+            <a
+              href="${links.list(resource.name, parameters.without(name))}"
+              class="remove"
+              aria-label="Remove ${name}"
+              >×</a
+            >
+          </li>`,
+        ]
+      : [],
+  );
+  const all = [...list, ...others];
+  if (all.length === 0) return html``;
+  const clear = new Parameters(
+    parameters.list.filter(({ name }) => ['ordering', 'limit', '_search'].includes(name)),
+  );
+  return html`<ul class="chips" aria-label="Active filters">
+    ${all}
+    ${list.length > 1 && html`<li><a href="${links.list(resource.name, clear)}">Remove all filters</a></li>`}
+  </ul>`;
+}
