@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { parse, print, UsageError } from './commands/command.ts';
+import { noWords, parse, print, UsageError } from './commands/command.ts';
 import { SETTINGS } from './config.ts';
 import { StartError } from './errors.ts';
 
@@ -53,7 +53,10 @@ async function main([command, ...words]: readonly string[]): Promise<number | vo
   const options = command?.startsWith('-') ? [command, ...words] : [];
   const given = parse(options, { version: { type: 'boolean' } }, help());
   if (!given) return;
-  if (given.values.version) return print(version());
+  if (given.values.version) {
+    noWords('--version', given.positionals);
+    return print(version());
+  }
   throw new UsageError(command === undefined ? 'name a command' : `there is no command ${command}`);
 }
 

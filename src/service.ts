@@ -19,7 +19,7 @@ import { HISTORY, OWN, SESSION } from './resources/own.ts';
 import { checkPanels, type Panel } from './resources/panel.ts';
 import { createPasswords } from './resources/passwords.ts';
 import type { Resource } from './resources/resource.ts';
-import { applySchema, checkSchema, readCatalog, type Schema } from './resources/schema.ts';
+import { applySchema, checkSchema, readCatalog, sealHistory, type Schema } from './resources/schema.ts';
 import { hasLogins, serveResources, type ServedResources } from './resources/served.ts';
 import { createSessions } from './resources/sessions.ts';
 import { createUsers, type Users } from './resources/users.ts';
@@ -82,8 +82,14 @@ async function awaitCatalog(
   }
 }
 
-const databaseFault = (error: unknown): unknown =>
-  isDatabaseError(error) ? new StartError(`The database cannot be used: ${error.message}`) : error;
+/** Errors after which somebody should look at the address: nobody there, a refused login, no such database. */
+const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
+
+function databaseFault(error: unknown): unknown {
+  if (!isDatabaseError(error)) return error;
+  const hint = ADDRESS_FAULTS.test(error.code) ? '. Look at DATABASE_URL' : '';
+  return new StartError(`The database cannot be used: ${error.message}${hint}`);
+}
 
 function warn(
   served: ServedResources,
@@ -131,10 +137,11 @@ export function createService(
       const hasUsers = hasLogins(resources, settings);
       const definitions = hasUsers ? [...resources, ...OWN] : resources;
       if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0) {
-        await applySchema(database, definitions, (statement) =>
-          logger.info({ message: 'schema', statement }),
-        );
+        for (const statement of await applySchema(database, definitions, settings))
+          logger.info({ message: 'schema', statement });
       }
+      if (settings.schema === 'apply' && hasUsers)
+        for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
       const schema = await checkSchema(database, resources, settings);
       const { models } = schema;
       const served = serveResources(resources, models, settings);

@@ -51,6 +51,7 @@ const album = {
   admin: {
     title: 'Albums',
     group: 'Catalogue',
+    label: '{title} – {artist__name}',
     list: ['title', 'artist'],
     search: ['title', 'artist__name'],
     filters: ['title', 'artist', 'artist__name'],
@@ -77,6 +78,7 @@ const track = {
     list: ['name', 'album', 'genre', 'milliseconds', 'unit_price'],
     search: ['name', 'composer', 'album__title', 'album__artist__name'],
     filters: [
+      'name',
       'album__artist__name',
       'album',
       'genre',
@@ -177,7 +179,7 @@ const invoice = {
   admin: {
     title: 'Invoices',
     group: 'Business',
-    label: '{customer__first_name} {customer__last_name}, {invoice_date}',
+    label: '#{id} {customer__first_name} {customer__last_name}',
     list: ['id', 'customer', 'invoice_date', 'billing_country', 'total'],
     search: ['customer__first_name', 'customer__last_name', 'billing_city', 'billing_country'],
     filters: ['customer', 'customer__country', 'billing_country', 'invoice_date', 'total'],

@@ -14,7 +14,7 @@ import { findAsset, isAsset } from './assets.ts';
 import { readCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
 import { readForm, type Form } from './form-data.ts';
-import { html } from './html.ts';
+import { html, type Html } from './html.ts';
 import { MAX_IMPORT, showImport } from './import.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
@@ -92,7 +92,7 @@ const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id
 
 /** A form that came without a login: of a record it is kept over the login, others are not. */
 async function withoutVisit(desk: Desk, request: ApiRequest): Promise<Reply> {
-  if (request.method !== 'POST' || readCookie(request, 'session') === undefined) return toLogin(request);
+  if (request.method !== 'POST') return toLogin(request);
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
   let isKept = false;
   try {
@@ -146,9 +146,29 @@ async function answerVisit(desk: Desk, visit: Visit): Promise<Reply> {
   return change(desk, visit, route, form);
 }
 
-function problemPage(visit: Visit | undefined, { status, message, headers }: Problem, requestId = ''): Reply {
+/** Where somebody may go on who has come to a record that is not there: it may have been deleted. */
+function elsewhere({ resources }: Desk, path: string): Html | false {
+  try {
+    const route = findAdminRoute(path, resources);
+    if (!('id' in route)) return false;
+    const { name, title } = route.resource;
+    return html`<p>
+      <a href="${links.list(name)}">${title}</a>,
+      <a href="${links.part(name, route.id, 'history')}">what was written down about this record</a>
+    </p>`;
+  } catch {
+    return false;
+  }
+}
+
+function problemPage(
+  visit: Visit | undefined,
+  { status, message, headers }: Problem,
+  requestId = '',
+  ways: Html | false = false,
+): Reply {
   const body = html`<p class="lead">${message}</p>
-    ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
+    ${ways} ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">To the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);
   return pageReply(visit, { title, status, kind: 'error', ...(visit ? { crumbs: [] } : {}), body }, headers);
@@ -182,7 +202,7 @@ export function createAdmin(options: AdminOptions): Area {
         return await answerVisit(desk, visit);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        return problemPage(visit, error);
+        return problemPage(visit, error, '', error.status === 404 && elsewhere(desk, request.path));
       }
     },
 

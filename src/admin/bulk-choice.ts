@@ -80,6 +80,5 @@ export async function includesCaller(
   { selection }: Choice,
 ): Promise<boolean> {
   if (resource.name !== settings.userModel) return false;
-  if (selection.ids) return selection.ids.includes(caller.id);
-  return (await bulk.count(resource, { ...selection, ids: [caller.id] })) > 0;
+  return bulk.includes(resource, selection, caller.id);
 }

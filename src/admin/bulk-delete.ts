@@ -1,8 +1,9 @@
 import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from './bulk-choice.ts';
-import { effectsOf } from './delete-effects.ts';
+import { Referred } from '../resources/referred.ts';
+import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import { effectsOf, ownDeletion } from './delete-effects.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html } from './html.ts';
@@ -11,36 +12,46 @@ import { links } from './links.ts';
 import { counted, grouped } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
 
+interface Notice {
+  readonly status: number;
+  /** Undefined where the page says by itself why it cannot be done. */
+  readonly text?: string;
+  /** Whether records of a table that is not in the registry keep these from being deleted. */
+  readonly isRefused?: boolean;
+}
+
 async function deletePage(
   desk: Desk,
   visit: Visit,
   resource: AdminResource,
   choice: Choice,
   count: number,
-  notice?: string,
+  notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [records, { view, isForbidden, warning }] = await Promise.all([
+  const [records, { view, isForbidden, warning }, own] = await Promise.all([
     chosenRecords(desk, resource, choice, count),
-    effectsOf(desk, resource, choice.selection),
+    effectsOf(desk, resource, choice.selection, count, notice?.isRefused),
+    ownDeletion(desk, visit, resource, choice.selection),
   ]);
-  const isSelf = await includesCaller(desk, visit, resource, choice);
+  const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
+  const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+  const reason = own ?? (isForbidden && need);
   const back = listOf(resource, choice);
-  const body = html`${notice && html`<p class="error-summary" role="alert">${notice}</p>`} ${records} ${view}
+  const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  ${records} ${view}
   ${
-    isForbidden
-      ? html`<p class="lead">
-            They cannot be deleted while other records need them. Delete or change those first.
-          </p>
+    reason !== false
+      ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${back}">Back to the list</a></p>`
       : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
           ${hiddenChoice(visit, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_confirm" value="1" />
-          <p class="lead">${isSelf && 'You are among them, and will be logged out. '}${warning}</p>
+          <p class="lead">${warning}</p>
           <div class="buttons">
             <button class="danger">Delete ${counted(count, 'record')}</button>
-            <a class="button" href="${back}">Keep them</a>
+            <a class="button" href="${back}">Keep ${them}</a>
           </div>
         </form>`
   }`;
@@ -48,7 +59,7 @@ async function deletePage(
     title: `Delete ${counted(count, 'record')}?`,
     crumbs: [{ text: title, href: back }, { text: 'Delete' }],
     kind: 'delete',
-    status: notice === undefined ? 200 : 409,
+    status: notice?.status ?? 200,
     body,
   });
 }
@@ -63,7 +74,7 @@ export async function bulkDelete(
 ): Promise<Reply> {
   const { bulk } = desk;
   const { selection } = choice;
-  const ask = async (notice?: string): Promise<Reply> => {
+  const ask = async (notice?: Notice): Promise<Reply> => {
     const count = await bulk.count(resource, selection);
     if (count > 0) return deletePage(desk, visit, resource, choice, count, notice);
     return redirectWith(visit, listOf(resource, choice), {
@@ -72,17 +83,19 @@ export async function bulkDelete(
     });
   };
   if (form.get('_confirm') === undefined) return ask();
+  if (await ownDeletion(desk, visit, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
   try {
     await bulk.remove(resource, selection, visit.caller, expected);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 409) throw error;
     const count = await bulk.count(resource, selection);
-    return ask(
+    const isRefused = error instanceof Referred && error.models.length === 0;
+    const text =
       count === expected
         ? error.message
-        : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`,
-    );
+        : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`;
+    return ask({ status: 409, text, isRefused });
   }
   const list = links.list(resource.name, choice.state.without('page'));
   return redirectWith(visit, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });

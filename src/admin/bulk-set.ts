@@ -13,7 +13,8 @@ import { isFreeText, isTickBox, nullName, typedValues, type Typed } from './form
 import { html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
-import { referencesOf, showLookup } from './references.ts';
+import { addLockOut } from './lock-out.ts';
+import { referencesOf, showLookup, withKeys } from './references.ts';
 import { counted, grouped, shortened, shownValue } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
 import { errorSummary } from './widgets.ts';
@@ -152,12 +153,10 @@ async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> 
     addError(errors, wanted.column.key, member.fault);
     return valuePage(asking, wanted, { errors });
   }
-  const { name } = wanted.column;
-  const locksOut = (name === 'active' || name === 'admin') && member.value === false;
-  if (locksOut && (await includesCaller(desk, visit, resource, choice))) {
-    addError(errors, wanted.column.key, 'would lock you out: you are among the chosen');
-    return valuePage(asking, wanted, { errors });
-  }
+  const lockOut: FieldErrors = {};
+  addLockOut(lockOut, new Map([[wanted.column.key, member]]), 'you are among the chosen');
+  if (Object.keys(lockOut).length > 0 && (await includesCaller(desk, visit, resource, choice)))
+    return valuePage(asking, wanted, { errors: lockOut });
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) return await apply(asking, wanted, member, expected);
@@ -203,5 +202,6 @@ export async function bulkSet(
     return valuePage(asking, { column, typed: { text: chosen, isNull: chosen === '' } });
   if (form.get('_value') === undefined)
     return valuePage(asking, { column, typed: { text: '', isNull: column.nullable } });
-  return goOn(asking, { column, typed }, form);
+  const meant = await withKeys(desk, new Map([[column, typed]]), undefined);
+  return goOn(asking, { column, typed: meant.get(column) ?? typed }, form);
 }

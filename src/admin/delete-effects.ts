@@ -2,11 +2,12 @@ import { isDatabaseError } from '../db/sqlstate.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
-import type { Dependents } from '../resources/bulk.ts';
+import type { Dependents } from '../resources/dependents.ts';
 import type { Desk } from './desk.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
 import { counted, grouped } from './text.ts';
+import type { Visit } from './visit.ts';
 
 /** What deleting records would do to others. */
 export interface Effects {
@@ -62,7 +63,7 @@ function item(desk: Desk, dependents: Dependents, of: Selection): Html {
   const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
   if (!resource) return html`<li>${amount} that the admin area does not show</li>`;
   const what = html`${amount} of ${resource.title}`;
-  if (!isShown(desk, dependents)) return html`<li>${what}</li>`;
+  if (path.length === 0 || !isShown(desk, dependents)) return html`<li>${what}</li>`;
   const way = path.map(({ title }) => title).join(' › ');
   const filters = filtersFor(dependents, of);
   const link = filters && links.list(resource.name, new Parameters(filters));
@@ -82,33 +83,60 @@ function group(title: string, items: readonly Html[], className?: string): Html 
 
 /**
  * Says what else a deletion would touch: what forbids it, what goes as well, and what stays without its reference.
+ * @param count how many records would be deleted
+ * @param isRefused whether the database has refused it for records of a table that is not in the registry
  */
-export async function effectsOf(desk: Desk, resource: AdminResource, of: Selection): Promise<Effects> {
-  const [them, themselves, theyAre] =
-    of.ids?.length === 1 ? ['it', 'this record', 'It is'] : ['them', 'these records', 'They are'];
+export async function effectsOf(
+  desk: Desk,
+  resource: AdminResource,
+  of: Selection,
+  count: number,
+  isRefused = false,
+): Promise<Effects> {
+  const [it, themselves, they] =
+    count === 1 ? ['it', 'this record', 'It'] : ['them', 'these records', 'They'];
+  const unknown = html`<li>Records of a table that is not shown here refer to ${it}.</li>`;
+  const keeping = `What keeps ${themselves} from being deleted`;
   let all: Dependents[];
   try {
     all = await desk.bulk.dependents(resource, of);
   } catch (error) {
     if (!isDatabaseError(error) || error.code !== CANCELED) throw error;
-    const view = html`<p class="effects">
-      What refers to ${themselves} could not be counted in time. It may go with ${them}, lose its reference,
-      or keep ${them} from being deleted.
-    </p>`;
-    return {
-      view,
-      isForbidden: false,
-      warning: `${theyAre} gone for good, and so is what goes with ${them}.`,
-    };
+    const view = html`${isRefused && group(keeping, [unknown], 'forbidding')}
+      <p class="effects">
+        What refers to ${themselves} could not be counted in time. It may go with ${it}, lose its reference,
+        or keep ${it} from being deleted.
+      </p>`;
+    const warning = `${they} will be gone for good, and so will what goes with ${it}.`;
+    return { view, isForbidden: isRefused, warning };
   }
   const those = (effect: Dependents['effect']): Html[] =>
     all.filter((one) => one.effect === effect).map((one) => item(desk, one, of));
-  const restricting = those('restrict');
+  const found = those('restrict');
+  const restricting = isRefused && found.length === 0 ? [unknown] : found;
   const going = those('cascade');
-  const view = html`${group(`What keeps ${themselves} from being deleted`, restricting, 'forbidding')}
-  ${group(`What is deleted with ${them}`, going)}
-  ${group(`What stays, and no longer refers to ${them}`, those('setNull'))}
-  ${all.length === 0 && html`<p class="effects">No record that is known here refers to ${themselves}.</p>`}`;
-  const rest = going.length > 0 ? `, and so is what is deleted with ${them}` : '';
-  return { view, isForbidden: restricting.length > 0, warning: `${theyAre} gone for good${rest}.` };
+  const isAlone = all.length === 0 && restricting.length === 0;
+  const view = html`${group(keeping, restricting, 'forbidding')} ${group(`What is deleted with ${it}`, going)}
+  ${group(`What stays, and no longer refers to ${it}`, those('setNull'))}
+  ${isAlone && html`<p class="effects">No record that is known here refers to ${themselves}.</p>`}`;
+  const rest = going.length > 0 ? `, and so will what is deleted with ${it}` : '';
+  const warning = `${they} will be gone for good${rest}.`;
+  return { view, isForbidden: restricting.length > 0, warning };
+}
+
+/**
+ * Why these records cannot be deleted by this admin: one of them, or of what goes with them, is the admin's own user. So the
+ * last admin cannot go.
+ */
+export async function ownDeletion(
+  { bulk, settings }: Desk,
+  { caller }: Visit,
+  resource: AdminResource,
+  of: Selection,
+): Promise<string | undefined> {
+  const { userModel } = settings;
+  if (!(await bulk.deletes(resource, of, userModel, caller.id))) return undefined;
+  return resource.name === userModel
+    ? 'You cannot delete yourself: let another admin do this.'
+    : 'You would be deleted as well: let another admin do this.';
 }

@@ -1,9 +1,10 @@
 import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import type { Entry } from '../resources/browse.ts';
+import type { Entry, Selection } from '../resources/browse.ts';
+import { Referred } from '../resources/referred.ts';
 import type { Desk } from './desk.ts';
-import { effectsOf } from './delete-effects.ts';
+import { effectsOf, ownDeletion } from './delete-effects.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
@@ -28,8 +29,13 @@ const facts = (entry: Entry, { list }: AdminResource): Html =>
 
 interface Notice {
   readonly status: number;
-  readonly text: string;
+  /** Undefined where the page says by itself why it cannot be done. */
+  readonly text?: string;
+  /** Whether records of a table that is not in the registry keep the record from being deleted. */
+  readonly isRefused?: boolean;
 }
+
+const selectionOf = (id: string): Selection => ({ query: '', search: '', ids: [id] });
 
 async function deletePage(
   desk: Desk,
@@ -40,26 +46,26 @@ async function deletePage(
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [entry, { view, isForbidden, warning }] = await Promise.all([
+  const [entry, { view, isForbidden, warning }, own] = await Promise.all([
     desk.browsing.read(resource, id),
-    effectsOf(desk, resource, { query: '', search: '', ids: [id] }),
+    effectsOf(desk, resource, selectionOf(id), 1, notice?.isRefused),
+    ownDeletion(desk, visit, resource, selectionOf(id)),
   ]);
   const list = listQuery(visit, name, sent);
   const page = links.from(list, links.record(name, entry.id));
-  const isSelf = name === desk.settings.userModel && entry.id === visit.caller.id;
-  const body = html`${notice && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  const reason =
+    own ?? (isForbidden && 'It cannot be deleted while other records need it. Delete or change those first.');
+  const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
   ${facts(entry, resource)} ${view}
   ${
-    isForbidden
-      ? html`<p class="lead">
-            It cannot be deleted while other records need it. Delete or change those first.
-          </p>
+    reason !== false
+      ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${page}">Back to the record</a></p>`
       : html`<form method="post" action="${links.part(name, entry.id, 'delete')}" class="confirm">
           <input type="hidden" name="_csrf" value="${visit.csrf}" />
           <input type="hidden" name="_version" value="${entry.version}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}
-          <p class="lead">${isSelf && 'This is you: you will be logged out. '}${warning}</p>
+          <p class="lead">${warning}</p>
           <div class="buttons">
             <button class="danger">Delete</button> <a class="button" href="${page}">Keep it</a>
           </div>
@@ -94,6 +100,8 @@ export async function confirmDelete(
   const list = links.back(name, form.get('_list'));
   try {
     const { label } = await desk.browsing.read(resource, id);
+    if (await ownDeletion(desk, visit, resource, selectionOf(id)))
+      return await deletePage(desk, visit, resource, id, form, { status: 403 });
     await desk.operations.remove(resource, id, visit.caller, [form.get('_version') ?? '']);
     return redirectWith(visit, list, {
       kind: 'done',
@@ -108,6 +116,7 @@ export async function confirmDelete(
       error.status === 412
         ? 'The record has changed since you were asked. This is how it is now.'
         : error.message;
-    return deletePage(desk, visit, resource, id, form, { status: error.status, text });
+    const isRefused = error instanceof Referred && error.models.length === 0;
+    return deletePage(desk, visit, resource, id, form, { status: error.status, text, isRefused });
   }
 }

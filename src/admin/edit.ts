@@ -1,5 +1,5 @@
 import type { Column } from '../db/model.ts';
-import { addError, Problem } from '../errors.ts';
+import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
@@ -10,7 +10,8 @@ import type { Form } from './form-data.ts';
 import { editableColumns, formPage } from './form-page.ts';
 import { initialValues, storedValues, typedValues, type TypedValues } from './form-values.ts';
 import { links, Parameters } from './links.ts';
-import { showLookup } from './references.ts';
+import { addLockOut, isOneself } from './lock-out.ts';
+import { showLookup, withKeys } from './references.ts';
 import { shortened } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
 
@@ -50,7 +51,13 @@ function afterSave(
       : how === 'another'
         ? links.action(name, 'add')
         : links.back(name, list);
-  return redirectWith(visit, to, { kind: 'done', text: `${title}: “${shortened(saved.label, 80)}” ${done}` });
+  const text = `${title}: “${shortened(saved.label, 80)}” ${done}`;
+  const isThere = how === 'stay' || how === 'new';
+  return redirectWith(visit, to, {
+    kind: 'done',
+    text,
+    ...(!isThere && { href: links.record(name, saved.id) }),
+  });
 }
 
 async function create(
@@ -84,11 +91,7 @@ async function update(
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
   const { caller } = visit;
-  if (resource.name === desk.settings.userModel && stored.id === caller.id) {
-    for (const key of ['active', 'admin'] as const)
-      if (body.members.get(key)?.value === false)
-        addError(body.errors, key, 'would lock you out: let another admin do this');
-  }
+  if (isOneself(desk, resource, stored.id, caller)) addLockOut(body.errors, body.members);
   try {
     const outcome = await attempt(body, resource, { id: stored.id, caller }, () =>
       desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
@@ -170,7 +173,7 @@ export async function saveRecord(
   const isNew = id === undefined;
   const columns = editableColumns(resource, isNew);
   const stored = isNew ? undefined : await readStored(desk, resource, id);
-  const typed = typedValues(form, columns, isNew);
+  const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
 
   const lookedFor = find(form.get('_lookup'));
@@ -183,9 +186,10 @@ export async function saveRecord(
   }
   const [chosenFor, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (chosenFor && chosen !== undefined) {
-    const changed = new Map(typed).set(chosenFor, { text: chosen, isNull: chosen === '' });
+    const changed = new Map(sent).set(chosenFor, { text: chosen, isNull: chosen === '' });
     return formPage(desk, visit, { resource, typed: changed, stored, sent: form });
   }
+  const typed = await withKeys(desk, sent, stored);
   if (isNew) return create(desk, visit, resource, typed, form);
   if (!stored) {
     const gone =

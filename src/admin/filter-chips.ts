@@ -1,30 +1,26 @@
-import { Problem, type FieldErrors } from '../errors.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
-import { columnAt, describeFilter, formOf } from './filters.ts';
-import { html, type Html } from './html.ts';
+import { describeFilter, formOf, keysOf } from './filters.ts';
+import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
 
-/** What a record is called; undefined where there is none of this key. */
-export async function nameOf(desk: Desk, resource: AdminResource, key: string): Promise<string | undefined> {
-  try {
-    return (await desk.browsing.read(resource, key)).label;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return undefined;
-    throw error;
-  }
-}
+/** How many related records a filter names. */
+const MOST_NAMED = 10;
 
-/** The name of a related record in place of its key. */
-async function relatedName(
-  desk: Desk,
-  resource: AdminResource,
-  { name, value }: Parameter,
-): Promise<string | undefined> {
-  const target = columnAt(name.replace(/^-/, ''), resource, desk.resources)?.references;
-  const related = target && desk.resources.get(target.name);
-  return related && nameOf(desk, related, value);
+/** What is related in place of its key, or of several keys; undefined where the filter has none. */
+async function relatedNames(desk: Desk, resource: AdminResource, filter: Parameter): Promise<Content> {
+  const { column, keys } = keysOf(filter, resource, desk.resources) ?? {};
+  const related = column?.references && desk.resources.get(column.references.name);
+  if (!related || !keys) return undefined;
+  const query = `limit=${MOST_NAMED}`;
+  const shown = keys.slice(0, MOST_NAMED);
+  const { entries } = await desk.browsing.list(related, { query, search: '', ids: shown });
+  const names = new Map(entries.map(({ id, label }) => [id, label]));
+  const rest = keys.length - shown.length;
+  const texts = shown.map((key) => names.get(key) ?? `“${key}”`);
+  return `${texts.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 /** A link to the panel's form with what a filter is now, where the form can express it; else the text alone. */
@@ -52,7 +48,7 @@ export async function chips(
     parameters.filters.map(async (parameter) => {
       const { what, how, value } = describeFilter(parameter, resource, desk.resources);
       const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
-      const shown = (messages ? undefined : await relatedName(desk, resource, parameter)) ?? value;
+      const shown = (messages ? undefined : await relatedNames(desk, resource, parameter)) ?? value;
       const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
       const text = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
       return html`<li class="${messages ? 'chip faulty' : 'chip'}">

@@ -5,12 +5,12 @@ import type { Parameter } from '../query/grammar.ts';
 import type { Entry } from '../resources/browse.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
-import { chips, nameOf } from './filter-chips.ts';
-import { columnAt, comparisonsOf, formOf, optionsOf, pathTitle } from './filters.ts';
+import { chips } from './filter-chips.ts';
+import { columnAt, formOf, offeredComparisons, optionsOf, pathTitle } from './filters.ts';
 import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
-import { referencesOf } from './references.ts';
+import { isKey, recordMeant, referencesOf } from './references.ts';
 import { redirect, type Visit } from './visit.ts';
 
 /** How many records the page offers where a foreign key is looked for by words. */
@@ -23,7 +23,7 @@ const MOST_OFFERED = 50;
  */
 export function valueInput(
   column: Column,
-  keyHint = 'a key, or words of its name',
+  keyHint = 'words of its name',
   records?: readonly Entry[],
   text = '',
 ): Html {
@@ -68,15 +68,18 @@ async function filterForm(
   const present = old && formOf(old, resource, desk.resources);
   const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
   const title = pathTitle(path.split('__'), resource, desk.resources);
+  const comparisons = offeredComparisons(column);
+  const alone = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
     <input type="hidden" name="_state" value="${(old ? state.withoutOne(old) : state).toString()}" />
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how">${title}</label>
     <select name="_how" id="filter-how" autofocus>
-      ${comparisonsOf(column).map(({ key, text }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key })}>${text}</option>`)}
+      ${comparisons.map(({ key, text, takesValue }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key, 'data-alone': !takesValue })}>${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
     ${valueInput(column, undefined, references.get(column)?.options, present?.text)}
+    ${alone.length > 0 && html`<span class="hint" data-without-script>not needed for “${alone.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>
   </form>`;
@@ -117,34 +120,58 @@ export async function filterPanel(
   </div>`;
 }
 
-/** Records whose names have the words, as links that filter by one of them. */
+/** `Support rep` within a sentence, and `DJ` as it is. */
+const withinSentence = (title: string): string =>
+  /^\p{Lu}\p{Ll}/u.test(title) ? title.charAt(0).toLowerCase() + title.slice(1) : title;
+
+/** What was asked of a column whose values are related records, by words instead of one of them. */
+interface Asked {
+  readonly path: string;
+  readonly column: Column;
+  readonly related: AdminResource;
+  readonly words: string;
+  /** The form as it was sent. */
+  readonly form: Parameters;
+  /** The list that is filtered by one of them. */
+  readonly to: (id: string) => string;
+  /** The panel with its form. */
+  readonly again: string;
+}
+
+/** Records that the words can mean, as links that filter by one of them, with a search for others. */
 async function offerRecords(
   desk: Desk,
   visit: Visit,
   resource: AdminResource,
-  related: AdminResource,
-  words: string,
-  to: (id: string) => string,
-  again: string,
+  { path, column, related, words, form, to, again }: Asked,
 ): Promise<Reply> {
-  const { entries, hasNext } = await desk.browsing.list(related, {
-    query: `limit=${MOST_OFFERED}`,
-    search: words,
-  });
-  const [only] = entries;
-  if (only && entries.length === 1) return redirect(to(only.id));
-  const body = html` <p>
-      ${entries.length === 0 ? 'Nothing is called' : 'Which one is meant by'}
-      “${words}”${entries.length === 0 ? '.' : '?'}
-    </p>
-    <ul class="choices">
-      ${entries.map(({ id, label }) => html`<li><a href="${to(id)}">${label}</a> <span class="key">${id}</span></li>`)}
-    </ul>
+  const meant = await recordMeant(desk, related, words);
+  if (meant) return redirect(to(meant.id));
+  const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_OFFERED);
+  const hidden = ['_state', '_path', '_how'].map(
+    (name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`,
+  );
+  const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
+      ${hidden}
+      <label for="find">Search ${related.title}</label>
+      <input type="search" id="find" name="_value" value="${words}" required autofocus />
+      <button class="secondary">Search</button>
+    </form>
+    <p>${entries.length === 0 ? `Nothing is called “${words}”.` : `Several fit “${words}”:`}</p>
+    ${
+      entries.length > 0 &&
+      html`<ul class="choices">
+        ${entries.map(({ id, label }) => html`<li><a href="${to(id)}">${label}</a> <span class="key">${id}</span></li>`)}
+      </ul>`
+    }
     ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
     <p><a class="button" href="${again}">Back to the filter</a></p>`;
   return pageReply(visit, {
-    title: related.title,
-    crumbs: [{ text: resource.title, href: links.list(resource.name) }, { text: 'Filter' }],
+    title: `Which ${withinSentence(column.title)} is meant?`,
+    crumbs: [
+      { text: resource.title, href: links.list(resource.name) },
+      { text: `Filter by ${pathTitle(path.split('__'), resource, desk.resources)}` },
+    ],
     body,
   });
 }
@@ -156,7 +183,7 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const column = columnAt(path, resource, desk.resources);
-  const comparison = column && comparisonsOf(column).find(({ key }) => key === form.get('_how'));
+  const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, state));
   // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
@@ -167,20 +194,8 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
     return links.list(resource.name, state.and(name, encoded));
   };
   const related = column.references && desk.resources.get(column.references.name);
-  if (!related || !comparison.takesValue || comparison.key === 'in') return redirect(to(value));
-  // Any text may be a key that is a text, so then only the one of a record is taken for it.
-  const isKey = column.type.operators.has('ilike')
-    ? (await nameOf(desk, related, value)) !== undefined
-    : column.type.parse(value, column).fault === undefined;
-  return isKey
-    ? redirect(to(value))
-    : offerRecords(
-        desk,
-        visit,
-        resource,
-        related,
-        value,
-        to,
-        links.list(resource.name, state.with('_filter', path)),
-      );
+  if (!related || !comparison.takesValue) return redirect(to(value));
+  if (await isKey(desk, related, value)) return redirect(to(value));
+  const again = links.list(resource.name, state.with('_filter', path));
+  return offerRecords(desk, visit, resource, { path, column, related, words: value, form, to, again });
 }

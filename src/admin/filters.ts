@@ -1,7 +1,7 @@
 import type { Operator } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 import type { Parameter } from '../query/grammar.ts';
-import { OPERATORS } from '../query/filter-values.ts';
+import { filterValues, OPERATORS } from '../query/filter-values.ts';
 import { escapePattern } from '../query/plan.ts';
 import { findPath, type AdminResource, type AdminResources } from '../resources/admin.ts';
 import type { Content } from './html.ts';
@@ -87,12 +87,14 @@ export const optionsOf = ({ labels, choices }: Column): readonly string[] | unde
 
 /** What can be asked of a column: the operators that fit its type, in the words of people. */
 export function comparisonsOf(column: Column): Comparison[] {
-  const { operators, input } = column.type;
+  const { operators, input, castType } = column.type;
   const isChosen = input.control === 'checkbox' || optionsOf(column) !== undefined;
   const isText = operators.has('ilike') && !isChosen && !column.references;
   const words = isMoment(column) ? MOMENTS : NUMBERS;
+  // The order of UUIDs means nothing to people, and that of texts is another in each database.
+  const isOrdered = !column.references && !operators.has('ilike') && castType !== 'uuid';
   const orders = (['gte', 'lte', 'gt', 'lt'] as const).filter(
-    (operator) => operators.has(operator) && !operators.has('ilike') && !column.references,
+    (operator) => isOrdered && operators.has(operator),
   );
   return [
     ...(isText ? [CONTAINS, BEGINS] : []),
@@ -104,6 +106,13 @@ export function comparisonsOf(column: Column): Comparison[] {
     ...(column.nullable ? [EMPTY, FILLED] : []),
   ];
 }
+
+/**
+ * What the panel offers: not several keys of related records at once, which nobody knows by heart and which cannot be found by
+ * words there.
+ */
+export const offeredComparisons = (column: Column): Comparison[] =>
+  comparisonsOf(column).filter((comparison) => !column.references || comparison !== ONE_OF);
 
 /** The column that a path leads to, of those that the admin area shows. */
 export const columnAt = (
@@ -158,7 +167,7 @@ export function formOf(
   const { path: parts, column } = readName(name, resource, resources);
   if (!column) return undefined;
   const path = parts.join('__');
-  for (const comparison of comparisonsOf(column)) {
+  for (const comparison of offeredComparisons(column)) {
     for (const text of [contained(value), begun(value), value]) {
       const made = text !== undefined && comparison.parameter(path, text);
       if (made && made.name === name && made.value === value)
@@ -166,6 +175,18 @@ export function formOf(
     }
   }
   return undefined;
+}
+
+/** The keys of related records that a filter has; undefined where it compares in another way, or with another column. */
+export function keysOf(
+  { name, value }: Parameter,
+  resource: AdminResource,
+  resources: AdminResources,
+): { readonly column: Column; readonly keys: readonly string[] } | undefined {
+  const { operator, column } = readName(name, resource, resources);
+  if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
+  const found = filterValues(operator, [value], column);
+  return 'fault' in found ? undefined : { column, keys: found.values };
 }
 
 /** Says what a filter of the address means, by its name and value alone; one that cannot be used reads as it stands. */

@@ -9,6 +9,7 @@ import {
   isFreeText,
   isSame,
   memberOf,
+  mustHaveText,
   NULL,
   storedValues,
   type Typed,
@@ -23,10 +24,10 @@ export interface FormBody {
 
 /** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
 export function typedMember(column: Column, { text, isNull }: Typed): Member | { readonly fault: string } {
-  if (text === '' && (isNull || !isFreeText(column)))
+  if (text === '' && (isNull || !isFreeText(column) || mustHaveText(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
-    return { fault: 'is not the key of a record: search for it' };
+    return { fault: 'choose a record from the list' };
   return memberOf(column, text);
 }
 
@@ -57,9 +58,10 @@ export function addPassword(body: FormBody, { passwords }: AdminResource, form: 
   const [column] = passwords;
   if (!column) return;
   const text = form.get('_password') ?? '';
-  if (text !== (form.get('_repeat') ?? '')) addError(body.errors, '_repeat', 'differs from the password');
-  else if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
-  else if (!column.nullable) addError(body.errors, '_password', 'is required');
+  const isRepeated = text === (form.get('_repeat') ?? '');
+  if (!isRepeated) addError(body.errors, '_repeat', 'differs from the new password');
+  if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
+  else if (isRepeated && !column.nullable) addError(body.errors, '_password', 'is required');
 }
 
 /** What a write did, or what keeps it from being done: by field, or as a whole. */

@@ -6,8 +6,15 @@ import { textOfMember, type Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow, type Field } from './form-fields.ts';
-import { isFreeText, isTickBox, markOf, storedValues, type TypedValues } from './form-values.ts';
-import { html, type Content, type Html } from './html.ts';
+import {
+  isFreeText,
+  isTickBox,
+  markOf,
+  mustHaveText,
+  storedValues,
+  type TypedValues,
+} from './form-values.ts';
+import { attributes, html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { referencesOf, relatedOf } from './references.ts';
@@ -37,12 +44,12 @@ export function editableColumns(
   return output.filter((column) => (column === model.primaryKey ? ownKey : !readonly.has(column)));
 }
 
-/** Whether a new record must have a value typed here. */
-const isRequired = (column: Column, isNew: boolean): boolean =>
-  !column.nullable &&
-  !(isNew && column.hasDefault) &&
-  (isNew || !isFreeText(column)) &&
-  !isTickBox(column, isNew);
+/** Whether a value must stand here. A text that was empty before may stay so. */
+function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
+  if (column.nullable || isTickBox(column, isNew)) return false;
+  if (isNew) return !column.hasDefault;
+  return !isFreeText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
+}
 
 /** A column that is only looked at. */
 function factRow(column: Column, entry: Entry, desk: Desk): Html {
@@ -114,10 +121,11 @@ function originOf(
 
 function actionsOf(resource: AdminResource, stored: Entry, list: string | undefined): Content {
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
-  const { name, may, passwords } = resource;
+  const { name, may, passwords, inApi } = resource;
+  const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set the password</a>`}
     <a class="button" href="${part('history')}">History</a>
-    <a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/">API</a>
+    ${access && html`<a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/" ${attributes({ title: access === 'login' && 'asks for a login of its own' })}>API</a>`}
     ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
 
@@ -128,11 +136,12 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
   const references = await referencesOf(desk, typed);
+  const before = stored && storedValues(stored, columns);
   const fields = output.flatMap((column): Html[] => {
     const value = typed.get(column);
     if (columns.includes(column) && value) {
       const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
-      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), isRequired: isRequired(column, isNew) }; // prettier-ignore
+      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
       return [fieldRow(field)];
     }
     return stored ? [factRow(column, stored, desk)] : [];
@@ -144,11 +153,12 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
-      <form method="post" action="${action}" class="record" data-unsaved>
+      <form method="post" action="${action}" class="record" novalidate data-unsaved>
         <input type="hidden" name="_csrf" value="${visit.csrf}" />
         ${stored && originOf(stored, columns, page.sent)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
+        ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}
         ${fields}
         ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, resource.passwords[0]?.nullable !== true)}
         ${columns.length > 0 && saveButtons(resource, isNew)}

@@ -20,6 +20,10 @@ export const nullName = ({ key }: Column): string => `${key}__null`;
 export const isFreeText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
+/** Whether a text must not be emptied: one that can be left out neither has a default that it could have meant. */
+export const mustHaveText = (column: Column): boolean =>
+  isFreeText(column) && !column.nullable && !column.hasDefault;
+
 export const hasNullBox = (column: Column): boolean => column.nullable && isFreeText(column);
 
 /** Whether a yes or no is a box to tick, as against a choice that can also be left open. */

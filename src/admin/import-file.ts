@@ -9,15 +9,25 @@ export const MOST_ROWS = 10_000;
 /** How many faults of one kind are told. */
 const MOST_TOLD = 10;
 
-/** A CSV file whose head has been understood: each row has a cell for each of the columns. */
+/** A row, with a cell for each of the columns unless it is faulty. */
+export interface FileRow extends CsvRow {
+  /** Why its cells cannot be told apart. */
+  readonly fault: string | undefined;
+}
+
+/** A CSV file whose head has been understood. */
 export interface ImportFile {
   readonly columns: readonly Column[];
-  readonly rows: readonly CsvRow[];
+  readonly rows: readonly FileRow[];
 }
 
 /** Columns that a file may have, though their values are not used: what was exported can be imported. */
 export const isSettable = (column: Column, { readonly, model }: AdminResource): boolean =>
   column !== model.primaryKey && !readonly.has(column);
+
+/** Whether every record has a password: passwords are not imported, so no new record can be. */
+export const needsPassword = ({ model }: AdminResource): boolean =>
+  model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
 
 /** Spreadsheets fill rows up with empty cells. */
 function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
@@ -62,6 +72,7 @@ export function readImportFile(
   text: string,
   resource: AdminResource,
 ): ImportFile | { readonly faults: readonly string[] } {
+  if (text === '') return { faults: ['Choose a file or paste its text.'] };
   const bytes = Buffer.byteLength(text);
   if (bytes > MOST_BYTES)
     return {
@@ -89,12 +100,10 @@ export function readImportFile(
       ],
     };
   const width = columns.length;
-  const fitting = rows.map(({ line, cells }) => ({ line, cells: trimmed(cells, width) }));
-  const faults = fitting
-    .filter(({ cells }) => cells.length !== width)
-    .map(
-      ({ line, cells }) =>
-        `Line ${line}: ${counted(cells.length, 'cell')}, where the first line has ${width}.`,
-    );
-  return faults.length > 0 ? { faults: told(faults) } : { columns, rows: fitting };
+  const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
+    const cells = trimmed(all, width);
+    const has = `has ${counted(cells.length, 'cell')}, where the first line has ${width}`;
+    return { line, cells, fault: cells.length === width ? undefined : `the row ${has}` };
+  };
+  return { columns, rows: rows.map(fileRow) };
 }

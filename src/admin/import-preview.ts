@@ -2,11 +2,20 @@ import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { html, type Content, type Html } from './html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
+import type { LabelOf } from './import-labels.ts';
 import { ROW, type RowKind, type RowOutcome } from './import-rows.ts';
-import { MOST_SHOWN, type ImportOutcome } from './import-run.ts';
+import type { ImportOutcome } from './import-run.ts';
 import { links } from './links.ts';
 import { counted, grouped, NOTHING, shortened, shownValue } from './text.ts';
 import { sentence } from './widgets.ts';
+
+/** What a file would do, and what it takes to show that. */
+export interface Preview {
+  readonly outcome: ImportOutcome;
+  readonly resource: AdminResource;
+  readonly file: ImportFile;
+  readonly labelOf: LabelOf;
+}
 
 /** How much of a value is shown (characters). */
 const LENGTH = 80;
@@ -17,23 +26,40 @@ const TITLES: Readonly<Record<Exclude<RowKind, 'unchanged'>, string>> = {
   new: 'New records',
 };
 
-/** A value of the file or of a record; the empty text is told from no value. */
-const shown = (column: Column, value: string | null): Content =>
-  value === '' ? html`<span class="nothing">empty text</span>` : shownValue(column, value, LENGTH);
-
 /** Where two values look the same though they are not: they differ in spaces, or further on. */
 const looksSame = (before: string | null, after: string | null): boolean =>
   before !== null && after !== null && shortened(before, LENGTH) === shortened(after, LENGTH);
 
-const changeList = ({ kind, changes }: RowOutcome, { columns }: ImportFile): Html =>
+/** A value of a foreign key by what the record is called; and by its key, where the one beside it is called the same. */
+function shownReference(column: Column, value: string, labelOf: LabelOf, beside: string | null): string {
+  const label = labelOf(column, value);
+  if (label === undefined) return `#${shortened(value, LENGTH)}`;
+  const isSame = beside !== null && looksSame(label, labelOf(column, beside) ?? null);
+  const key = `#${value}`;
+  return isSame && label !== key ? `${shortened(label, LENGTH)} (${key})` : shortened(label, LENGTH);
+}
+
+/** A value of the file or of a record; the empty text is told from no value. */
+function shown(
+  column: Column,
+  value: string | null,
+  labelOf: LabelOf,
+  beside: string | null = null,
+): Content {
+  if (value === '') return html`<span class="nothing">empty text</span>`;
+  if (column.references && value !== null) return shownReference(column, value, labelOf, beside);
+  return shownValue(column, value, LENGTH);
+}
+
+const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf }: Preview): Html =>
   html`<ul>
     ${changes.map(({ column, before, after }) => {
       if (kind === 'new')
-        return columns.includes(column) && html`<li>${column.title}: ${shown(column, after)}</li>`;
+        return columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`;
       return html`<li>
-        ${column.title}: <span class="hidden">was</span> <del>${shown(column, before)}</del>
+        ${column.title}: <span class="hidden">was</span> <del>${shown(column, before, labelOf, after)}</del>
         <span aria-hidden="true">→</span> <span class="hidden">becomes</span>
-        <ins>${shown(column, after)}</ins>
+        <ins>${shown(column, after, labelOf, before)}</ins>
         ${looksSame(before, after) && html`<span class="hint">differs in spaces, in line breaks, or further on</span>`}
       </li>`;
     })}
@@ -55,19 +81,21 @@ function recordCell({ kind, id }: RowOutcome, { name }: AdminResource): Content 
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;
 }
 
-function rowTable(
-  kind: keyof typeof TITLES,
-  { counts, shown: rows }: ImportOutcome,
-  resource: AdminResource,
-  file: ImportFile,
-): Html | false {
-  const count = counts[kind];
+/**
+ * The rows that do one thing, as a table.
+ * @param most how many of them are shown
+ */
+export function rowTable(kind: keyof typeof TITLES, preview: Preview, most = Infinity): Html | false {
+  const { outcome, resource } = preview;
+  const count = outcome.counts[kind];
+  const rows = outcome.shown[kind].slice(0, most);
+  const rest = count - rows.length;
   const title = kind === 'faulty' ? 'What is wrong' : 'Values';
   return (
     count > 0 &&
     html`<section>
       <h2>${TITLES[kind]} (${grouped(count)})</h2>
-      <table class="records">
+      <table class="records import">
         <thead>
           <tr>
             <th scope="col" class="number">Line</th>
@@ -76,19 +104,19 @@ function rowTable(
           </tr>
         </thead>
         <tbody>
-          ${rows[kind].map(
+          ${rows.map(
             (row) =>
               html`<tr class="${kind}">
                 <th scope="row" class="number" data-label="Line">${grouped(row.line)}</th>
                 <td data-label="Record">${recordCell(row, resource)}</td>
                 <td data-label="${title}">
-                  ${kind === 'faulty' ? errorList(row, resource) : changeList(row, file)}
+                  ${kind === 'faulty' ? errorList(row, resource) : changeList(row, preview)}
                 </td>
               </tr>`,
           )}
         </tbody>
       </table>
-      ${count > MOST_SHOWN && html`<p class="hint">The first ${MOST_SHOWN} are shown; there are ${grouped(count - MOST_SHOWN)} more.</p>`}
+      ${rest > 0 && html`<p class="hint">The first ${grouped(rows.length)} are shown; there are ${grouped(rest)} more.</p>`}
     </section>`
   );
 }
@@ -97,8 +125,8 @@ function rowTable(
 const countsText = ({ counts }: ImportOutcome): string =>
   `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} faulty`;
 
-/** What an import would do: how many rows do what, and the first of each kind. */
-export function previewOf(outcome: ImportOutcome, resource: AdminResource, file: ImportFile): Html {
+/** What an import would do in short: how many rows do what. */
+export function summaryOf({ outcome, resource, file }: Preview): Html {
   const ignored = file.columns.filter(
     (column) => column !== resource.model.primaryKey && !isSettable(column, resource),
   );
@@ -108,6 +136,5 @@ export function previewOf(outcome: ImportOutcome, resource: AdminResource, file:
       html`<p class="hint">
         Read-only, so their values are not used: ${ignored.map(({ title }) => title).join(', ')}.
       </p>`
-    }
-    ${(['faulty', 'changed', 'new'] as const).map((kind) => rowTable(kind, outcome, resource, file))}`;
+    }`;
 }

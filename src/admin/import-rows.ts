@@ -2,14 +2,15 @@ import { text, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Column } from '../db/model.ts';
 import { Problem, type FieldErrors } from '../errors.ts';
-import { presentStatement, type CsvRow } from '../query/csv.ts';
+import { presentStatement } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember } from '../resources/browse.ts';
 import { parseMembers, type Member, type Members } from '../resources/members.ts';
 import { parseId, type Operations } from '../resources/operations.ts';
 import type { Caller } from '../resources/served.ts';
 import { cellMember, cellText, membersOf, storedText } from './import-cells.ts';
-import type { ImportFile } from './import-file.ts';
+import { needsPassword, type FileRow, type ImportFile } from './import-file.ts';
+import { addLockOut } from './lock-out.ts';
 
 export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
 
@@ -32,12 +33,12 @@ export interface RowOutcome {
 
 /** A row, and the record that it names. */
 export interface NamedRow {
-  readonly row: CsvRow;
+  readonly row: FileRow;
   /** As the file has it, or as the record has it. */
   readonly id: string | undefined;
   readonly record: Members | undefined;
-  /** What is wrong with the key. */
-  readonly fault: string | undefined;
+  /** What is wrong with the key, or with the whole row. */
+  readonly errors: FieldErrors | undefined;
 }
 
 /** The field of faults that are of no column. */
@@ -60,7 +61,9 @@ export async function findNamed(
   const { may, model, output } = resource;
   const { primaryKey } = model;
   const at = columns.indexOf(primaryKey);
-  const told = rows.map(({ cells }) => cellText(cells[at] ?? null, primaryKey) ?? undefined);
+  const told = rows.map(({ cells, fault }) =>
+    fault === undefined ? (cellText(cells[at] ?? null, primaryKey) ?? undefined) : undefined,
+  );
   const records = new Map<number, Members>();
   const known = told.flatMap((id, index) => {
     const key = id === undefined ? undefined : parseId(resource, id);
@@ -76,7 +79,10 @@ export async function findNamed(
   const lines = new Map<string, number>();
   return rows.map((row, index) => {
     const cell = told[index];
-    if (cell === undefined) return { row, id: undefined, record: undefined, fault: undefined };
+    if (cell === undefined) {
+      const errors = row.fault === undefined ? undefined : { [ROW]: [row.fault] };
+      return { row, id: undefined, record: undefined, errors };
+    }
     const record = records.get(index);
     const parsed = primaryKey.type.parse(cell, primaryKey);
     const id = (record && textOfMember(record, 'id')) ?? parsed.value ?? cell;
@@ -84,12 +90,8 @@ export async function findNamed(
     lines.set(id, line ?? row.line);
     const isMissing = !record && primaryKey.hasDefault;
     const twice = line === undefined ? undefined : `stands in line ${line} already`;
-    return {
-      row,
-      id,
-      record,
-      fault: parsed.fault ?? twice ?? (isMissing ? 'there is no such record' : undefined),
-    };
+    const fault = parsed.fault ?? twice ?? (isMissing ? 'there is no such record' : undefined);
+    return { row, id, record, errors: fault === undefined ? undefined : { id: [fault] } };
   });
 }
 
@@ -104,14 +106,19 @@ const changesBetween = (
     return was === is ? [] : [{ column, before: was, after: is }];
   });
 
-/** Gives a function that decides about one row and does it, by the very operations of the pages and the API. */
+/**
+ * Gives a function that decides about one row and does it, by the very operations of the pages and the API.
+ * @param isOwn whether a key is that of the user who imports
+ */
 export function createImporter(
   operations: Operations,
   resource: AdminResource,
   caller: Caller,
   file: ImportFile,
+  isOwn: (id: string | undefined) => boolean,
 ): (named: NamedRow) => Promise<RowOutcome> {
   const { may, model, output } = resource;
+  const isOnlyChanged = needsPassword(resource);
   const others = output.filter((column) => column !== model.primaryKey);
 
   async function write(
@@ -130,10 +137,13 @@ export function createImporter(
   }
 
   return async (named) => {
-    const { row, id, record, fault } = named;
-    if (fault !== undefined) return faulty(named, { id: [fault] });
+    const { row, id, record } = named;
+    if (named.errors) return faulty(named, named.errors);
+    if (!record && isOnlyChanged && may.has('add'))
+      return faulty(named, { [ROW]: ['New records cannot be imported here: they need a password.'] });
     const errors: FieldErrors = {};
     const members = membersOf(file, row, resource, record, errors);
+    if (record && isOwn(id)) addLockOut(errors, members);
     if (Object.keys(errors).length > 0) return faulty(named, errors);
     if (record && members.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
     if (!may.has(record ? 'change' : 'add'))

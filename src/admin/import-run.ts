@@ -17,6 +17,7 @@ import {
   type RowKind,
   type RowOutcome,
 } from './import-rows.ts';
+import { isOneself } from './lock-out.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -27,7 +28,7 @@ export interface ImportOutcome {
 }
 
 /** How many rows of each kind are kept to be shown. */
-export const MOST_SHOWN = 200;
+const MOST_SHOWN = 200;
 /** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
 const GROUP = 64;
 
@@ -66,19 +67,22 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
  * @throws Problem 503 when the database is in the way
  */
 export async function runImportFile(
-  { database, resources, passwords, history }: Desk,
+  desk: Desk,
   resource: AdminResource,
   caller: Caller,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
 ): Promise<ImportOutcome> {
+  const { database, resources, passwords, history } = desk;
   const tally = createTally(resource, file);
   let outcome: ImportOutcome | undefined;
   try {
     await database.transaction(async (send) => {
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
       const operations = createOperations({ run }, resources, passwords, history.model);
-      const importRow = createImporter(operations, resource, caller, file);
+      const importRow = createImporter(operations, resource, caller, file, (id) =>
+        isOneself(desk, resource, id, caller),
+      );
 
       /** Imports rows one after the other; where one fails, those without it: it is found by halves. */
       async function importRows(rows: readonly NamedRow[]): Promise<RowOutcome[]> {

@@ -2,7 +2,7 @@ import type { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { attributes, html, type Html } from './html.ts';
-import { isSettable, MOST_BYTES, MOST_ROWS } from './import-file.ts';
+import { isSettable, MOST_BYTES, MOST_ROWS, needsPassword } from './import-file.ts';
 import { pageReply, type Crumb } from './layout.ts';
 import { links } from './links.ts';
 import { grouped } from './text.ts';
@@ -10,18 +10,28 @@ import type { Visit } from './visit.ts';
 
 /** What a file may have in its first line. */
 function columnTable(resource: AdminResource): Html {
-  const { output, model } = resource;
+  const { output, model, may } = resource;
+  const takesNew = may.has('add') && !needsPassword(resource);
   const note = (column: (typeof output)[number]): string => {
-    if (column === model.primaryKey)
+    if (column === model.primaryKey) {
+      if (!takesNew) return 'says which record is to be changed';
       return column.hasDefault
         ? 'says which record is to be changed; empty for a new one'
-        : 'says which record is to be changed or made';
+        : 'says which record is to be changed or added';
+    }
     if (!isSettable(column, resource)) return 'read-only: may be there, and is not used';
-    const isRequired = !column.nullable && !column.hasDefault;
+    const isRequired = takesNew && !column.nullable && !column.hasDefault;
     return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id in ${column.references.name}` : ''}`;
   };
   return html`<section>
     <h2>Columns</h2>
+    ${
+      needsPassword(resource) &&
+      html`<p class="hint">
+        Records can be changed by an import, and not added: a new one needs a password, and passwords are not
+        imported.
+      </p>`
+    }
     <table class="records">
       <thead>
         <tr>

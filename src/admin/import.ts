@@ -4,8 +4,9 @@ import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html, type Content, type Html } from './html.ts';
-import { readImportFile, type ImportFile } from './import-file.ts';
-import { previewOf } from './import-preview.ts';
+import { readImportFile } from './import-file.ts';
+import { referenceLabels } from './import-labels.ts';
+import { rowTable, summaryOf, type Preview } from './import-preview.ts';
 import { runImportFile, type ImportOutcome } from './import-run.ts';
 import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
 import { pageReply } from './layout.ts';
@@ -15,6 +16,9 @@ import { redirectWith, type Visit } from './visit.ts';
 
 /** Bytes of an uploaded file, with the rest of its form. */
 export const MAX_IMPORT = 8 * 1024 * 1024;
+
+/** How many rows without faults are shown beside those with some. */
+const MOST_BESIDE_FAULTS = 10;
 
 /** What was sent: a file or a text of its own, or what a preview was made of. */
 interface Sent {
@@ -41,10 +45,10 @@ function sentIn(form: Form): Sent {
   return { text: file === '' ? pasted.replaceAll('\r\n', '\n') : file, pasted, digest };
 }
 
-/** `create 3 and change 2 records` */
+/** `add 3 and change 2 records` */
 function deedsOf({ counts }: ImportOutcome): string {
   const deeds = [
-    counts.new > 0 && `create ${grouped(counts.new)}`,
+    counts.new > 0 && `add ${grouped(counts.new)}`,
     counts.changed > 0 && `change ${grouped(counts.changed)}`,
   ];
   const last = counts.changed > 0 ? counts.changed : counts.new;
@@ -68,19 +72,18 @@ function applyForm({ csrf }: Visit, { name }: AdminResource, { text }: Sent, out
   </form>`;
 }
 
+/** The rows with faults and the form to try again; the others below, of which a few are enough then. */
+const faultyRows = (visit: Visit, preview: Preview, sent: Sent): Html =>
+  html`${rowTable('faulty', preview)} ${uploadForm(visit, preview.resource, sent.pasted, false)}
+  ${rowTable('changed', preview, MOST_BESIDE_FAULTS)} ${rowTable('new', preview, MOST_BESIDE_FAULTS)}`;
+
 /** What comes of a file, and what can be done about it. */
-function previewPage(
-  visit: Visit,
-  resource: AdminResource,
-  sent: Sent,
-  file: ImportFile,
-  outcome: ImportOutcome,
-): Reply {
+function previewPage(visit: Visit, preview: Preview, sent: Sent): Reply {
+  const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
   const isRepeated = sent.digest !== undefined;
   const next = (): Content => {
-    if (isFaulty) return undefined;
     if (counts.new + counts.changed > 0) return applyForm(visit, resource, sent, outcome);
     return html`<p class="empty">
       There is nothing to do: the records are as the file has them.
@@ -96,14 +99,18 @@ function previewPage(
   ${
     isFaulty &&
     html`<p class="error-summary" role="alert">
-      Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} faults. Mend them, and upload
-      the file again.
+      Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} faults. Mend them, and
+      <a href="#file">upload the file again</a>.
     </p>`
   }
-  ${previewOf(outcome, resource, file)} ${next()}
-  ${isFaulty && uploadForm(visit, resource, sent.pasted, false)}`;
+  ${summaryOf(preview)}
+  ${
+    isFaulty
+      ? faultyRows(visit, preview, sent)
+      : html`${rowTable('changed', preview)} ${rowTable('new', preview)} ${next()}`
+  }`;
   return pageReply(visit, {
-    title: `Import: ${resource.title}: preview`,
+    title: `Preview of the import: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
     status: isRepeated ? 409 : 200,
@@ -115,7 +122,10 @@ function previewPage(
 export function showImport(_desk: Desk, visit: Visit, resource: AdminResource, problem?: Problem): Reply {
   assertImportable(resource);
   if (!problem) return uploadPage(visit, resource, {});
-  return uploadPage(visit, resource, { faults: [problem.message], status: problem.status }, problem.headers);
+  const { status, headers } = problem;
+  // The body is the form; people know the file that they have chosen in it.
+  const fault = problem.message.replace(/^The body (?=is not UTF-8|is larger)/, 'The file ');
+  return uploadPage(visit, resource, { faults: [fault], status }, headers);
 }
 
 /** Shows what a file would do; and does it, once that was seen and is still the same. */
@@ -132,7 +142,10 @@ export async function runImport(
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === sent.digest;
   const outcome = await runImportFile(desk, resource, visit.caller, file, isWanted);
-  if (!isWanted(outcome)) return previewPage(visit, resource, sent, file, outcome);
+  if (!isWanted(outcome)) {
+    const labelOf = await referenceLabels(desk, outcome);
+    return previewPage(visit, { outcome, resource, file, labelOf }, sent);
+  }
   const { counts } = outcome;
   return redirectWith(visit, links.list(resource.name), {
     kind: 'done',

@@ -57,14 +57,14 @@ export const buttonForm = (action: string, csrf: string, label: string, classNam
     <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
   </form>`;
 
-const header = ({ caller, csrf, menu }: Visit): Html =>
+const header = ({ request, caller, csrf, menu }: Visit): Html =>
   html`<header class="top">
     <a class="brand" href="${links.dashboard}">Vitrine</a>
     <nav class="lists" aria-label="Lists">
       <details class="menu">
         <summary>Lists</summary>
         <ul>
-          ${menu.map(({ text, href }) => html`<li><a href="${href}">${text}</a></li>`)}
+          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': request.path.startsWith(href) && 'true' })}>${text}</a></li>`)}
         </ul>
       </details>
     </nav>
@@ -121,7 +121,7 @@ export const headingOf = (title: string, actions?: Content): Html =>
 function document(visit: Visit | undefined, { title, crumbs, actions, body, kind }: Page): Html {
   const { flash } = visit ?? {};
   const top = html`${visit && header(visit)} ${visit && crumbs && crumbList(crumbs)}
-  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text}</p>`}`;
+  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">Look at it</a>`}</p>`}`;
   const main = html`${!visit && html`<p class="brand">Vitrine</p>`} ${headingOf(title, actions)} ${body}`;
   return shell({ title, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }

@@ -79,20 +79,26 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
       </p>`;
 }
 
-function footer(desk: Desk, { name }: AdminResource, parameters: Parameters): Html {
-  const isOurs = name === desk.history.name;
+function footer({ name, list, inApi }: AdminResource, parameters: Parameters): Html {
+  const query = parameters.query.toString();
+  const access = inApi(query);
+  const notes = [
+    ...(parameters.get('_search') ? ['without the search'] : []),
+    ...(access === 'login' ? ['asks for a login of its own'] : []),
+  ];
+  const hasMoments = list.some(({ type }) => type.input.control === 'datetime-local');
   const state = parameters.without('page', 'limit', '_filter', '_old');
   return html`<p class="also">
     Export this list:
     <a href="${links.action(name, 'export.csv', state)}" download>CSV</a>,
     <a href="${links.action(name, 'export.json', state)}" download>JSON</a>.
     ${
-      !isOurs &&
+      access &&
       html`The same query in the API:
-        <a href="${links.api(name, parameters.query.toString())}"
-          ><code>${links.api(name, parameters.query.toString())}</code></a
-        >${parameters.get('_search') && ' (without the search)'}`
+        <a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a
+        >${notes.length > 0 && ` (${notes.join('; ')})`}.`
     }
+    ${hasMoments && 'Times are in UTC.'}
   </p>`;
 }
 
@@ -140,9 +146,10 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
                 : html`${recordsTable(desk, resource, page.entries, state, show)}
                   ${bulkForm(visit, resource, state, count)} ${pager(page, resource, state, count)}`
           }
-          ${footer(desk, resource, state)}`
+          ${footer(resource, state)}`
         : html`<p class="error-summary" role="alert">
-            The list cannot be shown: a filter above cannot be used. Remove it to see the records.
+            The list cannot be shown: what is marked above cannot be used. Change or remove it to see the
+            records.
           </p>`
     }`;
   return pageReply(visit, {

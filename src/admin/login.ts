@@ -57,7 +57,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent
         autocapitalize="none"
         spellcheck="false"
         required
-        autofocus${describe.invalid}${describe.described}
+        ${!problem && html`autofocus`}${describe.invalid}${describe.described}
       />
     </div>
     <div class="field">
@@ -67,7 +67,8 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent
         name="password"
         type="password"
         autocomplete="current-password"
-        required${describe.invalid}${describe.described}
+        required
+        ${problem && html`autofocus`}${describe.invalid}${describe.described}
       />
     </div>
     <button class="primary">Log in</button>

@@ -33,7 +33,7 @@ export function pager(
     <ul>
       ${page > 2n && html`<li><a href="${to(1n)}">First</a></li>`}
       ${page > 1n && html`<li><a href="${to(previous)}" rel="prev">Previous</a></li>`}
-      ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${isExact && ` of ${last}`}</li>`}
+      ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${isExact && page <= last && ` of ${last}`}</li>`}
       ${hasNext && html`<li><a href="${to(page + 1n)}" rel="next">Next</a></li>`}
       ${hasNext && isExact && page + 1n < last && html`<li><a href="${to(last)}">Last</a></li>`}
     </ul>

@@ -2,7 +2,7 @@ import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import type { Entry } from '../resources/browse.ts';
+import { isCalled, textOfMember, type Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import type { References } from './form-fields.ts';
@@ -16,12 +16,73 @@ import type { Visit } from './visit.ts';
 const MOST_OPTIONS = 100;
 /** How many a search shows. */
 const MOST_FOUND = 20;
+/** Of so many that words find, one is looked for that is called just so. */
+const MOST_COMPARED = 100;
+
+/** Names in the order in which people look for them: `Part 2` before `part 10`. */
+const { compare } = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
 
 /** Fields of a form that steer it, as against what was typed; passwords do not go back to the browser. */
 const STEERING = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', '_password', '_repeat']);
 
 export const relatedOf = ({ references }: Column, { resources }: Desk): AdminResource | undefined =>
   references && resources.get(references.name);
+
+/** The record of a key; undefined where there is none. */
+async function recordOf(desk: Desk, resource: AdminResource, key: string): Promise<Entry | undefined> {
+  try {
+    return key === '' ? undefined : await desk.browsing.read(resource, key);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a text is the key of a record, just as it is shown; `007` may well be a name. */
+export const isKey = async (desk: Desk, resource: AdminResource, text: string): Promise<boolean> =>
+  (await recordOf(desk, resource, text))?.id === text;
+
+/**
+ * The one record that words can only mean: it is called just so, or nothing else has them.
+ * @param isExact whether it must be called just so
+ */
+export async function recordMeant(
+  desk: Desk,
+  resource: AdminResource,
+  words: string,
+  isExact = false,
+): Promise<Entry | undefined> {
+  const { entries, hasNext } = await desk.browsing.lookUp(resource, words, MOST_COMPARED);
+  const [same, other] = entries.filter((one) => isCalled(one, words));
+  if (same) return other ? undefined : same;
+  return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
+}
+
+/**
+ * What was typed, with keys in the place of words that can only mean one record.
+ * @param stored what is left of it is not looked up
+ */
+export async function withKeys(
+  desk: Desk,
+  typed: TypedValues,
+  stored: Entry | undefined,
+): Promise<TypedValues> {
+  const keyOf = async (column: Column, text: string): Promise<string> => {
+    const related = relatedOf(column, desk);
+    if (!related || text === '' || (stored && textOfMember(stored.members, column.key) === text)) return text;
+    if (await isKey(desk, related, text)) return text;
+    // It may be the key of a record that is gone by now: that must not become another one that only has it in its name.
+    const isExact = column.type.parse(text, column).fault === undefined;
+    return (await recordMeant(desk, related, text, isExact))?.id ?? text;
+  };
+  return new Map(
+    await Promise.all(
+      [...typed].map(
+        async ([column, value]) => [column, { ...value, text: await keyOf(column, value.text) }] as const,
+      ),
+    ),
+  );
+}
 
 /** What each foreign key of a form can refer to, and what it refers to now. */
 export async function referencesOf(desk: Desk, typed: TypedValues): Promise<ReadonlyMap<Column, References>> {
@@ -32,24 +93,21 @@ export async function referencesOf(desk: Desk, typed: TypedValues): Promise<Read
       lists.get(related) ??
       desk.browsing
         .list(related, { query, search: '' })
-        .then(({ entries, hasNext }) => (hasNext ? undefined : entries));
+        .then(({ entries, hasNext }) =>
+          hasNext ? undefined : entries.toSorted((one, other) => compare(one.label, other.label)),
+        );
     lists.set(related, list);
     return list;
-  };
-  const labelOf = async (related: AdminResource, id: string): Promise<string | undefined> => {
-    try {
-      return id === '' ? undefined : (await desk.browsing.read(related, id)).label;
-    } catch (error) {
-      if (error instanceof Problem && error.status === 404) return undefined;
-      throw error;
-    }
   };
   const found = await Promise.all(
     [...typed].map(async ([column, { text }]) => {
       const related = relatedOf(column, desk);
       if (!related) return undefined;
       const options = await optionsOf(related);
-      return [column, { options, label: options ? undefined : await labelOf(related, text) }] as const;
+      return [
+        column,
+        { options, label: options ? undefined : (await recordOf(desk, related, text))?.label },
+      ] as const;
     }),
   );
   return new Map(found.filter((one) => one !== undefined));
@@ -61,7 +119,10 @@ const carried = (form: Form) =>
     .filter(([name]) => !STEERING.has(name))
     .map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`);
 
-/** A step between: the records that a foreign key may refer to, found by words; the choice comes back to the form. */
+/**
+ * A step between: the records that a foreign key may refer to, found by words; the choice comes back to the form. Words that stand
+ * in the field are the first search.
+ */
 export async function showLookup(
   desk: Desk,
   visit: Visit,
@@ -71,9 +132,9 @@ export async function showLookup(
 ): Promise<Reply> {
   const related = relatedOf(column, desk);
   if (!related) throw new Problem(400, 'This column refers to nothing.');
-  const words = form.get('_find') ?? '';
-  const query = `limit=${MOST_FOUND}`;
-  const { entries, hasNext } = await desk.browsing.list(related, { query, search: words });
+  const typed = (form.get(column.key) ?? '').trim();
+  const words = form.get('_find') ?? ((await isKey(desk, related, typed)) ? '' : typed);
+  const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_FOUND);
   const body = html`<form method="post" class="lookup" action="${visit.request.path}">
     <input type="hidden" name="_csrf" value="${visit.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
@@ -108,14 +169,14 @@ export async function showLookup(
   });
 }
 
-/** Records whose names have the words of `_search`, as JSON for the script. */
+/** Records that the words of `_search` can mean, as JSON for the script, and whether there are more. */
 export async function lookUp(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
   const search = Parameters.parse(visit.request.query).get('_search') ?? '';
-  const { entries } = await desk.browsing.list(resource, { query: `limit=${MOST_FOUND}`, search });
+  const { entries, hasNext } = await desk.browsing.lookUp(resource, search, MOST_FOUND);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {
     status: 200,
     headers: { ...SAFE_HEADERS, 'Content-Type': 'application/json; charset=utf-8' },
-    body: JSON.stringify({ records }),
+    body: JSON.stringify({ records, more: hasNext }),
   };
 }

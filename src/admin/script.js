@@ -150,6 +150,18 @@
     for (const element of all('.scroll')) observer.observe(element);
   }
 
+  // Filters: a comparison that is complete without a value has no box for one ---------------------
+
+  for (const how of all('.add-filter select[name=_how]')) {
+    const value = document.getElementById('filter-value');
+    for (const hint of all('[data-without-script]', how.form)) hint.remove();
+    const show = () => (value.hidden = 'alone' in (how.selectedOptions[0]?.dataset ?? {}));
+    how.addEventListener('change', show);
+    // A browser that comes back to the page chooses again what was chosen.
+    window.addEventListener('pageshow', show);
+    show();
+  }
+
   // Unsaved changes -------------------------------------------------------------------------------
 
   const valuesOf = (form) =>
@@ -201,6 +213,9 @@
     // Words that came back with a fault are no choice to return to.
     let chosen = label === '' ? { id: '', label } : { id: key.value, label };
     let records = [];
+    let hasMore = false;
+    // What the records were found by.
+    let sought;
     let active = -1;
     let timer;
     let request;
@@ -260,11 +275,13 @@
     async function search() {
       request?.abort();
       request = new AbortController();
+      const wanted = words();
       try {
-        const address = `${field.dataset.lookup}?_search=${encodeURIComponent(words())}`;
+        const address = `${field.dataset.lookup}?_search=${encodeURIComponent(wanted)}`;
         const response = await fetch(address, { signal: request.signal });
         if (!response.ok) throw new Error(String(response.status));
-        ({ records } = await response.json());
+        ({ records, more: hasMore } = await response.json());
+        sought = wanted;
       } catch (error) {
         if (error.name === 'AbortError') return;
         say('The search does not answer.');
@@ -277,10 +294,27 @@
         item.addEventListener('click', () => choose(record));
         return item;
       };
-      list.replaceChildren(...records.map(option));
+      const more = { role: 'option', class: 'hint', 'aria-disabled': 'true', 'aria-selected': 'false' };
+      const rest = hasMore ? [make('li', more, 'There are more: type more words.')] : [];
+      list.replaceChildren(...records.map(option), ...rest);
       activate(-1);
-      say(records.length === 0 ? 'Nothing found.' : `${records.length} found`, records.length > 0);
+      // Those who see the list are told by it.
+      if (records.length === 0) say('Nothing found.');
+      else if (hasMore) say(`The first ${records.length}. There are more: type more words.`, true);
+      else say(`${records.length} found`, true);
+      if (document.activeElement !== input) settle();
       open(records.length > 0 && document.activeElement === input);
+    }
+
+    /** Takes the only record that the words can mean, as the server would. */
+    function settle() {
+      if (input.value === chosen.label || sought !== input.value.trim()) return;
+      const typed = sought.toLowerCase();
+      const same = records.filter((record) => record.label.toLowerCase() === typed);
+      const meant = same.length > 0 ? same : hasMore ? [] : records;
+      if (meant.length !== 1) return;
+      choose(meant[0]);
+      say(`${meant[0].label} was chosen.`, true);
     }
 
     // Until one is chosen the text goes as it is, so that a key can be typed, and faulty words come back with what is wrong.
@@ -313,14 +347,13 @@
     list.addEventListener('mousedown', (event) => event.preventDefault());
     input.addEventListener('blur', () => {
       clearTimeout(timer);
-      request?.abort();
       open(false);
       say('');
-      const typed = input.value.trim().toLowerCase();
-      const same = records.filter((record) => record.label.toLowerCase() === typed);
+      const typed = input.value.trim();
       if (typed === '') choose({ id: '', label: '' });
       else if (input.value === chosen.label) choose(chosen);
-      else if (same.length === 1) choose(same[0]);
+      else if (sought === typed) settle();
+      else void search();
     });
   }
 

@@ -10,6 +10,8 @@ import type { Form } from './form-data.ts';
 export interface Flash {
   readonly kind: 'done' | 'failed';
   readonly text: string;
+  /** Where that can be looked at. */
+  readonly href?: string;
 }
 
 /** A request to the admin area by an admin who is logged in. */

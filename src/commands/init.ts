@@ -72,9 +72,21 @@ async function requireRoom(folder: string, isForced: boolean): Promise<void> {
   );
 }
 
+/**
+ * Makes a folder and those above it that are not there. Node's own way to do so never ends where a file system like /proc lets no
+ * folder be made.
+ * @returns the first one that was made, if any
+ */
+async function makeFolder(folder: string): Promise<string | undefined> {
+  if (existsSync(folder)) return undefined;
+  const first = await makeFolder(dirname(folder));
+  await mkdir(folder);
+  return first ?? folder;
+}
+
 /** Writes all of the files or none: they are complete before the first is put into its place, and taken back where one cannot be. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
-  const firstMade = await mkdir(folder, { recursive: true });
+  const firstMade = await makeFolder(folder);
   const undo: (() => Promise<unknown>)[] = [];
   let stage: string | undefined;
   try {

@@ -35,8 +35,9 @@ async function readPassword(): Promise<string> {
   }
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const ask = async (prompt: string): Promise<string> => {
-    process.stderr.write(prompt);
+    // The terminal stops to echo before it asks: what is typed or pasted at once must not be seen either.
     const terminal = createInterface({ input: process.stdin, output: silent, terminal: true });
+    process.stderr.write(prompt);
     const answer = await terminal.question('').catch(() => {
       throw new StartError('No password was given.'); // Ctrl-C or Ctrl-D
     });
@@ -76,14 +77,14 @@ export async function users(words: readonly string[]): Promise<void> {
   if (action !== 'add' && (admin || sets.length > 0))
     throw new UsageError('--admin and --set belong to vitrine user add');
   const values = parseSets(sets);
-  const password = takesName ? await readPassword() : '';
   await withService(settings, async ({ users: stored }) => {
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {
         print([found, ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
       }
-    } else if (action === 'add') await stored.add(name ?? '', password, admin, values);
-    else await stored.setPassword(name ?? '', password);
+    } else if (action === 'add') await stored.add(name ?? '', await readPassword(), admin, values);
+    else if (await stored.find(name ?? '')) await stored.setPassword(name ?? '', await readPassword());
+    else throw new StartError(`There is no user ${name}.`);
   });
 }

@@ -54,6 +54,14 @@ interface Job {
 const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
 
 /**
+ * Whether the connection has ended in the middle of a statement. What the server said about it the driver keeps, and would give
+ * to the next statement of the same client.
+ */
+const isCut = (error: unknown): boolean =>
+  (error as { code?: unknown } | null)?.code === 'CONNECTION_CLOSED' ||
+  (error as { severity?: unknown } | null)?.severity === 'FATAL';
+
+/**
  * Connections for statements of one kind. Each is a pool of its own for postgres.js, whose queues grow with every statement
  * as long as a pool of several connections never comes to rest.
  */
@@ -151,6 +159,7 @@ export class Lane {
         resolve(rows);
       },
       (error: unknown) => {
+        if (isCut(error)) this.#replace(connection);
         settle();
         reject(error instanceof Error ? error : new Error(String(error)));
       },

@@ -5,6 +5,8 @@ export interface DatabaseError extends Error {
   readonly code: string;
   readonly constraint_name?: string;
   readonly table_name?: string;
+  /** The function of the server that has raised it, which no language of messages changes. */
+  readonly routine?: string;
 }
 
 export const isDatabaseError = (error: unknown): error is DatabaseError =>
@@ -13,23 +15,30 @@ export const isDatabaseError = (error: unknown): error is DatabaseError =>
 const BUSY = 'The database is busy. Try again.';
 const AWAY = 'The database is out of reach. Try again.';
 
+const VALUES_REFUSED = 'A rule of the database does not allow these values.';
+/** A right that is missing is a fault of the set-up, but a row that a policy refuses has the same SQLSTATE. */
+const POLICY = 'ExecWithCheckOptions';
+
 /**
  * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
  * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
  */
 const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   '08': [503, AWAY],
+  // A table whose rules (CREATE RULE) make statements into what cannot give back a record.
+  '0A000': [409, 'A rule of the database does not allow this.'],
   '22': [400, 'A value cannot be used by the database.'],
   '23001': [409, 'Other records refer to this one.'],
   '23502': [400, 'The database requires a value that is not there.'],
   '23503': [409, 'Other records refer to this one, or one that it refers to is gone.'],
   '23505': [409, 'There is such a record already.'],
-  '23514': [400, 'A rule of the database does not allow these values.'],
+  '23514': [400, VALUES_REFUSED],
   '23P01': [409, 'A rule of the database does not allow these values beside those of another record.'],
   '25006': [503, AWAY],
   '28': [503, AWAY],
   '3D': [503, AWAY],
   '40': [503, BUSY],
+  '44000': [400, VALUES_REFUSED],
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
   '55P03': [503, BUSY],
@@ -54,6 +63,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
 /** The problem that a database error means to a client, or undefined for one that is a fault of ours. */
 export function toProblem(error: unknown): Problem | undefined {
   if (!isDatabaseError(error)) return undefined;
+  if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
   const answer =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
   if (!answer) return undefined;

@@ -9,7 +9,7 @@ import {
   type Fragment,
   type Statement,
 } from '../db/fragment.ts';
-import { reference, typed, type Column, type Model } from '../db/model.ts';
+import { reference, typed, type Model } from '../db/model.ts';
 import { changedValues, logged, returningLog, wholeRow, type Recording } from './history.ts';
 import { ROOT, type ListPlan } from './plan.ts';
 import { source } from './read.ts';
@@ -83,34 +83,4 @@ export const cappedCountStatement = (plan: ListPlan, cap: number): Statement =>
 export function estimateStatement(plan: ListPlan): Statement {
   const { text, values } = compile(sql`select${source(plan)}`);
   return { text: `explain (format json) ${text}`, values };
-}
-
-/** A way from a record to those that go with it, or that keep it: each step is a foreign key of another model. */
-export interface Trail {
-  readonly steps: readonly { readonly model: Model; readonly column: Column }[];
-}
-
-/** A name that no table has: it must not stand in front of one. */
-const KEYS = raw('"vitrine keys"');
-
-/**
- * How many records stand at the end of each trail of the records that the plan matches, each counted no further than one past
- * the cap; those that the plan matches itself are not counted.
- */
-export function dependentsStatement(plan: ListPlan, trails: readonly Trail[], cap: number): Statement {
-  const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)}`;
-  const counts = trails.map(({ steps }) => {
-    let parents = sql`select key from ${KEYS}`;
-    let inner = EMPTY;
-    for (const { model, column } of steps) {
-      inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
-      parents = sql`select ${reference('d', model.primaryKey)} ${inner}`;
-    }
-    const isOwn = steps.at(-1)?.model === plan.model;
-    const others = isOwn
-      ? sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', plan.model.primaryKey)})`
-      : EMPTY;
-    return sql`(select count(*) from (select ${inner}${others} limit ${raw(String(cap + 1))}) c)`;
-  });
-  return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
 }

@@ -57,7 +57,6 @@ const FOUND = 'f';
 const VERSION = raw('f."vitrine version"');
 const OWNED = raw('f."vitrine owned"');
 const MATCHES = raw('f."vitrine matches"');
-const CLAIMED = raw('f."vitrine claimed"');
 const RESULTS = raw('f."vitrine checks"');
 /** The version of a row that this very statement writes: its `xmin`, which RETURNING does not give of a partitioned table. */
 const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
@@ -169,7 +168,7 @@ function found(
     ? sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`
     : raw('true');
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches", ${claim ?? raw('true')} as "vitrine claimed" from ${table(model.table)} ${raw(ROOT)} where ${key} for ${raw(lock)}`;
+  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${claim ? sql` and ${claim}` : EMPTY} for ${raw(lock)}`;
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -187,9 +186,9 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
- * @returns one row: the version that was found (null: no record), whether the caller owns it, whether `If-Match` matches,
- * the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed a change, whether the guard's
- * claim holds
+ * @returns one row: the version that was found (null: no record, or a claim that does not hold), whether the caller owns it,
+ * whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed
+ * a change
  */
 export function updateStatement(
   model: Model,
@@ -206,15 +205,13 @@ export function updateStatement(
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
-    return compile(
-      sql`with ${locked}, ${decided} select ${verdict}, ${present}, false, ${CLAIMED} from decided f`,
-    );
+    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present}, false from decided f`);
   const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
   const differs = changes.map(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
   );
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
-  const allowed = sql`${CLAIMED} and ${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
+  const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
   const states = [FOUND, ROOT] as const;
   const forLog = recording
     ? returningLog(
@@ -227,24 +224,24 @@ export function updateStatement(
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forLog})`;
   const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
   return compile(
-    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null, ${CLAIMED} from decided f left join changed c on true`,
+    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
   );
 }
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
- * @returns no row when there is no record, else its version, whether the caller owns it, whether `If-Match` matches, whether
- * it is gone, whether the guard's claim holds
+ * @returns no row when there is no record or the claim does not hold, else its version, whether the caller owns it, whether
+ * `If-Match` matches, whether it is gone
  */
 export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${CLAIMED} and ${OWNED} and ${MATCHES} returning true${forLog}`;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone), ${CLAIMED} from "vitrine locked" f`,
+    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine locked" f`,
   );
 }
 

@@ -1,10 +1,13 @@
-import type { Settings } from '../config.ts';
+import type { AccessLevel, Settings } from '../config.ts';
 import type { Catalog, CatalogTable } from '../db/catalog.ts';
 import { findColumn, humanize, type Column, type Model } from '../db/model.ts';
+import type { FieldErrors } from '../errors.ts';
+import { parseListQuery } from '../query/grammar.ts';
 import type { Label, LabelPath } from '../query/label.ts';
+import { planList } from '../query/plan.ts';
 import { actionPrivileges } from './privileges.ts';
 import type { AdminAction, Resource } from './resource.ts';
-import { adminColumns, serveResources, type ServedResource } from './served.ts';
+import { adminColumns, serveResources, viewOf, type ServedResource } from './served.ts';
 
 /** A resource as the admin area shows it: its own rules about who may see and set what, and what people read for it. */
 export interface AdminResource extends ServedResource {
@@ -19,6 +22,8 @@ export interface AdminResource extends ServedResource {
   readonly may: ReadonlySet<AdminAction>;
   /** Columns that are set on a page of their own, and never shown. */
   readonly passwords: readonly Column[];
+  /** Whether the API answers a query (percent-encoded) of these records: to everyone, to who logs in there, or to nobody. */
+  readonly inApi: (query: string) => 'open' | 'login' | undefined;
 }
 
 export type AdminResources = ReadonlyMap<string, AdminResource>;
@@ -114,6 +119,16 @@ export function serveForAdmin(
     if (model && definition.admin?.hidden !== true) columnsOf.set(model, adminColumns(definition, model));
   }
   const visible = (model: Model): readonly Column[] => columnsOf.get(model) ?? [];
+  const takes = (
+    resource: ServedResource,
+    query: string,
+    mayRead: (level: AccessLevel) => boolean,
+  ): boolean => {
+    const errors: FieldErrors = {};
+    const view = viewOf(served, mayRead);
+    planList(parseListQuery(query, resource, errors), resource.model, view, resource.ordering, errors);
+    return resource.methods.has('GET') && mayRead(resource.read) && Object.keys(errors).length === 0;
+  };
   const faces = new Map<string, AdminResource>();
   for (const definition of definitions) {
     const { admin = {} } = definition;
@@ -153,6 +168,12 @@ export function serveForAdmin(
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set((admin.allow ?? ACTIONS).filter((action) => isGranted(action, catalog.get(model.table)))),
       passwords: model.columns.filter(({ isPassword, name }) => isPassword && !admin.exclude?.includes(name)),
+      inApi: (query) =>
+        takes(base, query, (level) => level === 'default')
+          ? 'open'
+          : takes(base, query, () => true)
+            ? 'login'
+            : undefined,
     });
   }
   return faces;

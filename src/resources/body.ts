@@ -68,8 +68,10 @@ function checkLoginName(value: string): Parsed {
 }
 
 /** Clients take dots out of an address, and with nothing behind the slash it is the collection's. */
-function checkKey(value: string): Parsed {
-  if (!['', '.', '..'].includes(value)) return { value };
+function checkKey(value: string, { castType }: Column): Parsed {
+  // What a text is padded with is no part of it.
+  const known = castType === 'bpchar' ? value.replace(/ *$/, '') : value;
+  if (!['', '.', '..'].includes(known)) return { value };
   return { fault: 'must not be empty, nor be one dot or two: no address could lead to it', value };
 }
 
@@ -94,7 +96,7 @@ function checkColumn(
   }
   const rule = column === loginName ? checkLoginName : column === primaryKey ? checkKey : undefined;
   const member = parseMember(sent, column);
-  const parsed = rule && member.fault === undefined ? rule(member.value) : member;
+  const parsed = rule && member.fault === undefined ? rule(member.value, column) : member;
   if (parsed.fault === undefined) {
     if (column.references) {
       body.checks.push({

@@ -5,7 +5,8 @@ import { badQuery, notFound, type FieldErrors } from '../errors.ts';
 import { cappedCountStatement, chosenOnly, estimateStatement } from '../query/bulk.ts';
 import { entry } from '../query/entry.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
-import { planList, type ListPlan } from '../query/plan.ts';
+import type { LabelPath } from '../query/label.ts';
+import { escapePattern, planList, type ListPlan } from '../query/plan.ts';
 import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { parseMembers, splitValues, type Members } from './members.ts';
@@ -38,6 +39,9 @@ export interface EntryPage {
   readonly hasNext: boolean;
 }
 
+/** Some of the records that words can mean, and whether there are more. */
+export type Found = Pick<EntryPage, 'entries' | 'hasNext'>;
+
 /** How many records there are; past what can be counted in no time, PostgreSQL's own guess. */
 export interface Count {
   readonly count: number;
@@ -48,6 +52,8 @@ export interface Count {
 export interface Browsing {
   /** @throws Problem 400 that names each parameter that cannot be used */
   readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
+  /** Records to choose from, those first whose name or key is just what is searched for. */
+  readonly lookUp: (resource: AdminResource, search: string, most: number) => Promise<Found>;
   /** @throws Problem 404 */
   readonly read: (resource: AdminResource, id: string) => Promise<Entry & { readonly version: string }>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
@@ -63,6 +69,25 @@ export interface Browsing {
 
 /** Up to here records are counted. */
 const COUNTED = 10_000;
+/** Among so many that a search finds, one whose whole name was typed is looked for. */
+const COMPARED = 100;
+/** What is longer is nobody's name, and too long for a filter. */
+const LONGEST_NAME = 500;
+/** How many foreign keys an ordering may follow. */
+const MOST_STEPS = 4;
+
+const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
+
+/** Whether a record is called just so, in capital letters or small ones. */
+export const isCalled = ({ label }: Entry, text: string): boolean => plainText(label) === plainText(text);
+
+/** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
+const bareWords = (search: string): string =>
+  search
+    .split(/\s+/)
+    .map((word) => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ''))
+    .filter((word) => word !== '')
+    .join(' ');
 
 /** The text of a member as the output has it, without the quotes of JSON; null for null. */
 export function textOfMember(members: Members, key: string): string | null {
@@ -120,15 +145,68 @@ export function createBrowsing(database: Database, resources: AdminResources): B
     return [parsed, keys ? chosenOnly(plan, keys) : plan];
   }
 
+  async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
+    const [query, plan] = planOf(resource, selection);
+    const [row] = await database.run(pageStatement(plan, shownOf(resource)), 'work');
+    const sources = splitValues(text(row?.[0]) ?? '');
+    return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
+  }
+
+  async function count(resource: AdminResource, selection: Selection): Promise<Count> {
+    const plan = planOf(resource, selection)[1];
+    const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
+    const found = Number(text(counted?.[0]));
+    if (found <= COUNTED) return { count: found, isExact: true };
+    const [planned] = await database.run(estimateStatement(plan), 'work');
+    return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
+  }
+
+  /** The column that a label begins with, where records can be sorted by it. */
+  function firstOf({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
+    const first = label.find((part) => typeof part !== 'string');
+    if (!first || first.column.type.unordered || first.path.length > MOST_STEPS) return undefined;
+    return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
+  }
+
+  /** The first records by their names. A large table stays in the order of its key, as sorting it takes too long to wait for. */
+  async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
+    const first = firstOf(resource);
+    const isQuick = first?.path.length === 0 && first.column.indexed;
+    const isSorted = first && (isQuick || (await count(resource, { query: '', search: '' })).isExact);
+    return list(resource, { query: `${isSorted ? `ordering=${first.name}&` : ''}limit=${most}`, search: '' });
+  }
+
+  async function lookUp(resource: AdminResource, search: string, most: number): Promise<Found> {
+    const words = search.trim();
+    if (words === '') return firstRecords(resource, most);
+    const first = firstOf(resource);
+    const order = first ? `ordering=${first.name}&` : '';
+    const limit = Math.max(most, COMPARED);
+    const isName = first?.column.type.operators.has('ilike') === true && words.length <= LONGEST_NAME;
+    const pattern = encodeURIComponent(escapePattern(words));
+    const [matches, same, keyed] = await Promise.all([
+      list(resource, { query: `${order}limit=${limit}`, search: words }),
+      isName && list(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
+      list(resource, { query: 'limit=1', search: '', ids: [words] }),
+    ]);
+    const found = [...keyed.entries, ...(same ? same.entries : []), ...matches.entries];
+    if (found.length === 0) {
+      const bare = bareWords(words);
+      return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
+    }
+    const entries = [...new Map(found.map((one) => [one.id, one])).values()];
+    const sorted = [
+      ...entries.filter((one) => isCalled(one, words)),
+      ...entries.filter((one) => !isCalled(one, words)),
+    ];
+    return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
+  }
+
   return {
     plan: (resource, selection) => planOf(resource, selection)[1],
-
-    async list(resource, selection) {
-      const [query, plan] = planOf(resource, selection);
-      const [row] = await database.run(pageStatement(plan, shownOf(resource)), 'work');
-      const sources = splitValues(text(row?.[0]) ?? '');
-      return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
-    },
+    list,
+    lookUp,
+    count,
 
     async read(resource, idText) {
       const id = parseId(resource, idText);
@@ -138,15 +216,6 @@ export function createBrowsing(database: Database, resources: AdminResources): B
       const [row] = await database.run(statement(id), 'work');
       if (!row?.[0]) throw notFound('There is no such record.');
       return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
-    },
-
-    async count(resource, selection) {
-      const plan = planOf(resource, selection)[1];
-      const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
-      const count = Number(text(counted?.[0]));
-      if (count <= COUNTED) return { count, isExact: true };
-      const [planned] = await database.run(estimateStatement(plan), 'work');
-      return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
     },
 
     async bounds(resource, selection, column) {

@@ -1,45 +1,40 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
-import type { Column, Model, OnDelete } from '../db/model.ts';
+import type { Model } from '../db/model.ts';
 import { isDatabaseError, toProblem } from '../db/sqlstate.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../errors.ts';
-import { bulkDeleteStatement, bulkUpdateStatement, dependentsStatement, type Trail } from '../query/bulk.ts';
+import { bulkDeleteStatement, bulkUpdateStatement, chosenOnly } from '../query/bulk.ts';
 import { countStatement } from '../query/read.ts';
 import { checkStatement, type Change } from '../query/write.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { checkBody } from './body.ts';
 import type { Browsing, Selection } from './browse.ts';
+import { countDependents, isDependent, type Dependents } from './dependents.ts';
 import type { Members } from './members.ts';
-import { historyFault, recordingOf, REFERRED } from './operations.ts';
+import { historyFault, recordingOf } from './operations.ts';
+import { isTableOf, Referred, REFERRED } from './referred.ts';
 import type { Caller } from './served.ts';
-
-/** Records that go with others when those are deleted, lose their reference to them, or keep them from being deleted. */
-export interface Dependents {
-  readonly model: Model;
-  /** Undefined where the admin area does not show them. */
-  readonly resource: AdminResource | undefined;
-  readonly column: Column;
-  readonly effect: OnDelete;
-  /** How many models lie between: 0 for records that refer directly. */
-  readonly depth: number;
-  /** The foreign keys that lead from these records to those that would be deleted: a path of filters. */
-  readonly path: readonly Column[];
-  readonly count: number;
-  /** Whether there are more than were counted. */
-  readonly isCapped: boolean;
-}
 
 /** Changes of many records at once, each in one transaction. */
 export interface Bulk {
   /**
-   * What deleting these records would do to others, by the foreign keys of the registry.
-   * @param steps how many foreign keys are followed: 1 for the records that refer to these directly
+   * What deleting these records would do to others, by the foreign keys of the registry and those that only the database knows.
+   * @param steps how many foreign keys of the registry are followed, and no others: 1 for the records that refer to these directly
    */
   readonly dependents: (
     resource: AdminResource,
     of: Selection | readonly string[],
     steps?: number,
   ) => Promise<Dependents[]>;
+  /** Whether a selection has this record. */
+  readonly includes: (resource: AdminResource, selection: Selection, id: string) => Promise<boolean>;
+  /** Whether deleting a selection would delete this record of a model, which is one of them or goes with them. */
+  readonly deletes: (
+    resource: AdminResource,
+    selection: Selection,
+    model: string,
+    id: string,
+  ) => Promise<boolean>;
   /** How many records a selection has, to the last one. */
   readonly count: (resource: AdminResource, selection: Selection) => Promise<number>;
   /**
@@ -73,30 +68,6 @@ export interface Bulk {
   ) => Promise<number>;
 }
 
-/** How far dependents are followed and counted, and along how many ways. */
-const MOST_STEPS = 4;
-const MOST_TRAILS = 100;
-const COUNTED = 1000;
-
-/** The ways along foreign keys from records of a model to those that their deletion would touch, the shortest first. */
-function trailsOf(model: Model, allModels: readonly Model[], mostSteps: number): Trail[] {
-  const trails: Trail[] = [];
-  const follow = (target: Model, steps: Trail['steps']): void => {
-    for (const one of allModels) {
-      for (const column of one.columns) {
-        if (column.references === target) trails.push({ steps: [...steps, { model: one, column }] });
-      }
-    }
-  };
-  follow(model, []);
-  for (let at = 0; at < trails.length && trails.length < MOST_TRAILS; at += 1) {
-    const steps = trails[at]?.steps ?? [];
-    const last = steps.at(-1);
-    if (last?.column.onDelete === 'cascade' && steps.length < mostSteps) follow(last.model, steps);
-  }
-  return trails;
-}
-
 const changedMeanwhile = (): Problem =>
   new Problem(409, 'The records have changed since they were counted. Nothing was done.');
 
@@ -110,10 +81,17 @@ function addUnsettable(members: Members, { model, readonly }: AdminResource, err
 }
 
 /** What the database has against a change of many records, where it can be explained. */
-function explained(error: unknown, { uniques }: Model, changes: readonly Change[]): unknown {
+function explained(
+  error: unknown,
+  { uniques }: Model,
+  changes: readonly Change[],
+  models: readonly Model[],
+): unknown {
   if (!isDatabaseError(error)) return error;
-  if (changes.length === 0 && REFERRED.has(error.code))
-    return new Problem(409, 'Other records refer to some of these. Nothing was deleted.');
+  if (changes.length === 0 && REFERRED.has(error.code)) {
+    const names = models.filter((model) => isTableOf(model, error)).map(({ name }) => name);
+    return new Referred('Other records refer to some of these. Nothing was deleted.', names);
+  }
   if (error.code !== '23505') return toProblem(error) ?? error;
   const errors: FieldErrors = {};
   for (const column of uniques.get(error.constraint_name ?? '') ?? []) {
@@ -145,7 +123,7 @@ export function createBulk(
         return row;
       }, 'people');
     } catch (error) {
-      throw explained(historyFault(error, log), model, changes);
+      throw explained(historyFault(error, log), model, changes, models);
     }
   }
 
@@ -166,24 +144,23 @@ export function createBulk(
     return changes;
   }
 
+  async function includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
+    const plan = chosenOnly(browsing.plan(resource, selection), [id]);
+    const [row] = await database.run(countStatement(plan), 'work');
+    return Number(text(row?.[0])) > 0;
+  }
+
   return {
-    async dependents(resource, of, mostSteps = MOST_STEPS) {
-      const trails = trailsOf(resource.model, models, mostSteps);
-      if (trails.length === 0) return [];
+    async dependents(resource, of, mostSteps) {
       const plan = browsing.plan(resource, 'query' in of ? of : { query: '', search: '', ids: of });
-      const [row] = await database.run(dependentsStatement(plan, trails, COUNTED), 'work');
-      const counts = [...(text(row?.[0]) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
-      return trails.flatMap(({ steps }, index): Dependents[] => {
-        const last = steps.at(-1);
-        const count = counts[index] ?? 0;
-        if (!last || count === 0) return [];
-        const isCapped = count > COUNTED;
-        const path = steps.map(({ column }) => column).reverse();
-        const counted = { count: Math.min(count, COUNTED), isCapped };
-        const { model, column } = last;
-        const what = { model, column, resource: resources.get(model.name), effect: column.onDelete };
-        return [{ ...what, depth: steps.length - 1, path, ...counted }];
-      });
+      return countDependents(database, resources, models, plan, mostSteps);
+    },
+
+    includes,
+
+    async deletes(resource, selection, model, id) {
+      if (resource.name === model && (await includes(resource, selection, id))) return true;
+      return isDependent(database, models, browsing.plan(resource, selection), model, id);
     },
 
     async count(resource, selection) {

@@ -96,6 +96,8 @@ function checkResource(entry: Record<string, unknown>, report: Report): void {
     const isList = Array.isArray(methods) && methods.length > 0;
     if (!isList || !methods.every((method) => METHODS.includes(method as string))) {
       report('methods', `must be an array with some of ${METHODS.join(', ')}`);
+    } else if (new Set(methods).size < methods.length) {
+      report('methods', 'names one twice');
     }
   }
   if (ordering !== undefined && (typeof ordering !== 'string' || ordering === ''))

@@ -60,14 +60,15 @@ function columnAccess(
   people: AdminResource | undefined,
   joiners: Who,
 ): ColumnAccess {
-  const { model, output, readonly, recorded } = resource;
+  const { model, output, owner, readonly, recorded } = resource;
   const isKey = column === model.primaryKey;
   // A key is given by the client only where the database does not make it, and is never changed.
   const ownKey = !column.hasDefault && !column.generated;
   const when = (isSo: boolean | undefined, who: Who): Who => (isSo ? who : 'nobody');
   const isOut = output.includes(column);
   const shown = people?.output.includes(column);
-  const settable = isKey ? ownKey : !readonly.has(column);
+  // The owner is who creates the record, whatever the body says.
+  const settable = isKey ? ownKey : !readonly.has(column) && column !== owner;
   const typed = isKey ? ownKey : shown && !people?.readonly.has(column);
   const isPassword = people?.passwords.includes(column);
   const [creators, changers] = [writersOf(resource, 'POST'), writersOf(resource, 'PUT')];

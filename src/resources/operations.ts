@@ -18,6 +18,7 @@ import {
 import { checkBody, type CheckedBody } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
+import { isTableOf, Referred, REFERRED } from './referred.ts';
 import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
 
 /** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
@@ -52,8 +53,6 @@ export interface Operations {
   ) => Promise<void>;
 }
 
-/** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
-export const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
 /** What stored hashes look like, those of others included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
 const NO_RECORD = 'There is no such record.';
@@ -104,8 +103,9 @@ function assertChangeable(
   if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
 }
 
-function assertClaimed(claimed: Buffer | null | undefined): void {
-  if (text(claimed) === 'f') throw new CallerChanged();
+/** A record that was not found may be one that the caller's claim has kept from being looked for. */
+function assertClaimed(found: boolean, { claim }: Caller): void {
+  if (!found && claim) throw new CallerChanged();
 }
 
 /** A trigger can turn a write into nothing, without an error. */
@@ -213,9 +213,7 @@ export function createOperations(
       refers ? [foreignKeys[index]?.model.name ?? ''] : [],
     );
     // What stops a cascade is further away: PostgreSQL names its table.
-    const further = [...resources.values()].filter(
-      ({ model: { table } }) => table.split('.').at(-1) === error.table_name,
-    );
+    const further = [...resources.values()].filter((resource) => isTableOf(resource.model, error));
     return [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
   }
 
@@ -267,7 +265,7 @@ export function createOperations(
         resource,
         changes,
       );
-      assertClaimed(row?.[7]);
+      assertClaimed(Boolean(row?.[0]), caller);
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
@@ -281,7 +279,7 @@ export function createOperations(
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
         const [row] = await database.run(statement, 'work');
-        assertClaimed(row?.[4]);
+        assertClaimed(Boolean(row), caller);
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
         if (text(row?.[3]) !== 't') throw suppressed();
       } catch (cause) {
@@ -289,7 +287,7 @@ export function createOperations(
         if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
         const names = await referrers(resource, id, error);
         const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
-        throw new Problem(409, `${who} refer to this one.`);
+        throw new Referred(`${who} refer to this one.`, names);
       }
     },
   };

@@ -8,7 +8,7 @@ import { differences, missingSchema, type Privilege } from '../db/schema.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { StartError, startError } from '../errors.ts';
 import { HISTORY, OWN } from './own.ts';
-import { apiPrivileges, APPEND_ONLY, ownPrivileges } from './privileges.ts';
+import { apiPrivileges, APPEND_ONLY, MAY_GIVE_UP, ownPrivileges } from './privileges.ts';
 import type { Resource } from './resource.ts';
 import { serveResources } from './served.ts';
 
@@ -34,20 +34,24 @@ const notApplied = (error: unknown, statement: string): StartError =>
   new StartError(`The schema cannot be applied: ${(error as Error).message}\n  ${statement}`);
 
 /**
- * Creates what is missing. Processes that start together take turns, so each thing is created once.
- * @param onStatement is told each statement that was run
+ * Creates what is missing, all of it or, where the database would not fit the registry all the same, nothing. Processes that
+ * start together take turns, so each thing is created once.
+ * @param definitions those of the registry, and of the service's own tables those that it needs
+ * @returns the statements that were run
+ * @throws StartError
  */
 export async function applySchema(
   database: Database,
   definitions: readonly Resource[],
-  onStatement: (statement: string) => void,
-): Promise<void> {
-  await database.transaction(async (run) => {
+  settings: Settings,
+): Promise<readonly string[]> {
+  return database.transaction(async (run) => {
     await run("select pg_advisory_xact_lock(hashtext('vitrine schema'))");
-    const { text: query, values } = catalogStatement(tablesOf(definitions));
-    const [row] = await run(query, values);
-    const catalog = parseCatalog(text(row?.[0]) ?? '[]');
+    const { text: query, values } = catalogStatement(tablesOf([...definitions, ...OWN]));
+    const read = async (): Promise<Catalog> => parseCatalog(text((await run(query, values))[0]?.[0]) ?? '[]');
+    const catalog = await read();
     const theirs = definitions.filter((definition) => !OWN.includes(definition));
+    const done: string[] = [];
     const apply = async (statement: string): Promise<void> => {
       try {
         await run(statement);
@@ -55,7 +59,7 @@ export async function applySchema(
         if (isDatabaseError(error) && error.code === NOT_ALLOWED) throw error;
         throw notApplied(error, statement);
       }
-      onStatement(statement);
+      done.push(statement);
     };
     for (const statement of missingSchema(theirs, catalog)) {
       await apply(statement).catch((error: unknown) => {
@@ -64,6 +68,7 @@ export async function applySchema(
     }
     // A role that may not create tables can still serve those that are there; the comparison says what it lacks.
     await run('savepoint own');
+    const before = done.length;
     try {
       const makesHistory = theirs.length < definitions.length && !catalog.has(HISTORY.model);
       const own = missingSchema(
@@ -74,8 +79,22 @@ export async function applySchema(
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
       await run('rollback to savepoint own');
+      done.length = before;
     }
+    compare(theirs, await read(), settings);
+    return done;
   }, 'schema');
+}
+
+/**
+ * Gives up the right to change the history where the service's role has it again, since the table was restored from a backup.
+ * @returns the statement that was run, if any
+ */
+export async function sealHistory(database: Database): Promise<readonly string[]> {
+  const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'work');
+  if (text(row?.[0]) !== 't') return [];
+  await database.run({ text: APPEND_ONLY, values: [] }, 'work');
+  return [APPEND_ONLY];
 }
 
 /** Whether one of the service's own tables is there, and open to its role. */
@@ -84,16 +103,8 @@ function mayUse(definition: Resource, catalog: Catalog): boolean {
   return found !== undefined && ownPrivileges(definition).every((one) => found.privileges.includes(one));
 }
 
-/**
- * Compares the registry with the database without changing anything.
- * @throws StartError that lists every difference
- */
-export async function checkSchema(
-  database: Database,
-  resources: readonly Resource[],
-  settings: Settings,
-): Promise<Schema> {
-  const catalog = await readCatalog(database, resources);
+/** @throws StartError that lists every difference */
+function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
   const own = OWN.filter((definition) => mayUse(definition, catalog));
   const definitions = [...resources, ...own];
   const models = buildModels(definitions, catalog);
@@ -106,4 +117,16 @@ export async function checkSchema(
   if (faults.length > 0) throw startError('The database does not fit the registry', faults);
   const missing = OWN.filter((definition) => !own.includes(definition)).map(tableOf);
   return { catalog, models, missing };
+}
+
+/**
+ * Compares the registry with the database without changing anything.
+ * @throws StartError that lists every difference
+ */
+export async function checkSchema(
+  database: Database,
+  resources: readonly Resource[],
+  settings: Settings,
+): Promise<Schema> {
+  return compare(resources, await readCatalog(database, resources), settings);
 }

@@ -380,6 +380,71 @@ describe('bulk actions', () => {
     assert.equal(none.location, '/admin/item/');
   });
 
+  test('speak of one record as of one', async () => {
+    const one = { _state: 'name=item%201', _action: 'delete', _all: '1' };
+    const page = await ada.post(BULK, one);
+    assert.match(readable(page), /Delete 1 record\?.*No record that is known here refers to this record\. It will be gone for good\. Delete 1 record Keep it$/); // prettier-ignore
+    await service.sql`insert into part (item_id) values (${ids[0] ?? ''})`;
+    const kept = await ada.post(BULK, one);
+    assert.match(
+      readable(kept),
+      /What keeps this record.*It cannot be deleted while other records need it\. Delete/,
+    );
+    const both = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
+    assert.match(readable(both), /They cannot be deleted while other records need them\./);
+    const others = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(1, 3) });
+    assert.match(readable(others), /They will be gone for good\. Delete 2 records Keep them$/);
+  });
+
+  test('of records that one of an unknown table needs are not offered', async () => {
+    await service.sql.unsafe(`
+      create table unknown (item integer references item, place integer, primary key (item, place));
+      insert into unknown select id, 1 from item where amount = 1;`);
+    try {
+      const page = await ada.post(BULK, { _state: '', _action: 'delete', _all: '1' });
+      assert.match(readable(page), /What keeps these records from being deleted 4 records that the admin area does not show/); // prettier-ignore
+      assert.doesNotMatch(page.text, /class="danger"/);
+      const free = await ada.post(BULK, { _state: 'amount=2', _action: 'delete', _all: '1' });
+      assert.equal((await goOn(free, 'confirm')).status, 303);
+    } finally {
+      await service.sql`drop table unknown`;
+    }
+  });
+
+  test('do not take the right away from the one who acts, however the choice is made', async () => {
+    const path = '/admin/user/-/bulk/';
+    const bob = String(await service.addUser('bob', { admin: true }));
+    const own = String(service.ada);
+    for (const choice of [
+      { _state: '', _id: [own, bob] },
+      { _state: '', _id: own },
+      { _state: 'admin=true', _all: '1' },
+      { _state: '_search=ada', _all: '1' },
+    ]) {
+      const page = await ada.post(path, { ...choice, _action: 'delete' });
+      assert.equal(page.status, 200);
+      assert.match(readable(page), /You cannot delete yourself: let another admin do this\./);
+      assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
+      for (const _expected of ['1', '2']) {
+        const forced = await ada.post(path, { ...choice, _action: 'delete', _confirm: '1', _expected });
+        assert.equal(forced.status, 403);
+      }
+      for (const column of ['active', 'admin']) {
+        const set = { ...choice, _action: 'set', _column: column, _value: '1', [column]: 'false' };
+        const answer = await ada.post(path, { ...set, _confirm: '1', _expected: '2' });
+        assert.equal(answer.status, 400);
+        assert.match(readable(answer), /Would lock you out: you are among the chosen\./);
+      }
+    }
+    assert.equal((await service.sql`select from "user" where admin and active`).count, 2);
+    const other = { _state: '', _id: bob, _expected: '1', _confirm: '1' };
+    const set = { ...other, _action: 'set', _column: 'admin', _value: '1', admin: 'false' };
+    assert.equal((await ada.post(path, set)).status, 303);
+    const elsewhere = { ...other, _id: [own, bob], _state: 'username=bob', _action: 'delete' };
+    assert.equal((await ada.post(path, elsewhere)).status, 303);
+    assert.equal((await service.sql`select from "user"`).count, 1);
+  });
+
   test('export what was chosen', async () => {
     for (const format of ['csv', 'json']) {
       const answer = await ada.post(BULK, { _state: '', _action: `export.${format}`, _id: ids.slice(0, 2) });

@@ -151,10 +151,10 @@ describe('the start page of the admin area', () => {
     const page = await open();
     const link = `<a href="/admin/note/${kept}/">${/<a href="\/admin\/note\/\d+\/">([^]*?)<\/a>/.exec(page)?.[1]}</a>`;
     assert.deepEqual(latestOf(page), [
-      `bob API deleted #${deleted} in Zebras`,
+      `bob API deleted Short-lived in Zebras`,
       `ada API changed ${link} in Note`,
       `ada API added #${hidden} in secret`,
-      `ada API added #${deleted} in Zebras`,
+      `ada API added Short-lived in Zebras`,
       `bob API added ${link} in Note`,
     ]);
     assert.ok(link.includes(ESCAPED) && link.includes('…'), link);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
+import { startService } from '../support.ts';
 import { hiddenFields, logIn, readable, unescaped, type Browser } from './support.ts';
 
 const resources: Resource[] = [
@@ -199,12 +201,126 @@ describe('deleting a record', () => {
     assert.equal(await countOf('fixed'), 1);
   });
 
-  test('admins who delete themselves are warned, and are out', async () => {
+  test('tells of records of tables that are not in the registry, and of foreign keys that it does not have', async () => {
+    const shelf = await insert('shelf', { name: 'Known' });
+    const book = await insert('book', { shelf_id: shelf, title: 'Known' });
+    await insert('book', { shelf_id: shelf, title: 'Other' });
+    await service.sql.unsafe(`
+      create schema "else where";
+      create table "else where"."a ""list""" (book integer references book, place integer, primary key (book, place));
+      insert into "else where"."a ""list""" values (${book}, 1), (${book}, 2);
+      create table going (shelf integer references shelf on delete cascade);
+      create table staying (shelf integer references shelf on delete set null);
+      insert into going values (${shelf}), (null);
+      insert into staying values (${shelf}), (${shelf}), (${shelf});`);
+    for (const path of [`/admin/book/${book}/delete/`, `/admin/shelf/${shelf}/delete/`]) {
+      const answer = await ada.get(path);
+      assert.match(
+        readable(answer),
+        /What keeps this record from being deleted 2 records that the admin area does not show/,
+      );
+      assert.match(readable(answer), /It cannot be deleted while other records need it/);
+      assert.doesNotMatch(readable(answer), /No record that is known|list"|else where/);
+      assert.doesNotMatch(answer.text, /class="danger"/);
+    }
+    await service.sql.unsafe('drop schema "else where" cascade');
+    const page = await ada.get(`/admin/shelf/${shelf}/delete/`);
+    assert.match(readable(page), /What is deleted with it 2 records of Books, by “Shelf” 1 record that the admin area does not show What stays, and no longer refers to it 3 records that the admin area does not show/); // prettier-ignore
+
+    await service.sql.unsafe(`
+      alter table book add unique (id, title);
+      alter table loan add column also integer, add column title text, add foreign key (also, title) references book (id, title);
+      insert into loan (book_id, also, title) select id, ${book}, 'Known' from book where title = 'Other';`);
+    const unknown = await ada.get(`/admin/book/${book}/delete/`);
+    assert.match(readable(unknown), /What keeps this record from being deleted 1 record of Loans It cannot/);
+    await service.sql.unsafe(`
+      alter table loan drop column also, drop column title; drop table going, staying; delete from loan;`);
+    const free = await ada.get(`/admin/shelf/${shelf}/delete/`);
+    assert.equal(
+      (await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(free, 'confirm'))).status,
+      303,
+    );
+  });
+
+  test('does not offer again what the database has refused for records that cannot be seen', async () => {
+    const shelf = await insert('shelf', { name: 'Needed' });
+    await service.sql.unsafe(`
+      create function refuse() returns trigger language plpgsql as $$
+      begin
+        if old.name = 'Needed' then raise foreign_key_violation using table = 'unseen'; end if;
+        return old;
+      end $$;
+      create trigger refuse before delete on shelf for each row execute function refuse()`);
+    const path = `/admin/shelf/${shelf}/delete/`;
+    const page = await ada.get(path);
+    assert.match(
+      readable(page),
+      /No record that is known here refers to this record\. It will be gone for good\./,
+    );
+    const answer = await ada.post(path, hiddenFields(page, 'confirm'));
+    assert.equal(answer.status, 409);
+    assert.match(readable(answer), /Other records refer to this one\..*What keeps this record from being deleted Records of a table that is not shown here refer to it\. It cannot be deleted/); // prettier-ignore
+    assert.doesNotMatch(readable(answer), /No record that is known/);
+    assert.doesNotMatch(answer.text, /class="danger"/);
+
+    const bulk = '/admin/shelf/-/bulk/';
+    const choice = { _state: '', _action: 'delete', _id: String(shelf), _expected: '1', _confirm: '1' };
+    const many = await ada.post(bulk, choice);
+    assert.equal(many.status, 409);
+    assert.match(readable(many), /Nothing was deleted\..*Records of a table that is not shown here refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
+    assert.doesNotMatch(many.text, /class="danger"/);
+    await service.sql.unsafe('drop function refuse cascade');
+    assert.equal((await ada.post(path, hiddenFields(await ada.get(path), 'confirm'))).status, 303);
+  });
+
+  test('admins cannot delete themselves, but one another', async () => {
     const bob = await service.addUser('bob', { admin: true });
     const browser = await logIn(service, 'bob');
-    const page = await browser.get(`/admin/user/${bob}/delete/`);
-    assert.match(readable(page), /This is you: you will be logged out\./);
-    await browser.post(`/admin/user/${bob}/delete/`, hiddenFields(page, 'confirm'));
-    assert.match((await browser.get('/admin/')).location ?? '', /login/);
+    const path = `/admin/user/${bob}/delete/`;
+    const page = await browser.get(path);
+    assert.match(readable(page), /You cannot delete yourself: let another admin do this\./);
+    assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
+    const fields = hiddenFields(await ada.get(path), 'confirm');
+    const { _version = '' } = fields;
+    const refused = await browser.post(path, { _version });
+    assert.equal(refused.status, 403);
+    assert.match(readable(refused), /You cannot delete yourself: let another admin do this\./);
+    assert.equal(await countOf('user'), 2);
+    await ada.get(path);
+    assert.equal((await ada.post(path, { _version })).status, 303);
+    assert.equal(await countOf('user'), 1);
+  });
+});
+
+describe('deleting what the own user goes with', () => {
+  const team: Resource = { model: 'team', columns: { name: { type: 'string' } }, access: 'user' };
+  const member: Resource = {
+    ...user,
+    columns: {
+      ...user.columns,
+      team: { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' },
+    },
+  };
+
+  test('is refused, too', async () => {
+    const service = await startService([team, member]);
+    try {
+      await service.sql`insert into team (id, name) values (1, 'ours'), (2, 'theirs')`;
+      await service.addUser('ada', { admin: true, team_id: 1 });
+      await service.addUser('bob', { team_id: 2 });
+      const ada = await logIn(service, 'ada');
+      const page = await ada.get('/admin/team/1/delete/');
+      assert.match(readable(page), /You would be deleted as well: let another admin do this\./);
+      assert.doesNotMatch(page.text, /class="danger"/);
+      const { _version = '' } = hiddenFields(await ada.get('/admin/team/2/delete/'), 'confirm');
+      assert.equal((await ada.post('/admin/team/1/delete/', { _version })).status, 403);
+      const all = { _state: '', _action: 'delete', _all: '1', _expected: '2', _confirm: '1' };
+      assert.equal((await ada.post('/admin/team/-/bulk/', all)).status, 403);
+      assert.equal((await service.sql`select from "user"`).count, 2);
+      assert.equal((await ada.post('/admin/team/2/delete/', { _version })).status, 303);
+      assert.equal((await service.sql`select from "user"`).count, 1);
+    } finally {
+      await service.close();
+    }
   });
 });

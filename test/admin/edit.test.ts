@@ -267,10 +267,20 @@ describe('two people at one record', () => {
   });
 });
 
+test('a foreign key to few records is a list in the order of their names, as people count', async () => {
+  await service.sql`insert into "user" (username, password, email) values ('unit 10', '', ''), ('Unit 9', '', ''), ('abel', '', '')`;
+  const page = await ada.get('/admin/thing/-/add/');
+  const [, select = ''] = /<select[^>]*name="author_id"[^>]*>([\s\S]*?)<\/select>/.exec(page.text) ?? [];
+  const names = [...select.matchAll(/<option value="\d+"[^>]*>([^<]*)</g)].map(([, name]) => name);
+  assert.deepEqual(names, ['abel', 'ada', 'grace', 'Unit 9', 'unit 10']);
+  await service.sql`delete from "user" where username in ('unit 10', 'Unit 9', 'abel')`;
+});
+
 describe('a foreign key to many records', () => {
   let address = '';
   before(async () => {
     await service.sql`insert into "user" (username, password, email) select 'person ' || n, '', '' from generate_series(1, 150) n`;
+    await service.sql`insert into "user" (username, password, email) values ('zoë lovelace', '', ''), ('007', '', '')`;
     address = await added({ name: 'Referring', author_id: '1' });
   });
 
@@ -301,6 +311,81 @@ describe('a foreign key to many records', () => {
     assert.ok(
       records.every(({ id, label }) => label.startsWith('person') && `${id} ${label}`.includes('12')),
     );
+  });
+
+  const lookedUp = async (words: string): Promise<{ labels: string[]; more: boolean }> => {
+    const { text } = await ada.get(`/admin/user/-/lookup/?_search=${encodeURIComponent(words)}`);
+    const { records, more } = JSON.parse(text) as { records: { label: string }[]; more: boolean };
+    return { labels: records.map(({ label }) => label), more };
+  };
+
+  test('finds first what is called just so, then the rest by name, and says whether there are more', async () => {
+    const { labels, more } = await lookedUp('PERSON 12');
+    assert.equal(labels[0], 'person 12');
+    assert.deepEqual(labels.slice(1), labels.slice(1).toSorted());
+    assert.equal(more, false);
+    const all = await lookedUp('person');
+    assert.deepEqual(all.labels.slice(0, 3), ['person 1', 'person 10', 'person 100']);
+    assert.deepEqual([all.labels.length, all.more], [20, true]);
+    assert.equal((await lookedUp('')).labels[1], 'ada');
+    assert.deepEqual((await lookedUp('(Zoë) – Lovelace,')).labels, ['zoë lovelace']);
+  });
+
+  test('does not sort a large table by a column without an index, but finds in it as ever', async () => {
+    const first = async (): Promise<string> =>
+      (JSON.parse((await ada.get('/admin/land/-/lookup/')).text) as { records: { label: string }[] })
+        .records[0]?.label ?? '';
+    await service.sql`insert into land (code, name) select 'b' || 100000 + n, 'z' || 100000 - n from generate_series(1, 9000) n`;
+    assert.match(await first(), /^(Nowhere|z91000)$/);
+    await service.sql`insert into land (code, name) select 'a' || 100000 + n, 'y' || 100000 - n from generate_series(1, 2000) n`;
+    await service.sql`delete from land where code = '-'`;
+    assert.equal(await first(), 'y99999');
+    const { text } = await ada.get('/admin/land/-/lookup/?_search=z9100');
+    assert.match(text, /^\{"records":\[\{"id":"b109000","label":"z91000"\},\{"id":"b108999"/);
+    await service.sql`delete from land`;
+  });
+
+  test('takes the words in the field for the first search, and not the key of what is chosen', async () => {
+    const page = await ada.get(address);
+    const step = await ada.post(address, {
+      ...fieldsOf(page),
+      author_id: ' person 14',
+      _lookup: 'author_id',
+    });
+    assert.equal(fieldsOf(step)['_find'], 'person 14');
+    assert.match(step.text, /class="choice">\s*person 140 /);
+    assert.doesNotMatch(step.text, /class="choice">\s*person 2 /);
+    const known = await ada.post(address, { ...fieldsOf(page), author_id: '1', _lookup: 'author_id' });
+    assert.equal(fieldsOf(known)['_find'], '');
+  });
+
+  for (const [what, words, expected] of [
+    ['the whole name of one record', 'Person 15', 'person 15'],
+    ['words that only one record has', 'lovel zo', 'zoë lovelace'],
+    ['a name that could be another spelling of a key', '007', '007'],
+    ['a name with signs between its words', 'Zoë – Lovelace,', 'zoë lovelace'],
+  ] as const)
+    test(`${what} can be saved in place of its key`, async () => {
+      await service.sql`delete from thing where name = 'By words'`;
+      await added({ name: 'By words', author_id: words });
+      const [found] = await service.sql`
+        select username from thing join "user" on author_id = "user".id where thing.name = 'By words'`;
+      assert.equal(found?.['username'], expected);
+    });
+
+  test('words that several records have, or none, are a fault that says what to do', async () => {
+    for (const author_id of ['person', 'nobody at all']) {
+      const answer = await add({ name: 'Never', author_id });
+      assert.equal(answer.status, 400);
+      assert.equal(errorsIn(answer)['author_id'], 'Choose a record from the list.');
+      assert.equal(fieldsOf(answer)['author_id'], author_id);
+    }
+  });
+
+  test('the key of a record that is gone does not become another one that has it in its name', async () => {
+    await service.sql`insert into "user" (username, password, email) values ('number 98765', '', '')`;
+    const answer = await add({ name: 'Never', author_id: '98765' });
+    assert.match(errorsIn(answer)['author_id'] ?? '', /no such record/i);
   });
 
   test('does not let a change that happens during the step be overwritten', async () => {

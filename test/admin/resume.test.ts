@@ -65,16 +65,25 @@ describe('a form that is sent after the login has ended', () => {
     assert.doesNotMatch(asked.text, /hidden words/);
   });
 
-  test('leads to the login alone where a foreign page has sent it, or where there was no login', async () => {
+  test('comes back, too, where the browser has no cookie any more', async () => {
+    const address = await thing('Cookieless');
+    const asked = await openBrowser(service).post(address, { note: 'typed before' });
+    assert.equal(asked.status, 401);
+    assert.match(asked.text, /what you typed comes back/);
+    assert.match(asked.text, /typed before/);
+  });
+
+  test('leads to the login alone where a foreign page has sent it, or nobody says which', async () => {
     const address = await thing('Foreign');
     const browser = await logIn(service, 'ada');
     await service.sql`delete from vitrine_session`;
     const foreign = await browser.post(address, { note: 'planted' }, { origin: 'https://evil.example' });
     assert.equal(foreign.status, 403);
     assert.doesNotMatch(foreign.text, /planted/);
-    const nobody = await openBrowser(service).post(address, { note: 'planted' });
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const nobody = await service.request(address, { method: 'POST', body: 'note=planted', headers });
     assert.deepEqual(
-      [nobody.status, nobody.location],
+      [nobody.status, nobody.headers.get('location')],
       [303, `/admin/-/login/?next=${encodeURIComponent(address)}`],
     );
     assert.doesNotMatch(nobody.text, /planted/);

@@ -25,9 +25,9 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await page.getByRole('option', { name }).click();
         assert.equal(await page.getByRole('combobox', { name: title }).inputValue(), name);
       } else {
+        await page.getByRole('textbox', { name: title }).fill(words);
         await follow(button(page, `Search ${title}`));
-        await page.getByRole('searchbox').fill(words);
-        await follow(button(page, 'Search'));
+        assert.equal(await page.getByRole('searchbox').inputValue(), words);
         await follow(page.getByRole('button', { name }));
         await sees(link(page, name));
       }
@@ -70,12 +70,30 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await heading(page), 'Things');
     });
 
-    test('what must be there is asked for by the browser before anything is sent', async () => {
+    test('the name of a related record that is typed in full is enough, and what it can mean is asked for', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));
-      await button(page, 'Save').click();
-      assert.equal(await page.locator(':focus').getAttribute('name'), 'name');
+      const town = page.getByRole(javaScriptEnabled ? 'combobox' : 'textbox', { name: 'Town' });
+      await page.getByLabel('Name').fill('Typed');
+      await town.fill('town 09');
+      await follow(button(page, 'Save'));
+      await sees(page.getByText('Choose a record from the list.'));
+      assert.equal(await town.inputValue(), 'town 09');
+      await town.fill('town 098');
+      await follow(button(page, 'Save'));
+      await told(page, 'Trips: “Typed” was added.');
+      await page.goto('/admin/trip/?name=Typed');
+      const row = page.getByRole('row').filter({ hasText: 'Typed' });
+      await sees(row.getByRole('link', { name: 'Town 098' }));
+    });
+
+    test('what must be there is asked for, all of it at once', async () => {
+      await openList('Trips');
+      await follow(link(page, 'Add'));
+      await follow(button(page, 'Save'));
       assert.equal(await heading(page), 'Add to Trips');
+      const alert = page.getByRole('alert');
+      assert.deepEqual(await alert.getByRole('link').allInnerTexts(), ['Name', 'Town']);
     });
 
     test('a record is changed, its related record too, and the list it came from comes back', async () => {

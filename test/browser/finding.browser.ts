@@ -68,10 +68,31 @@ for (const { mode, javaScriptEnabled } of MODES) {
     test('a filter takes the words by which a related record is called', async () => {
       await openList('Trips');
       await addFilter('Town', 'is', 'Town 03');
-      assert.equal(await heading(page), 'Towns');
+      assert.equal(await heading(page), 'Which town is meant?');
+      await page.getByRole('searchbox', { name: 'Search Towns' }).fill('nowhere');
+      await follow(button(page, 'Search'));
+      await sees(page.getByText('Nothing is called “nowhere”.'));
+      await page.getByRole('searchbox', { name: 'Search Towns' }).fill('town 03');
+      await follow(button(page, 'Search'));
       await follow(link(page, 'Town 031'));
       assert.deepEqual(await names(page), ['Trip 31']);
       await sees(page.getByRole('list', { name: 'Active filters' }).getByText('Town is Town 031'));
+    });
+
+    test('a comparison without a value has no box for one with the script, and says so without it', async () => {
+      await page.goto('/admin/trip/?_filter=day');
+      const how = page.getByRole('combobox', { name: 'Day' });
+      const value = page.getByLabel('Value', { exact: true });
+      assert.equal(await value.isVisible(), true);
+      await how.selectOption('has no value');
+      assert.equal(await value.isVisible(), !javaScriptEnabled);
+      assert.equal(await page.getByText('not needed for “has no value”').isVisible(), !javaScriptEnabled);
+      await follow(button(page, 'Filter'));
+      await sees(page.getByText('Nothing fits.'));
+      await follow(link(page, 'Day has no value'));
+      assert.equal(await value.isVisible(), !javaScriptEnabled);
+      await how.selectOption('is');
+      assert.equal(await value.isVisible(), true);
     });
 
     test('a filter that cannot be used says so, and the list is not shown as if there were none', async () => {

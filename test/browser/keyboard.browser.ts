@@ -189,6 +189,27 @@ describe('the script', () => {
     await sees(page.getByRole('row').filter({ hasText: 'By keys' }).getByRole('link', { name: chosen }));
   });
 
+  test('takes the only record that words can mean when one goes on, and tells of more than it shows', async () => {
+    await page.goto('/admin/trip/-/add/');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    const status = page.locator('.reference', { has: town }).getByRole('status');
+    await town.focus();
+    await page.keyboard.type('town');
+    await sees(page.getByRole('option', { name: 'There are more: type more words.', disabled: true }));
+    assert.equal(await status.innerText(), 'The first 20. There are more: type more words.');
+    await town.fill('town 07');
+    await page.keyboard.press('Tab');
+    assert.equal(await town.inputValue(), 'town 07');
+    await town.fill('town 077');
+    await page.keyboard.press('Tab');
+    await page.waitForFunction("document.querySelector('[role=combobox]').value === 'Town 077'");
+    assert.equal(await status.innerText(), 'Town 077 was chosen.');
+    assert.equal(await town.getAttribute('aria-expanded'), 'false');
+    // So that nobody is asked about what was not saved.
+    await town.fill('');
+    await page.keyboard.press('Tab');
+  });
+
   test('asks before something that was typed gets lost, and not after saving', async () => {
     const asked: string[] = [];
     page.on('dialog', (dialog) => {

@@ -211,7 +211,7 @@ book       read    join  admin   export  history  create  change  admin sets
 id         anyone  -     admins  admins  admins   -       -       -
 title      anyone  -     admins  admins  admins   users   owner   admins
 secret     -       -     -       -       -        users   owner   -
-reader_id  anyone  -     admins  admins  admins   users   owner   admins
+reader_id  anyone  -     admins  admins  admins   -       -       admins
 added      anyone  -     admins  admins  admins   -       -       admins
 (delete: owner)
 

@@ -69,6 +69,34 @@ describe('a role that may do little', () => {
   };
   const all = 'select, insert, update, delete on "user", relationship, message, note';
 
+  test('but owns the history gives up the right to change it again, as after a restore', async () => {
+    const { database, url, drop } = await roleOf(
+      (role) => `grant create on schema public to ${role}; grant ${all} to ${role};
+        alter table vitrine_history owner to ${role}; grant all on vitrine_history, vitrine_session to ${role}`,
+    );
+    try {
+      const rights = (): Promise<unknown> => database.sql`select
+        has_table_privilege(r.rolname, 'vitrine_history', 'update') as update,
+        has_table_privilege(r.rolname, 'vitrine_history', 'truncate') as truncate,
+        has_table_privilege(r.rolname, 'vitrine_history', 'insert') as insert
+        from pg_class c join pg_roles r on r.oid = c.relowner where relname = 'vitrine_history'`;
+      assert.deepEqual([...((await rights()) as object[])], [{ update: true, truncate: true, insert: true }]);
+      const lines: string[] = [];
+      for (const times of [1, 2]) {
+        const log = (line: string): void => void lines.push(line);
+        const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log });
+        await vitrine.close();
+        assert.deepEqual(
+          [...((await rights()) as object[])],
+          [{ update: false, truncate: false, insert: true }],
+        );
+        assert.equal(lines.filter((line) => line.includes('revoke update')).length, 1, `start ${times}`);
+      }
+    } finally {
+      await drop();
+    }
+  });
+
   test('and not create tables serves those that are there, with a warning about its own', async () => {
     const { database, url, drop } = await roleOf(
       (role) =>

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
 import resources from '../../examples/chinook/resources.ts';
 import type { Resource } from '../../src/index.ts';
+import { logIn, readable } from '../admin/support.ts';
 import { commandPath, startService, type TestService } from '../support.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -179,5 +180,20 @@ describe('the example of the Chinook database', () => {
         );
       });
     }
+  });
+
+  test('the admin area calls albums by their artists too, invoices by their numbers, and finds both', async () => {
+    // The README has let this admin in.
+    const andrew = await logIn(service, 'andrew', 'andrew-pw');
+    const labels = async (model: string, words: string): Promise<string[]> => {
+      const { text } = await andrew.get(`/admin/${model}/-/lookup/?_search=${encodeURIComponent(words)}`);
+      return (JSON.parse(text) as { records: { label: string }[] }).records.map(({ label }) => label);
+    };
+    assert.deepEqual(await labels('album', 'coda'), ['Coda – Led Zeppelin']);
+    assert.deepEqual(await labels('album', 'Coda – Led Zeppelin'), ['Coda – Led Zeppelin']);
+    assert.deepEqual(await labels('invoice', '#12 Leonie'), ['#12 Leonie Köhler']);
+    assert.equal((await labels('track', 'love'))[0], 'Love');
+    const filters = await andrew.get('/admin/track/?_filter=name&genre__in=1,2');
+    assert.match(readable(filters), /Genre is one of Rock, Jazz .* contains begins with/);
   });
 });

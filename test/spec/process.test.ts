@@ -4,7 +4,6 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { addUser, EXECUTABLE, serve, temporaryFolder, until } from '../process/support.ts';
 
@@ -66,7 +65,6 @@ describe('the program', { concurrency: true, timeout: 90_000 }, () => {
     const ended = once(child, 'close');
     for (const [question, answer] of answers) {
       await until(`the question ${question.source}`, () => question.test(shown));
-      await sleep(200); // the terminal stops to echo a moment after the question
       child.stdin.write(`${answer}\r`);
     }
     const [code] = (await ended) as [number];

@@ -1,0 +1,47 @@
+import type { Column } from '../db/model.ts';
+import type { AdminResource } from '../resources/admin.ts';
+import type { Desk } from './desk.ts';
+import type { ImportOutcome } from './import-run.ts';
+
+/** What the record is called that a value of a foreign key names, where that is known. */
+export type LabelOf = (column: Column, value: string) => string | undefined;
+
+/** How many records one query looks up. */
+const MOST_NAMED = 200;
+
+/** Looks up what the records are called to which the rows refer that are shown. */
+export async function referenceLabels(
+  { browsing, resources }: Desk,
+  { shown }: Pick<ImportOutcome, 'shown'>,
+): Promise<LabelOf> {
+  const wanted = new Map<AdminResource, Set<string>>();
+  const targetOf = ({ references }: Column): AdminResource | undefined =>
+    references && resources.get(references.name);
+  for (const { column, before, after } of Object.values(shown)
+    .flat()
+    .flatMap(({ changes }) => changes)) {
+    const target = targetOf(column);
+    if (!target) continue;
+    const ids = wanted.get(target) ?? new Set();
+    for (const id of [before, after]) if (id !== null) ids.add(id);
+    wanted.set(target, ids);
+  }
+  const labels = new Map<AdminResource, Map<string, string>>();
+  const lookUp = async (target: AdminResource, ids: readonly string[]): Promise<void> => {
+    const { entries } = await browsing.list(target, { query: `limit=${MOST_NAMED}`, search: '', ids });
+    const known = labels.get(target) ?? new Map<string, string>();
+    labels.set(target, known);
+    for (const { id, label } of entries) known.set(id, label);
+  };
+  await Promise.all(
+    [...wanted].flatMap(([target, ids]) =>
+      Array.from({ length: Math.ceil(ids.size / MOST_NAMED) }, (_, part) =>
+        lookUp(target, [...ids].slice(part * MOST_NAMED, (part + 1) * MOST_NAMED)),
+      ),
+    ),
+  );
+  return (column, value) => {
+    const target = targetOf(column);
+    return target && labels.get(target)?.get(value);
+  };
+}
