@@ -2,12 +2,20 @@ import type { FieldErrors } from '../errors.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
-import { describeFilter, formOf, keysOf } from './filters.ts';
+import { columnAt, describeFilter, formOf, keysOf } from './filters.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
+import { logChoices } from './log.ts';
 
 /** How many related records a filter names. */
 const MOST_NAMED = 10;
+
+/** What people read in the log for what a filter asks for, where those are two things. */
+function wordsOfLog(desk: Desk, resource: AdminResource, filter: Parameter): string | undefined {
+  const form = resource === desk.history ? formOf(filter, resource, desk.resources) : undefined;
+  const column = form && columnAt(form.path, resource, desk.resources);
+  return column && logChoices(desk, column)?.find(({ id }) => id === form.text)?.label;
+}
 
 /** What is related in place of its key, or of several keys; undefined where the filter has none. */
 async function relatedNames(desk: Desk, resource: AdminResource, filter: Parameter): Promise<Content> {
@@ -48,7 +56,8 @@ export async function chips(
     parameters.filters.map(async (parameter) => {
       const { what, how, value } = describeFilter(parameter, resource, desk.resources);
       const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
-      const shown = (messages ? undefined : await relatedNames(desk, resource, parameter)) ?? value;
+      const words = wordsOfLog(desk, resource, parameter);
+      const shown = words ?? (messages ? undefined : await relatedNames(desk, resource, parameter)) ?? value;
       const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
       const text = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
       return html`<li class="${messages ? 'chip faulty' : 'chip'}">

@@ -10,6 +10,7 @@ import { columnAt, formOf, offeredComparisons, optionsOf, pathTitle } from './fi
 import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
+import { logChoices } from './log.ts';
 import { isKey, recordMeant, referencesOf } from './references.ts';
 import { redirect, type Visit } from './visit.ts';
 
@@ -18,13 +19,13 @@ const MOST_OFFERED = 50;
 
 /**
  * @param keyHint what can be typed for a foreign key
- * @param records what a foreign key can refer to, where those are few
+ * @param records what a foreign key can refer to, where those are few, or other values that people read in words
  * @param text what stands there
  */
 export function valueInput(
   column: Column,
   keyHint = 'words of its name',
-  records?: readonly Entry[],
+  records?: readonly Pick<Entry, 'id' | 'label'>[],
   text = '',
 ): Html {
   const { control } = column.type.input;
@@ -35,7 +36,7 @@ export function valueInput(
       <option value="false" ${attributes({ selected: text === 'false' })}>No</option>
     </select>`;
   }
-  if (options) {
+  if (options && !records) {
     return html`<select name="_value" id="filter-value">
       ${options.map((option) => html`<option value="${option}" ${attributes({ selected: option === text })}>${option}</option>`)}
     </select>`;
@@ -67,6 +68,7 @@ async function filterForm(
 ): Promise<Html> {
   const present = old && formOf(old, resource, desk.resources);
   const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
+  const records = resource === desk.history ? logChoices(desk, column) : references.get(column)?.options;
   const title = pathTitle(path.split('__'), resource, desk.resources);
   const comparisons = offeredComparisons(column);
   const alone = comparisons.filter(({ takesValue }) => !takesValue);
@@ -78,7 +80,7 @@ async function filterForm(
       ${comparisons.map(({ key, text, takesValue }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key, 'data-alone': !takesValue })}>${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, undefined, references.get(column)?.options, present?.text)}
+    ${valueInput(column, undefined, records, present?.text)}
     ${alone.length > 0 && html`<span class="hint" data-without-script>not needed for “${alone.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>

@@ -4,10 +4,25 @@ import type { Desk } from './desk.ts';
 import { changeOf, columnsOf, formerLabel, knownRecords, type Change } from './history-entry.ts';
 import { html, type Html } from './html.ts';
 import { links } from './links.ts';
-import { doneText, doorText, shortened, shownColumn } from './text.ts';
+import { DONE, doneText, DOORS, doorText, shortened, shownColumn } from './text.ts';
 
 /** How many columns of a change are named in a list. */
 const MOST_NAMED = 3;
+
+/** The values that a column of the log can have, with the words that people read for them; undefined where it may be any. */
+export function logChoices(
+  { resources, history }: Desk,
+  { name }: Column,
+): readonly Pick<Entry, 'id' | 'label'>[] | undefined {
+  const choices = (words: Readonly<Record<string, string>>) =>
+    Object.entries(words).map(([id, label]) => ({ id, label }));
+  if (name === 'door') return choices(DOORS);
+  if (name === 'action') return choices(DONE);
+  if (name !== 'model') return undefined;
+  return [...resources.values()]
+    .filter((resource) => resource !== history)
+    .map((resource) => ({ id: resource.name, label: resource.title }));
+}
 
 /** What was done, and of a change to which columns. */
 function whatText(change: Change): string {

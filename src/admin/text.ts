@@ -39,8 +39,16 @@ export function shownValue(column: Column, text: string | null, most?: number): 
 }
 
 /** Where a change was made, and what was done, in the words of people. */
-const DOORS: Readonly<Record<string, string>> = { api: 'API', admin: 'Admin area', command: 'Command line' };
-const DONE: Readonly<Record<string, string>> = { create: 'added', update: 'changed', delete: 'deleted' };
+export const DOORS: Readonly<Record<string, string>> = {
+  api: 'API',
+  admin: 'Admin area',
+  command: 'Command line',
+};
+export const DONE: Readonly<Record<string, string>> = {
+  create: 'added',
+  update: 'changed',
+  delete: 'deleted',
+};
 
 export const doorText = (door: string): string => DOORS[door] ?? door;
 export const doneText = (action: string): string => DONE[action] ?? action;

@@ -359,6 +359,20 @@ describe('the history', () => {
     assert.ok(!gone.text.includes(`<a href="/admin/kind/${json.id}/">`));
   });
 
+  for (const [filter, chosen, chip, offered] of [
+    ['model', 'kind', 'Model is Kinds', 'Items'],
+    ['action', 'delete', 'Action is deleted', 'added'],
+    ['door', 'api', 'Where is API', 'Command line'],
+  ] as const)
+    test(`is a log that is filtered by ${filter} in the words that it shows`, async () => {
+      const form = await ada.get(`/admin/vitrine_history/?_filter=${filter}`);
+      assert.match(form.text, new RegExp(`<option value="\\w+"\\s*>${offered}</option>`));
+      const list = await ada.get(`/admin/vitrine_history/?${filter}=${chosen}`);
+      assert.equal(list.status, 200);
+      assert.ok(readable(list).includes(chip), readable(list).slice(0, 300));
+      assert.match(list.text, /Change this filter/);
+    });
+
   test('shows of old lines only what the admin area shows now', async () => {
     const add = async (model: string, action: string, values: string): Promise<string> => {
       const [row] = await service.sql<{ id: string }[]>`

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { MAX_IMPORT } from '../../src/admin/import.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 
 const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
@@ -114,12 +115,14 @@ describe('the files for proxies', () => {
       assert.ok(file.includes(`proxy_set_header ${header};`), header);
     assert.match(file, /location = \/metrics \{\s+return 404;\s+\}/);
     assert.match(file, /gzip off;/);
+    const [, mebibytes = ''] = /client_max_body_size (\d+)m;/.exec(file) ?? [];
+    assert.ok(Number(mebibytes) * 1024 * 1024 >= MAX_IMPORT, 'an import gets through');
   });
 
   test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {
     const file = deployed('Caddyfile');
     assert.match(file, /^\trespond \/metrics 404$/m);
     assert.match(file, /^\treverse_proxy 127\.0\.0\.1:8000 \{$/m);
-    assert.doesNotMatch(file, /^\s*(?:encode|header_up)\b/m);
+    assert.doesNotMatch(file, /^\s*(?:encode|header_up|request_body)\b/m);
   });
 });
