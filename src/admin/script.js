@@ -111,14 +111,17 @@
     head.replaceChildren(every);
     const label = document.querySelector('label[for=bulk-action]');
     const wording = label?.textContent;
+    const whole = document.querySelector('#bulk input[name=_all]');
     let last;
 
     const show = () => {
       const count = boxes.filter((box) => box.checked).length;
       every.checked = count === boxes.length;
       every.indeterminate = count > 0 && count < boxes.length;
-      if (label) label.textContent = count > 0 ? `With the ${count} chosen` : wording;
+      if (!label) return;
+      label.textContent = whole?.checked ? 'With all' : count > 0 ? `With the ${count} chosen` : wording;
     };
+    whole?.addEventListener('change', show);
     every.addEventListener('change', () => {
       for (const box of boxes) box.checked = every.checked;
       show();
