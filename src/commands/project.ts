@@ -21,7 +21,7 @@ const manifest = ({ name, vitrine, postgres }: ProjectFacts): string =>
       version: '0.1.0',
       private: true,
       type: 'module',
-      engines: { node: '>=20.9' },
+      engines: { node: '>=20.19' },
       scripts: {
         prestart: ENVIRONMENT,
         start: `exec node --env-file=.env ${EXECUTABLE} serve`,

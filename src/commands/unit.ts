@@ -5,6 +5,8 @@ export const UNIT = `# systemd unit: /etc/systemd/system/vitrine.service. On the
 #   sudoedit /etc/vitrine/vitrine.env     # DATABASE_URL, and the other settings
 #   sudo install -m 644 /opt/vitrine/vitrine.service /etc/systemd/system/
 #   sudo systemctl enable --now vitrine
+# The first admin, and any other command, with the settings of the service:
+#   cd /opt/vitrine && sudo node --env-file=/etc/vitrine/vitrine.env node_modules/vitrine/bin/vitrine.js user add admin --admin
 [Unit]
 Description=Vitrine, PostgreSQL data models behind a JSON REST API
 Documentation=file:///opt/vitrine/README.md

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
-import { codeBlocks, examplesOf, type Example } from '../docs/pages.ts';
+import { examplesOf, readPage, type Example } from '../docs/pages.ts';
 import { EXECUTABLE, REPOSITORY, serve, temporaryFolder, type Serving } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 
@@ -14,7 +15,7 @@ const PAGE = 'docs/existing-databases.md';
 
 describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
   const role = `reader_${randomBytes(4).toString('hex')}`;
-  const examples = codeBlocks(PAGE, 'session').flatMap(examplesOf);
+  const blocks = [...readPage(PAGE).matchAll(/^```(\w+)\n(.*?)^```$/gms)];
   let database: TestDatabase;
   let folder: string;
   let url: string;
@@ -57,17 +58,44 @@ describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
       ...exports,
       line,
     ];
-    const { stdout } = await promisify(execFile)('bash', ['-c', lines.join('\n')], {
+    const running = promisify(execFile)('bash', ['-c', lines.join('\n')], {
       cwd: folder,
       env: { PATH: commandPath(), HOME: folder, NO_PROXY: '*', DATABASE_URL: url },
     });
+    running.child.stdin?.end(command.includes(' user add ') ? 'the password' : undefined);
+    const { stdout } = await running;
     if (command.startsWith('export ')) exports.push(command);
     return stdout.trim().replaceAll(new URL(database.url).pathname.slice(1), 'chinook');
   }
   const exports: string[] = [];
 
-  assert.ok(examples.length >= 6);
-  for (const example of examples) {
-    test(example.command, async () => assert.equal(await run(example), example.shown));
+  /** What the page has its reader write into the file that was printed. */
+  async function addModel(code: string): Promise<void> {
+    const file = join(folder, 'music.mjs');
+    const start = 'export default [\n';
+    await writeFile(file, (await readFile(file, 'utf8')).replace(start, `${start}${code}`));
+  }
+
+  /** What the owner of the database does with psql, which need not be installed here. */
+  async function applyDifference(): Promise<void> {
+    const statements = await readFile(join(folder, 'd.sql'), 'utf8');
+    await database.sql.unsafe(statements).simple();
+    await database.sql
+      .unsafe(
+        `grant all on "user", vitrine_session to ${role}; grant select, insert on vitrine_history to ${role}`,
+      )
+      .simple();
+  }
+
+  const withoutPrompts = (shown: string): string => shown.replace(/^(Password|Again):\n?/gm, '');
+
+  assert.ok(blocks.length >= 12);
+  for (const [, language = '', code = ''] of blocks) {
+    if (language === 'session') {
+      for (const example of examplesOf(code))
+        test(example.command, async () => assert.equal(await run(example), withoutPrompts(example.shown)));
+    } else if (language === 'js') test('the model of the users', () => addModel(code));
+    else if (code.includes('-f d.sql')) test('what the database lacks is created', applyDifference);
+    else assert.equal(language, 'sh');
   }
 });

