@@ -191,9 +191,23 @@ const conditions = ({ etag, signal }: ChangeOptions): Sent => ({
   signal,
 });
 
+/**
+ * A key as it stands in an address.
+ * @throws TypeError for one that would name another record, or none
+ */
+function keyText(id: Id): string {
+  // A number beyond 2^53 has lost its last digits when JSON was read: it would be the key of somebody else's record.
+  if (typeof id === 'number' && !Number.isSafeInteger(id))
+    throw new TypeError(`${id} is no exact key: give it as a text or a bigint`);
+  const text = String(id);
+  // These never reach a record: they are taken out of addresses.
+  if (['', '.', '..'].includes(text)) throw new TypeError(`${JSON.stringify(text)} is the key of no record`);
+  return text;
+}
+
 function createResourceClient(model: string, send: Send) {
   const collection = `/api/${model}/`;
-  const record = (id: Id): string => `${collection}${encodeURIComponent(String(id))}/`;
+  const record = (id: Id): string => `${collection}${encodeURIComponent(keyText(id))}/`;
   const pathOf = (query: object): string => {
     const text = encodeQuery(query).toString();
     return text === '' ? collection : `${collection}?${text}`;

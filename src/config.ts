@@ -67,7 +67,9 @@ function isDecodable(text: string): boolean {
 function parseDatabaseUrl(text: string): string {
   // The value holds a password: the message must not repeat it.
   if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol) || !isDecodable(text)) {
-    throw new Error('must be an address such as postgres://user:password@host:5432/database');
+    throw new Error(
+      'must be an address such as postgres://user:password@host:5432/database (#, @, / and % in a password are percent-encoded)',
+    );
   }
   return text;
 }

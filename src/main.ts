@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { noWords, parse, print, UsageError } from './commands/command.ts';
 import { SETTINGS } from './config.ts';
-import { StartError } from './errors.ts';
+import { Problem, StartError } from './errors.ts';
 
 const USAGE = `Usage: vitrine <command>
 
@@ -70,8 +70,8 @@ main(parameters).then(
     if (code) process.exitCode = code;
   },
   (error: unknown) => {
-    const isExpected = error instanceof StartError || error instanceof UsageError;
-    const text = isExpected ? error.message : ((error as Error)?.stack ?? String(error));
+    const isExpected = [StartError, UsageError, Problem].some((kind) => error instanceof kind);
+    const text = isExpected ? (error as Error).message : ((error as Error)?.stack ?? String(error));
     const [command = ''] = parameters;
     const about = Object.hasOwn(COMMANDS, command) && command !== 'serve' ? `${command} ` : '';
     process.stderr.write(

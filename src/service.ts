@@ -140,9 +140,9 @@ export function createService(
         for (const statement of await applySchema(database, definitions, settings))
           logger.info({ message: 'schema', statement });
       }
+      const schema = await checkSchema(database, resources, settings);
       if (settings.schema === 'apply' && hasUsers)
         for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
-      const schema = await checkSchema(database, resources, settings);
       const { models } = schema;
       const served = serveResources(resources, models, settings);
       warn(served, resources, schema, hasUsers, logger);

@@ -18,7 +18,7 @@ const files = all
   .map((file) => join('test', file))
   .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
 /** How many processes the files are dealt out to: each loads the service once for all of its files. */
-const PROCESSES = isBrowser ? files.length : 8;
+const PROCESSES = isBrowser ? files.length : 16;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
 await chmod(directory, 0o755); // the server runs as another user when this is root

@@ -25,7 +25,11 @@ export interface Conflict {
 const marksOf = (form: Form): ReadonlyMap<string, string> =>
   new Map((form.get('_origin') ?? '').split(' ').map((mark) => mark.split(':', 2) as [string, string]));
 
-const takeName = ({ key }: Column): string => `_take.${key}`;
+const CHOICE = '_take.';
+const takeName = ({ key }: Column): string => `${CHOICE}${key}`;
+
+/** Whether a field of a form says whose value of a column to take. */
+export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 
 /** Whose value of a column to take: where only one side has changed it, that side's; else the person says. */
 function choiceOf(column: Column, mine: Typed, theirs: Typed, form: Form): 'mine' | 'theirs' | undefined {

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
-import { resolved, showConflict } from './conflict.ts';
+import { isChoice, resolved, showConflict } from './conflict.ts';
 import type { Desk } from './desk.ts';
 import { addPassword, attempt, bodyOf } from './form-body.ts';
 import type { Form } from './form-data.ts';
@@ -145,6 +145,9 @@ export async function showSent(
   const isNew = id === undefined;
   const stored = isNew ? undefined : await desk.browsing.read(resource, id);
   const typed = typedValues(form, editableColumns(resource, isNew), isNew);
+  // Choices between two people's values are made again, against what is stored by now.
+  if (stored && form.entries.some(([name]) => isChoice(name)))
+    return showConflict(desk, visit, { resource, stored, typed, form });
   const notice = 'Nothing was saved yet: you had to log in in between. Look it over, and save it again.';
   return formPage(desk, visit, { resource, typed, stored, sent: form, notice, status });
 }

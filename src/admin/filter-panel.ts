@@ -70,10 +70,13 @@ async function filterForm(
   const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
   const records = resource === desk.history ? logChoices(desk, column) : references.get(column)?.options;
   const title = pathTitle(path.split('__'), resource, desk.resources);
-  const comparisons = offeredComparisons(column);
+  const comparisons = offeredComparisons(column).filter(
+    ({ key }) => resource !== desk.history || !records || ['eq', 'ne'].includes(key),
+  );
   const alone = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
-    <input type="hidden" name="_state" value="${(old ? state.withoutOne(old) : state).toString()}" />
+    <input type="hidden" name="_state" value="${state.toString()}" />
+    ${old && html`<input type="hidden" name="_old" value="${new Parameters([old]).toString()}" />`}
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how">${title}</label>
     <select name="_how" id="filter-how" autofocus>
@@ -87,6 +90,12 @@ async function filterForm(
   </form>`;
 }
 
+/** The filter that is being changed, of those that a list has. */
+function oldOf(state: Parameters, form: Parameters): Parameter | undefined {
+  const [was] = Parameters.read(form.get('_old') ?? '').list;
+  return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
+}
+
 /** What the list is narrowed by, and the way to narrow it further. */
 export async function filterPanel(
   desk: Desk,
@@ -95,8 +104,7 @@ export async function filterPanel(
   errors: FieldErrors,
 ): Promise<Html> {
   const state = parameters.without('_filter', '_old');
-  const [was] = Parameters.read(parameters.get('_old') ?? '').list;
-  const old = was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
+  const old = oldOf(state, parameters);
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource, desk.resources);
   const offered = resource.filters.map(
@@ -150,9 +158,9 @@ async function offerRecords(
   const meant = await recordMeant(desk, related, words);
   if (meant) return redirect(to(meant.id));
   const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_OFFERED);
-  const hidden = ['_state', '_path', '_how'].map(
-    (name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`,
-  );
+  const hidden = ['_state', '_path', '_how', '_old']
+    .filter((name) => form.get(name))
+    .map((name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`);
   const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
       ${hidden}
       <label for="find">Search ${related.title}</label>
@@ -181,16 +189,19 @@ async function offerRecords(
 /** Turns the form of the panel into an address of the list, in the API's grammar. */
 export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
   const form = Parameters.parse(visit.request.query);
-  const state = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
+  const whole = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
+  const old = oldOf(whole, form);
+  const state = old ? whole.withoutOne(old) : whole;
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const column = columnAt(path, resource, desk.resources);
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
-  if (!column || !comparison) return redirect(links.list(resource.name, state));
+  if (!column || !comparison) return redirect(links.list(resource.name, whole));
+  const opened = whole.with('_filter', path);
+  const again = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
   // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
-  if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirect(links.list(resource.name, state.with('_filter', path)));
+  if (comparison.takesValue && value === '' && !takesEmpty) return redirect(again);
   const to = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
@@ -198,6 +209,5 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   const related = column.references && desk.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(to(value));
   if (await isKey(desk, related, value)) return redirect(to(value));
-  const again = links.list(resource.name, state.with('_filter', path));
   return offerRecords(desk, visit, resource, { path, column, related, words: value, form, to, again });
 }

@@ -101,7 +101,9 @@ export function fieldControl(field: Field): Html {
   const common = attributes({
     id,
     name: column.key,
-    required: isRequired && !isTickBox(column, isNew),
+    // Said, but not asked for by the browser, which would stop at the first one: the service tells all faults at once. What a
+    // browser cannot send, such as half a date, it has to refuse itself, or it would be sent as nothing.
+    'aria-required': isRequired && !isTickBox(column, isNew) ? 'true' : undefined,
     'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
     'aria-describedby': described === '' ? undefined : described,
   });

@@ -153,7 +153,7 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
-      <form method="post" action="${action}" class="record" novalidate data-unsaved>
+      <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${visit.csrf}" />
         ${stored && originOf(stored, columns, page.sent)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}

@@ -79,9 +79,9 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
       </p>`;
 }
 
-function footer({ name, list, inApi }: AdminResource, parameters: Parameters): Html {
+function footer(desk: Desk, { name, list, inApi }: AdminResource, parameters: Parameters): Html {
   const query = parameters.query.toString();
-  const access = inApi(query);
+  const access = name === desk.history.name ? undefined : inApi(query);
   const notes = [
     ...(parameters.get('_search') ? ['without the search'] : []),
     ...(access === 'login' ? ['asks for a login of its own'] : []),
@@ -146,7 +146,7 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
                 : html`${recordsTable(desk, resource, page.entries, state, show)}
                   ${bulkForm(visit, resource, state, count)} ${pager(page, resource, state, count)}`
           }
-          ${footer(resource, state)}`
+          ${footer(desk, resource, state)}`
         : html`<p class="error-summary" role="alert">
             The list cannot be shown: what is marked above cannot be used. Change or remove it to see the
             records.

@@ -106,7 +106,8 @@ export function showLoginFor(request: ApiRequest, form: Form): Reply {
   const fields = form.entries.filter(([name]) => !DROPPED.has(name));
   return loginPage(request, {
     next: ownPath(request.path),
-    notice: 'Your login has ended, and nothing was saved. Log in: what you typed comes back.',
+    notice:
+      'Your login has ended, and nothing was saved. Log in: what you typed comes back, except passwords.',
     sent: JSON.stringify(fields),
   });
 }

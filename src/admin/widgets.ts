@@ -68,7 +68,7 @@ export const passwordFields = (
         name="${name}"
         type="password"
         autocomplete="${autocomplete}"
-        ${isRequired && html`required`}${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
+        ${isRequired && html`aria-required="true"`}${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
       />
       ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${fieldErrors(id, errors[name])}
     </div>`;

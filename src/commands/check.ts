@@ -63,7 +63,7 @@ function printForPeople({ errors, warnings, matrix, count }: Outcome, withMatrix
   else if (first) tell(startError('The database does not fit the registry', texts).message);
   for (const { text } of warnings) tell(`warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(`${printMatrix(matrix)}\n`);
-  if (!first) print(`the registry (${count} resources) fits the database`);
+  if (!first) print(`the registry (${count} ${count === 1 ? 'resource' : 'resources'}) fits the database`);
 }
 
 /** `vitrine check`: everything that is wrong or dangerous, before anything listens. */

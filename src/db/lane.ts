@@ -54,12 +54,13 @@ interface Job {
 const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
 
 /**
- * Whether the connection has ended in the middle of a statement. What the server said about it the driver keeps, and would give
- * to the next statement of the same client.
+ * Whether the connection has ended, which every error tells that is no answer of the server to the statement. Its client is not
+ * used again: the driver would give what the server said at last to the next statement, and could lose that altogether.
  */
-const isCut = (error: unknown): boolean =>
-  (error as { code?: unknown } | null)?.code === 'CONNECTION_CLOSED' ||
-  (error as { severity?: unknown } | null)?.severity === 'FATAL';
+function isCut(error: unknown): boolean {
+  const severity = (error as { readonly severity?: unknown } | null)?.severity;
+  return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
+}
 
 /**
  * Connections for statements of one kind. Each is a pool of its own for postgres.js, whose queues grow with every statement
@@ -117,7 +118,8 @@ export class Lane {
       this.#abandoned += 1;
       job.reject(unavailable('The database took too long. Try again.'));
       if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
-      else if (job.isActive?.()) this.#replace(job.connection);
+      // Where it was alone nothing else can have held it up, whatever the driver thinks of it.
+      else if (this.#options.depth === 1 || job.isActive?.()) this.#replace(job.connection);
     }
   }
 

@@ -25,8 +25,7 @@ const POLICY = 'ExecWithCheckOptions';
  */
 const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   '08': [503, AWAY],
-  // A table whose rules (CREATE RULE) make statements into what cannot give back a record.
-  '0A000': [409, 'A rule of the database does not allow this.'],
+  '0A000': [400, 'The database cannot do this with such a column.'],
   '22': [400, 'A value cannot be used by the database.'],
   '23001': [409, 'Other records refer to this one.'],
   '23502': [400, 'The database requires a value that is not there.'],

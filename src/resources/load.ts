@@ -24,7 +24,7 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
   if (file === undefined) return { registry: shipped, panels: [] };
   const path = resolve(file);
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
-    throw new StartError(`RESOURCES=${file} must end in .ts, .js or .mjs.`);
+    throw new StartError(`RESOURCES=${file} must end in .ts, .mts, .js or .mjs.`);
   if (!existsSync(path)) throw new StartError(`RESOURCES=${file}: there is no such file.`);
   if (/\.m?ts$/.test(path) && !readsTypeScript()) {
     throw new StartError(
@@ -34,7 +34,10 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
   try {
     return exportsOf((await import(pathToFileURL(path).href)) as Exports);
   } catch (error) {
-    throw new StartError(`RESOURCES=${file} cannot be loaded: ${(error as Error).message}`);
+    // Node says in the first line of the stack where a file cannot be read as JavaScript.
+    const [, line] = /^file:.*:(\d+)\n/.exec((error as Error).stack ?? '') ?? [];
+    const where = line === undefined ? '' : ` (line ${line})`;
+    throw new StartError(`RESOURCES=${file} cannot be loaded: ${(error as Error).message}${where}`);
   }
 }
 

@@ -108,6 +108,9 @@ function assertClaimed(found: boolean, { claim }: Caller): void {
   if (!found && claim) throw new CallerChanged();
 }
 
+/** What rules (CREATE RULE) make of a statement may be what PostgreSQL takes no records back from. */
+const NOT_SUPPORTED = '0A000';
+
 /** A trigger can turn a write into nothing, without an error. */
 const suppressed = (): Problem => new Problem(409, 'A rule of the database does not allow this.');
 
@@ -183,6 +186,7 @@ export function createOperations(
       return await database.run(statement, 'work');
     } catch (cause) {
       const error = historyFault(cause, log);
+      if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error) || error.code !== '23505') throw error;
       const sent = new Set(changes.map(({ column }) => column));
       const columns = model.uniques.get(error.constraint_name ?? '') ?? [];
@@ -284,6 +288,7 @@ export function createOperations(
         if (text(row?.[3]) !== 't') throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, log);
+        if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
         if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
         const names = await referrers(resource, id, error);
         const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';

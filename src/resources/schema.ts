@@ -27,6 +27,9 @@ export async function readCatalog(database: Database, resources: readonly Resour
   return parseCatalog(text(row?.[0]) ?? '[]');
 }
 
+/** Processes that start together change the schema one after the other. */
+const TAKE_TURNS = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
+
 /** Insufficient privilege. */
 const NOT_ALLOWED = '42501';
 
@@ -46,7 +49,7 @@ export async function applySchema(
   settings: Settings,
 ): Promise<readonly string[]> {
   return database.transaction(async (run) => {
-    await run("select pg_advisory_xact_lock(hashtext('vitrine schema'))");
+    await run(TAKE_TURNS);
     const { text: query, values } = catalogStatement(tablesOf([...definitions, ...OWN]));
     const read = async (): Promise<Catalog> => parseCatalog(text((await run(query, values))[0]?.[0]) ?? '[]');
     const catalog = await read();
@@ -93,8 +96,13 @@ export async function applySchema(
 export async function sealHistory(database: Database): Promise<readonly string[]> {
   const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'work');
   if (text(row?.[0]) !== 't') return [];
-  await database.run({ text: APPEND_ONLY, values: [] }, 'work');
-  return [APPEND_ONLY];
+  return database.transaction(async (run) => {
+    await run(TAKE_TURNS);
+    const [still] = await run(MAY_GIVE_UP);
+    if (text(still?.[0]) !== 't') return [];
+    await run(APPEND_ONLY);
+    return [APPEND_ONLY];
+  }, 'schema');
 }
 
 /** Whether one of the service's own tables is there, and open to its role. */

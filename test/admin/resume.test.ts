@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
-import { fieldsOf, logIn, openBrowser, type Browser } from './support.ts';
+import { attemptLogin, fieldsOf, logIn, openBrowser, type Browser } from './support.ts';
 import { resources } from './things.ts';
 
 let service: TestService;
@@ -73,6 +73,27 @@ describe('a form that is sent after the login has ended', () => {
     assert.match(asked.text, /typed before/);
   });
 
+  test('of choices between two people comes back as choices, so that nobody is overwritten', async () => {
+    const address = await thing('Chosen');
+    const [one, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
+    const mine = { ...fieldsOf(await one.get(address)), note: 'mine' };
+    const theirs = { ...fieldsOf(await other.get(address)), price: '7.00' };
+    assert.equal((await other.post(address, theirs)).status, 303);
+    const conflict = await one.post(address, mine);
+    assert.equal(conflict.status, 409);
+    const asked = await openBrowser(service).post(address, fieldsOf(conflict));
+    assert.equal(asked.status, 401);
+    const browser = openBrowser(service);
+    await browser.get('/admin/-/login/');
+    const again = await attemptLogin(service, 'ada', 'pw-ada', browser);
+    assert.equal(again.status, 303);
+    const back = await browser.post(address, { ...fieldsOf(conflict), _csrf: 'of the login that is over' });
+    assert.match(back.text, /Stored now/);
+    assert.equal((await browser.post(address, fieldsOf(back))).status, 303);
+    const [row] = await service.sql`select note, price from thing where name = 'Chosen'`;
+    assert.deepEqual({ ...row }, { note: 'mine', price: '7.00' });
+  });
+
   test('leads to the login alone where a foreign page has sent it, or nobody says which', async () => {
     const address = await thing('Foreign');
     const browser = await logIn(service, 'ada');
@@ -84,7 +105,7 @@ describe('a form that is sent after the login has ended', () => {
     const nobody = await service.request(address, { method: 'POST', body: 'note=planted', headers });
     assert.deepEqual(
       [nobody.status, nobody.headers.get('location')],
-      [303, `/admin/-/login/?next=${encodeURIComponent(address)}`],
+      [303, `/admin/-/login/?next=${encodeURIComponent(address)}&_because=ended`],
     );
     assert.doesNotMatch(nobody.text, /planted/);
   });

@@ -73,8 +73,11 @@ describe('what must be filled in', () => {
     assert.equal(saved.status, 303);
   });
 
-  test('is checked by the service, so that all faults are told at once', async () => {
-    assert.match((await ada.get('/admin/open/-/add/')).text, /<form[^>]* novalidate/);
+  test('is asked for by the service, so that all faults are told at once, but the browser refuses what it cannot send', async () => {
+    const { text } = await ada.get('/admin/open/-/add/');
+    const form = /<form[^>]*class="record"[^]*?<\/form>/.exec(text)?.[0] ?? '';
+    assert.doesNotMatch(form, /novalidate|\srequired[\s/>]/);
+    assert.match(form, /aria-required="true"/);
   });
 
   test('of two passwords that differ only that is told', async () => {

@@ -93,6 +93,48 @@ describe('a service with a few writers', () => {
     }
   });
 
+  test(
+    'connections that are cut again and again under load are all there afterwards',
+    { timeout: 60_000 },
+    async () => {
+      const { json } = await send('POST', '/api/guarded/', { name: 'cut' });
+      const path = `/api/guarded/${json.id}/`;
+      const statuses = new Set<number>();
+      let isOver = false;
+      const client = async (at: number): Promise<void> => {
+        while (!isOver) {
+          const answer = await (at % 2 === 0
+            ? service.request(`/api/guarded/?name=${at}&ordering=-id`)
+            : send('PUT', path, { name: `by ${at}` }));
+          statuses.add(answer.status);
+        }
+      };
+      const clients = Promise.all(Array.from({ length: 24 }, (_, at) => client(at)));
+      for (let times = 0; times < 40; times += 1) {
+        await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name = 'vitrine'`;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      isOver = true;
+      await clients;
+      assert.ok(
+        [...statuses].every((status) => status === 200 || status === 503),
+        String([...statuses]),
+      );
+      let held: Promise<Answer[]> | undefined;
+      await service.sql.begin(async (transaction) => {
+        await transaction`select from guarded for update`;
+        held = Promise.all(Array.from({ length: 8 }, () => send('PUT', path, { name: 'held' })));
+        await eventually(async () => {
+          const waiting = await service.sql`select from pg_stat_activity
+          where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+          return waiting.length === 8;
+        }, 'all eight connections to be at work');
+      });
+      assert.deepEqual([...new Set((await held)?.map(({ status }) => status))], [200]);
+    },
+  );
+
   for (const [what, changed] of [
     ['deactivated', { active: false }],
     ['given another password', { password: 'none' }],
