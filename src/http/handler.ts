@@ -137,8 +137,10 @@ function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): 
   if (headers.host === undefined && httpVersion === '1.1')
     throw new Problem(400, 'The request has no Host.', close);
   // Of several Node keeps the first one only; whatever stands in front may have gone by another.
-  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && /^host$/i.test(name));
-  if (hosts.length > 1) throw new Problem(400, 'The request has more than one Host.', close);
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2)
+    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hosts += 1;
+  if (hosts > 1) throw new Problem(400, 'The request has more than one Host.', close);
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Problem(501, 'The only transfer coding is chunked.', close);
