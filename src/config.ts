@@ -115,7 +115,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   RESOURCES: {
     key: 'resources',
-    meaning: 'the registry file (.ts, .js or .mjs)',
+    meaning: 'the registry file (.ts, .mts, .js or .mjs)',
     fallback: 'the shipped registry',
     absent: undefined,
     parse: (text) => text,

@@ -40,6 +40,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '44000': [400, VALUES_REFUSED],
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
+  '54011': [400, 'These are too many columns at once for this table.'],
   '55P03': [503, BUSY],
   '57': [503, AWAY],
   '57014': [503, 'The database took too long. Ask for less, or try again.'],
