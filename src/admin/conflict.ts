@@ -34,8 +34,10 @@ export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 /** Whose value of a column to take: where only one side has changed it, that side's; else the person says. */
 function choiceOf(column: Column, mine: Typed, theirs: Typed, form: Form): 'mine' | 'theirs' | undefined {
   const said = form.get(takeName(column));
-  if (said === 'mine' || said === 'theirs') return said;
   const origin = marksOf(form).get(column.key);
+  if (said === 'theirs') return said;
+  // One's own was preferred to what stood beside it then: where that has changed again, the person has to choose again.
+  if (said === 'mine') return origin === markOf(theirs) ? said : undefined;
   if (origin === markOf(mine)) return 'theirs';
   return origin === markOf(theirs) ? 'mine' : undefined;
 }

@@ -94,6 +94,22 @@ describe('a form that is sent after the login has ended', () => {
     assert.deepEqual({ ...row }, { note: 'mine', price: '7.00' });
   });
 
+  test('of choices is asked about again where the other one has changed that value once more', async () => {
+    const address = await thing('Chosen again');
+    const [one, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
+    const mine = { ...fieldsOf(await one.get(address)), note: 'mine' };
+    await other.post(address, { ...fieldsOf(await other.get(address)), price: '7.00' });
+    const conflict = await one.post(address, mine);
+    assert.equal(fieldsOf(conflict)['_take.note'], 'mine');
+    await other.post(address, { ...fieldsOf(await other.get(address)), note: 'theirs' });
+    const again = await one.post(address, fieldsOf(conflict));
+    assert.equal(again.status, 409);
+    const { '_take.note': note, '_take.price': price } = fieldsOf(again);
+    assert.deepEqual([note, price], [undefined, 'theirs']);
+    const [row] = await service.sql`select note, price from thing where name = 'Chosen again'`;
+    assert.deepEqual({ ...row }, { note: 'theirs', price: '7.00' });
+  });
+
   test('leads to the login alone where a foreign page has sent it, or nobody says which', async () => {
     const address = await thing('Foreign');
     const browser = await logIn(service, 'ada');
