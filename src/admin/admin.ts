@@ -77,8 +77,9 @@ function toLogin(request: ApiRequest): Reply {
   // A page that takes nothing but forms cannot be gone back to, but the one above it can.
   const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
   const next = method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`;
-  const hasEnded = method === 'POST' || readCookie(request, 'session') !== undefined;
-  return redirect(loginAddress(next, hasEnded ? 'ended' : undefined));
+  const hasEnded = readCookie(request, 'session') !== undefined;
+  const undone = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
+  return redirect(loginAddress(next, method === 'POST' ? undone : hasEnded ? 'ended' : undefined));
 }
 
 /** Whether the browser says that the form comes from a page of this very site. */

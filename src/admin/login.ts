@@ -82,6 +82,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent
 
 const NOTICES: Readonly<Record<string, string>> = {
   ended: 'Your login has ended. Log in again to go on.',
+  undone: 'Your login has ended, and nothing was done. Log in again to go on.',
   out: 'You are logged out.',
 };
 
@@ -95,7 +96,7 @@ export function showLogin(request: ApiRequest): Reply {
 }
 
 /** Where somebody goes who has to log in first; `page` is where they come back to. */
-export const loginAddress = (page: string, because?: 'ended' | 'out'): string =>
+export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out'): string =>
   `${links.login}?next=${encodeURIComponent(page)}${because === undefined ? '' : `&_because=${because}`}`;
 
 /** Fields that do not go back to the browser, or belong to the login that is over. */

@@ -121,7 +121,7 @@ describe('a form that is sent after the login has ended', () => {
     const nobody = await service.request(address, { method: 'POST', body: 'note=planted', headers });
     assert.deepEqual(
       [nobody.status, nobody.headers.get('location')],
-      [303, `/admin/-/login/?next=${encodeURIComponent(address)}&_because=ended`],
+      [303, `/admin/-/login/?next=${encodeURIComponent(address)}&_because=undone`],
     );
     assert.doesNotMatch(nobody.text, /planted/);
   });
