@@ -74,6 +74,7 @@ export class Lane {
   readonly #durations = new Histogram();
   #shed = 0;
   #abandoned = 0;
+  #isClosed = false;
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -124,6 +125,7 @@ export class Lane {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all(this.#connections.map(({ sql }) => sql.end({ timeout: 1 })));
   }
 
@@ -176,7 +178,8 @@ export class Lane {
 
   #replace(dead: Connection): void {
     const at = this.#connections.indexOf(dead);
-    if (at < 0) return; // another statement of it was given up before
+    // After the end no connection is made any more: it would keep the process from ending.
+    if (at < 0 || this.#isClosed) return; // another statement of it was given up before
     this.#connections[at] = this.#connect();
     void dead.sql.end({ timeout: 0 });
     this.#next();

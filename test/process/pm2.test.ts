@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
-import { hammer } from './load.ts';
+import { hammer, type Load } from './load.ts';
 import { addUser, freePort, REPOSITORY, serve, temporaryFolder, until } from './support.ts';
 
 interface App {
@@ -31,6 +31,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
   let base: string;
   let output = '';
   const workers = new Set<Worker>();
+  let load: Load | undefined;
 
   /** Starts a process under a number, and waits for the message that it is ready, as `wait_ready` does. */
   async function launch(instance: number): Promise<Worker> {
@@ -44,7 +45,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
   }
 
   async function stop(worker: Worker): Promise<number | null> {
-    const ended = once(worker, 'exit');
+    const ended = once(worker, 'exit', { signal: AbortSignal.timeout(40_000) });
     worker.process.kill('SIGINT');
     const [code] = await ended;
     workers.delete(worker);
@@ -69,6 +70,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
   });
   after(async () => {
     for (const worker of workers) worker.process.kill('SIGKILL');
+    await load?.stop();
     await database.drop();
   });
 
@@ -84,16 +86,17 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
 
   test('a reload of every process under load drops no request, and does no write twice', async () => {
     const running = await Promise.all(Array.from({ length: app.instances }, (_, at) => launch(at)));
-    const load = hammer(base, 'ada');
+    const client = hammer(base, 'ada');
+    load = client;
     for (const [at, old] of running.entries()) {
-      const known = load.tally().answered;
-      await until('the load to be on', () => load.tally().answered > known + 100);
+      const known = client.tally().answered;
+      await until('the load to be on', () => client.tally().answered > known + 100);
       running[at] = await launch(at);
       assert.equal(await stop(old), 0);
     }
-    const known = load.tally().answered;
-    await until('the new processes to be asked', () => load.tally().answered > known + 100);
-    const { sent, answered, faults, created } = await load.stop();
+    const known = client.tally().answered;
+    await until('the new processes to be asked', () => client.tally().answered > known + 100);
+    const { sent, answered, faults, created } = await client.stop();
     assert.deepEqual(faults, []);
     assert.equal(answered, sent);
     const rows = await database.sql<{ content: string }[]>`select content from message`;
