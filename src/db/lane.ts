@@ -178,8 +178,8 @@ export class Lane {
 
   #replace(dead: Connection): void {
     const at = this.#connections.indexOf(dead);
-    // After the end no connection is made any more: it would keep the process from ending.
-    if (at < 0 || this.#isClosed) return; // another statement of it was given up before
+    // Replaced already, for another of its statements; or past the end, when a new one would keep the process from ending.
+    if (at < 0 || this.#isClosed) return;
     this.#connections[at] = this.#connect();
     void dead.sql.end({ timeout: 0 });
     this.#next();

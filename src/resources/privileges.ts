@@ -10,12 +10,12 @@ import { hasLogins, type ServedResource } from './served.ts';
 export const APPEND_ONLY = `revoke update, delete, truncate on ${identifier(HISTORY.model).text.join('')} from current_user`;
 
 /**
- * Whether the service's role could change what is written down, and can give that up: as the owner of a table that was restored
- * from a backup, which has no memory of the owner's own rights. Gives one boolean.
+ * Whether the service's role owns the history and has not given that right up yet: the table is new, or was restored from a
+ * backup, which has no memory of the owner's own rights. Gives one boolean.
  */
-export const MAY_GIVE_UP = `select exists (select from pg_class c, pg_roles r
-  where c.oid = to_regclass('${identifier(HISTORY.model).text.join('')}') and c.relowner = r.oid and r.rolname = current_user and not r.rolsuper
-    and (has_table_privilege(c.oid, 'UPDATE') or has_table_privilege(c.oid, 'DELETE') or has_table_privilege(c.oid, 'TRUNCATE')))`;
+export const MAY_GIVE_UP = `select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+  where c.oid = to_regclass('${identifier(HISTORY.model).text.join('')}') and pg_get_userbyid(c.relowner) = current_user
+    and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`;
 
 /** What the service does with each table. A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
 const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {

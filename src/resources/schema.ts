@@ -7,7 +7,7 @@ import type { Model } from '../db/model.ts';
 import { differences, missingSchema, type Privilege } from '../db/schema.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import { StartError, startError } from '../errors.ts';
-import { HISTORY, OWN } from './own.ts';
+import { OWN } from './own.ts';
 import { apiPrivileges, APPEND_ONLY, MAY_GIVE_UP, ownPrivileges } from './privileges.ts';
 import type { Resource } from './resource.ts';
 import { serveResources } from './served.ts';
@@ -73,12 +73,11 @@ export async function applySchema(
     await run('savepoint own');
     const before = done.length;
     try {
-      const makesHistory = theirs.length < definitions.length && !catalog.has(HISTORY.model);
       const own = missingSchema(
         OWN.filter((definition) => definitions.includes(definition)),
         catalog,
       );
-      for (const statement of [...own, ...(makesHistory ? [APPEND_ONLY] : [])]) await apply(statement);
+      for (const statement of own) await apply(statement);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
       await run('rollback to savepoint own');
@@ -90,7 +89,7 @@ export async function applySchema(
 }
 
 /**
- * Gives up the right to change the history where the service's role has it again, since the table was restored from a backup.
+ * Gives up the right to change the history where the service's role still has it, or has it again (see MAY_GIVE_UP).
  * @returns the statement that was run, if any
  */
 export async function sealHistory(database: Database): Promise<readonly string[]> {
