@@ -196,13 +196,14 @@ export const DEFAULTS = Object.fromEntries(
 /**
  * Reads settings by the rules of SETTINGS; what is absent, empty or undefined has its default.
  * @param textOf gives a setting's text, and the name by which whoever set it knows it
+ * @param faults what is wrong already
  * @throws StartError that names every bad setting
  */
 function parseSettings(
   textOf: (variable: string, key: keyof Settings) => [name: string, text: string | undefined],
+  faults: string[] = [],
 ): Settings {
   const settings: Record<string, unknown> = { ...DEFAULTS };
-  const faults: string[] = [];
   for (const [variable, setting] of Object.entries(SETTINGS)) {
     const [name, text] = textOf(variable, setting.key);
     if (text === undefined || text === '') continue;
@@ -221,5 +222,11 @@ export const readSettings = (environment: Record<string, string | undefined>): S
   parseSettings((variable) => [variable, environment[variable]]);
 
 /** The settings that a program gives by their names in code, held to the same rules as the environment's. */
-export const checkSettings = (given: Partial<Settings>): Settings =>
-  parseSettings((_, key) => [key, given[key]?.toString()]);
+export function checkSettings(given: Partial<Settings>): Settings {
+  const known = new Set<string>(Object.values(SETTINGS).map(({ key }) => key));
+  const unknown = Object.keys(given).filter((name) => !known.has(name));
+  return parseSettings(
+    (_, key) => [key, given[key]?.toString()],
+    unknown.map((name) => `${name} is not the name of an option`),
+  );
+}

@@ -38,7 +38,7 @@ export interface Vitrine {
  * @throws StartError that lists every fault of the registry, or every difference to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
-  const { log, resources, panels = [], ...given } = options;
+  const { log, resources, panels = [], ...given } = Object(options) as VitrineOptions;
   const settings = checkSettings(given);
   const { databaseUrl } = settings;
   if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
@@ -46,6 +46,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   const registry = requireRegistry(resources, settings, panels);
   const service = createService(settings, registry, databaseUrl, logger, panels);
   let server: Listener | undefined;
+  let isClosed = false;
   try {
     await service.prepare();
   } catch (error) {
@@ -55,10 +56,12 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   return {
     handler: service.handler,
     start: async () => {
+      if (isClosed) throw new StartError('This service has been closed.');
       server ??= await openListener(service, settings, logger);
       return { url: server.url };
     },
     close: async () => {
+      isClosed = true;
       service.drain();
       await server?.close();
       await service.close();

@@ -16,6 +16,10 @@ const BUSY = 'The database is busy. Try again.';
 const AWAY = 'The database is out of reach. Try again.';
 
 const VALUES_REFUSED = 'A rule of the database does not allow these values.';
+/** What runs RAISE in a function of the database, a trigger's for instance, which may give any SQLSTATE. */
+const RAISED = 'exec_stmt_raise';
+/** What a raised error cannot mean, as it would end or refuse the connection: a rule of the database speaks. */
+const NOT_OF_RULES = /^(08|25|28|3D|42|57)/;
 /** A right that is missing is a fault of the set-up, but a row that a policy refuses has the same SQLSTATE. */
 const POLICY = 'ExecWithCheckOptions';
 
@@ -64,8 +68,9 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
 export function toProblem(error: unknown): Problem | undefined {
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
-  const answer =
-    ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
+  const isRule = error.routine === RAISED && NOT_OF_RULES.test(error.code);
+  const code = isRule ? 'P0001' : error.code;
+  const answer = ANSWERS[code] ?? (code.length === 5 ? ANSWERS[code.slice(0, 2)] : undefined);
   if (!answer) return undefined;
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);

@@ -42,8 +42,14 @@ export function createLogger(
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
-    if (held !== '') out(held);
+    const lines = held;
     held = '';
+    try {
+      if (lines !== '') out(lines);
+    } catch {
+      // Whoever asks must not pay for a log that cannot be written, and the lines should not be lost.
+      process.stderr.write(lines);
+    }
   }
 
   function log(lineLevel: LogLevel, fields: LogFields): void {

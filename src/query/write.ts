@@ -154,7 +154,8 @@ export function insertStatement(
 }
 
 /**
- * The row by its key, locked, and what decides whether the caller may change it.
+ * The row by its key as "vitrine found", and what decides whether the caller may change it. It is locked where they own it:
+ * others need not wait for somebody who changes it to hear that it is not theirs.
  * @param lock the weakest that does: one that leaves the key alone does not hold up inserts of records that refer to it
  */
 function found(
@@ -164,11 +165,15 @@ function found(
   lock: 'update' | 'no key update',
 ): Fragment {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
-  const owned = owner
-    ? sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`
-    : raw('true');
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  return sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${claim ? sql` and ${claim}` : EMPTY} for ${raw(lock)}`;
+  const row = (owned: Fragment, condition: Fragment): Fragment =>
+    sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${claim ? sql` and ${claim}` : EMPTY}${condition}`;
+  if (!owner) return sql`"vitrine found" as materialized (${row(raw('true'), EMPTY)} for ${raw(lock)})`;
+  const isOwn = sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`;
+  const own = sql`${row(raw('true'), sql` and ${isOwn}`)} for ${raw(lock)}`;
+  // Owned when the statement began, and not to be had once it could be locked: null.
+  const other = row(sql`nullif(${isOwn}, true)`, raw(' and not exists (select from "vitrine own")'));
+  return sql`"vitrine own" as materialized (${own}), "vitrine found" as materialized (select * from "vitrine own" union all ${other})`;
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -186,9 +191,9 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
- * @returns one row: the version that was found (null: no record, or a claim that does not hold), whether the caller owns it,
- * whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now, whether the database has suppressed
- * a change
+ * @returns one row: the version that was found (null: no record, or a claim that does not hold), whether the caller owns it
+ * (null: no longer, or it is gone by now), whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version
+ * now, whether the database has suppressed a change
  */
 export function updateStatement(
   model: Model,
@@ -199,13 +204,13 @@ export function updateStatement(
   guard: Guard,
   recording?: Recording,
 ): Statement {
-  const locked = sql`"vitrine locked" as materialized (${found(model, id, guard, 'no key update')})`;
+  const row = found(model, id, guard, 'no key update');
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
-  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join "vitrine locked" f on true)`;
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join "vitrine found" f on true)`;
   const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
-    return compile(sql`with ${locked}, ${decided} select ${verdict}, ${present}, false from decided f`);
+    return compile(sql`with ${row}, ${decided} select ${verdict}, ${present}, false from decided f`);
   const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
   const differs = changes.map(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
@@ -224,24 +229,24 @@ export function updateStatement(
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forLog})`;
   const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
   return compile(
-    sql`with ${locked}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
+    sql`with ${row}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
   );
 }
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
- * @returns no row when there is no record or the claim does not hold, else its version, whether the caller owns it, whether
- * `If-Match` matches, whether it is gone
+ * @returns no row when there is no record or the claim does not hold, else its version, whether the caller owns it (as in
+ * `updateStatement`), whether `If-Match` matches, whether it is gone
  */
 export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine locked" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with "vitrine locked" as materialized (${found(model, id, guard, 'update')}), gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine locked" f`,
+    sql`with ${found(model, id, guard, 'update')}, gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine found" f`,
   );
 }
 

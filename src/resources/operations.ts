@@ -2,7 +2,7 @@ import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Model } from '../db/model.ts';
 import { isDatabaseError } from '../db/sqlstate.ts';
-import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
+import { addError, badBody, notFound, Problem, unavailable, type FieldErrors } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
 import {
@@ -101,6 +101,16 @@ function assertChangeable(
   if (!found) throw notFound(NO_RECORD);
   if (text(owned) !== 't') throw new Problem(403, 'Only the owner of a record may change or delete it.');
   if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
+}
+
+/** Runs the statement that changes or deletes a record; anew where the caller has ceased to own it while it waited. */
+async function settled(run: () => Promise<RawRow[]>): Promise<RawRow | undefined> {
+  const isUnsettled = (row: RawRow | undefined): boolean => Boolean(row?.[0]) && row?.[1] === null;
+  const [row] = await run();
+  if (!isUnsettled(row)) return row;
+  const [again] = await run();
+  if (isUnsettled(again)) throw unavailable('Others keep changing this record. Try again.');
+  return again;
 }
 
 /** A record that was not found may be one that the caller's claim has kept from being looked for. */
@@ -264,11 +274,9 @@ export function createOperations(
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashPasswords(body.changes, resource);
       const guard = guardOf(resource, caller, versions);
-      const [row] = await write(
-        updateStatement(model, output, id, changes, body.checks, guard, recordingOf(resource, caller, log)),
-        resource,
-        changes,
-      );
+      const recording = recordingOf(resource, caller, log);
+      const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
+      const row = await settled(() => write(statement, resource, changes));
       assertClaimed(Boolean(row?.[0]), caller);
       addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
@@ -282,7 +290,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const [row] = await database.run(statement, 'work');
+        const row = await settled(() => database.run(statement, 'work'));
         assertClaimed(Boolean(row), caller);
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
         if (text(row?.[3]) !== 't') throw suppressed();

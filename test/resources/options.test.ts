@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createVitrine, StartError } from '../../src/index.ts';
+import { createVitrine, StartError, type Vitrine } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 
@@ -22,6 +22,8 @@ describe('the options of createVitrine', () => {
     { trustProxy: 1.5 },
     { databaseUrl: 'nonsense' },
     { databaseUrl: undefined },
+    { databaseURL: 'postgres://localhost/x' },
+    { settings: {} },
   ]) {
     test(`${JSON.stringify(options)} is refused by name`, async () => {
       const [key = ''] = Object.keys(options);
@@ -36,6 +38,31 @@ describe('the options of createVitrine', () => {
     await assert.rejects(start({ schema: 'x', access: 'y' }), /schema.*\n.*access|access.*\n.*schema/);
   });
 
+  test('no options at all are told from a fault of the program', async () => {
+    for (const options of [undefined, null, {}])
+      await assert.rejects(createVitrine(options as never), (error) => error instanceof StartError);
+  });
+
+  test('a service that was closed does not start', async () => {
+    const vitrine = (await start({ port: 0, log: () => undefined })) as Vitrine;
+    await vitrine.close();
+    await assert.rejects(vitrine.start(), StartError);
+  });
+
+  test('a log that cannot be written goes to standard error, and requests are answered', async (context) => {
+    const lines: string[] = [];
+    context.mock.method(process.stderr, 'write', (text: string) => lines.push(text) > 0);
+    const log = (): never => {
+      throw new Error('disk full');
+    };
+    const vitrine = (await start({ port: 0, log })) as Vitrine;
+    const { url } = await vitrine.start();
+    for (const path of ['/api/note/', '/api/nothing/'])
+      assert.ok((await fetch(`${url}${path}`)).status < 500, path);
+    await vitrine.close();
+    assert.match(lines.join(''), /"path":"\/api\/note\/"/);
+  });
+
   test('an option that is undefined has its default', async () => {
     const options = {
       host: undefined,
@@ -44,7 +71,7 @@ describe('the options of createVitrine', () => {
       maxBody: undefined,
       port: 0,
     };
-    const vitrine = (await start(options)) as Awaited<ReturnType<typeof createVitrine>>;
+    const vitrine = (await start(options)) as Vitrine;
     const { url } = await vitrine.start();
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
     const response = await fetch(`${url}/api/note/`, { headers: { origin: 'https://example.org' } });

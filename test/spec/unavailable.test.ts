@@ -7,28 +7,35 @@ import { note, user } from '../../src/resources/registry.ts';
 import { serverUrl, startService, type TestService } from '../support.ts';
 import { assertProblem } from '../http/expect.ts';
 
-/** What PostgreSQL may answer a statement with, and the status that becomes of it. */
+/** What a function of the database may raise, and the status that becomes of it. */
 const STATES: readonly [state: string, what: string, status: number][] = [
-  ['08006', 'a connection that failed', 503],
-  ['25006', 'a standby that takes no writes', 503],
   ['40001', 'a transaction that met another', 503],
   ['40P01', 'a deadlock', 503],
   ['53100', 'a full disk', 503],
   ['53300', 'too many connections', 503],
   ['55P03', 'a lock that was not to be had in time', 503],
-  ['57014', 'a statement that took too long', 503],
-  ['57P01', 'a server that is shut down', 503],
-  ['57P03', 'a server that is starting', 503],
   ['22003', 'a number that is out of range', 400],
   ['23502', 'a value that is missing', 400],
   ['23514', 'a value that a rule forbids', 400],
   ['54000', 'a value that is too large', 400],
   ['P0001', 'what a trigger refuses', 400],
+  ['08006', 'a rule that calls itself a connection that failed', 400],
+  ['25006', 'a rule that calls itself a standby', 400],
+  ['28000', 'a rule that calls itself a refused login', 400],
+  ['42501', 'a rule that calls itself a missing right', 400],
+  ['57P01', 'a rule that calls itself a server that is shut down', 400],
   ['23503', 'a reference that is broken', 409],
   ['23505', 'a duplicate', 409],
   ['23P01', 'an overlap', 409],
-  ['42P01', 'a table that is gone', 500],
   ['XX000', 'a fault of the database', 500],
+];
+
+/** What PostgreSQL itself answers, brought about for real. */
+const HAPPENINGS: readonly [state: string, what: string, status: number][] = [
+  ['standby', 'a server that takes no writes', 503],
+  ['shut down', 'a server that is shut down', 503],
+  ['too long', 'a statement that took too long', 503],
+  ['no such table', 'a table that is gone', 500],
 ];
 
 describe('an error of the database', () => {
@@ -38,12 +45,20 @@ describe('an error of the database', () => {
     await service.addUser('bob');
     await service.sql.unsafe(`
       create function fail() returns trigger language plpgsql as $$
-        begin raise exception 'a secret of the database' using errcode = new.message; end $$;
+        begin
+          case new.message
+            when 'standby' then perform set_config('transaction_read_only', 'on', true); delete from note;
+            when 'shut down' then perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(1);
+            when 'too long' then perform pg_cancel_backend(pg_backend_pid()); perform pg_sleep(1);
+            when 'no such table' then execute 'select from missing';
+            else null;
+          end case;
+          raise exception 'a secret of the database' using errcode = new.message; end $$;
       create trigger fail before insert on note for each row execute function fail()`);
   });
   after(() => service.close());
 
-  for (const [state, what, status] of STATES) {
+  for (const [state, what, status] of [...STATES, ...HAPPENINGS]) {
     test(`${state}, ${what}, is ${status} and tells nothing of its cause`, async () => {
       const body = { message: state };
       const answer = await service.request('/api/note/', { method: 'POST', user: 'bob', body });

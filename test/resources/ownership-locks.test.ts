@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ReservedSql } from 'postgres';
+import { message, user } from '../../src/resources/registry.ts';
+import { assertProblem } from '../http/expect.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const WRITES = [
+  ['PUT', { content: 'changed' }],
+  ['DELETE', undefined],
+] as const;
+
+describe('a record that somebody else holds locked', () => {
+  let service: TestService;
+  let holder: ReservedSql;
+  let bob: number;
+  let eve: number;
+  before(async () => {
+    service = await startService([user, message]);
+    bob = await service.addUser('bob');
+    eve = await service.addUser('eve');
+    holder = await service.sql.reserve();
+  });
+  after(async () => {
+    holder.release();
+    await service.close();
+  });
+
+  async function create(): Promise<string> {
+    const sent = { method: 'POST', user: 'bob', body: { content: 'as it was' } };
+    return (await service.request('/api/message/', sent)).headers.get('location') ?? '';
+  }
+  const idOf = (path: string): number => Number(path.split('/')[3]);
+
+  /** Resolves when a statement of the service waits for a lock. */
+  async function waiter(): Promise<void> {
+    for (;;) {
+      const rows = await service.sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      if (rows.length > 0) return;
+      await sleep(10);
+    }
+  }
+
+  /** What becomes of Bob's write that waits until `change` is committed. */
+  async function meanwhile(
+    path: string,
+    change: (id: number) => Promise<unknown>,
+    method: string,
+    body?: object,
+  ): Promise<Answer> {
+    await holder`begin`;
+    await change(idOf(path));
+    const answer = service.request(path, { method, user: 'bob', ...(body ? { body } : {}) });
+    await waiter();
+    await holder`commit`;
+    return answer;
+  }
+
+  for (const [method, body] of WRITES) {
+    test(`is refused to whom it does not belong without waiting for the lock: ${method}`, async () => {
+      const path = await create();
+      await holder`begin`;
+      await holder`update message set content = 'held' where id = ${idOf(path)}`;
+      const answer = await service.request(path, { method, user: 'eve', ...(body ? { body } : {}) });
+      await holder`rollback`;
+      assertProblem(answer, 403);
+      assert.equal((await service.request(path)).json.content, 'as it was');
+    });
+
+    test(`waits for its owner, and is done: ${method}`, async () => {
+      const path = await create();
+      const answer = await meanwhile(
+        path,
+        (id) => holder`update message set content = 'held' where id = ${id}`,
+        method,
+        body,
+      );
+      assert.equal(answer.status, 200);
+    });
+
+    test(`is refused where it was given away meanwhile: ${method}`, async () => {
+      const path = await create();
+      const answer = await meanwhile(
+        path,
+        (id) => holder`update message set user_id = ${eve} where id = ${id}`,
+        method,
+        body,
+      );
+      assertProblem(answer, 403);
+      assert.equal((await service.request(path)).json.user_id, eve);
+    });
+
+    test(`is not there where it was deleted meanwhile: ${method}`, async () => {
+      const path = await create();
+      const answer = await meanwhile(
+        path,
+        (id) => holder`delete from message where id = ${id}`,
+        method,
+        body,
+      );
+      assertProblem(answer, 404);
+    });
+
+    test(`is the caller's where it was given to them before: ${method}`, async () => {
+      const path = await create();
+      await service.sql`update message set user_id = ${eve} where id = ${idOf(path)}`;
+      assertProblem(await service.request(path, { method, user: 'bob', ...(body ? { body } : {}) }), 403);
+      await service.sql`update message set user_id = ${bob} where id = ${idOf(path)}`;
+      const answer = await service.request(path, { method, user: 'bob', ...(body ? { body } : {}) });
+      assert.equal(answer.status, 200);
+    });
+  }
+});
