@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
+import { EXECUTABLE } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
 
@@ -213,7 +214,7 @@ describe('services that start together on an empty database', () => {
   test('two processes both listen', { timeout: 60_000 }, async () => {
     const database = await createDatabase();
     const start = (): Promise<{ output: string; code: number | null }> => {
-      const child = spawn(process.execPath, ['bin/vitrine.js', 'serve'], {
+      const child = spawn(process.execPath, [EXECUTABLE, 'serve'], {
         env: { ...process.env, DATABASE_URL: database.url, PORT: '0', RESOURCES: '', LOG_LEVEL: 'error' },
         stdio: ['ignore', 'pipe', 'pipe'],
       });

@@ -8,6 +8,7 @@ import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/column-types.ts';
 import { missingSchema } from '../../src/db/schema.ts';
 import { OPERATORS } from '../../src/query/filter-values.ts';
 import { OWN } from '../../src/resources/own.ts';
+import { EXECUTABLE } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf } from './types.ts';
 
@@ -91,7 +92,7 @@ describe('the pages tell of everything that the code knows, and of nothing else'
   });
 
   test('commands', () => {
-    const help = execFileSync(process.execPath, [join(ROOT, 'bin/vitrine.js'), '--help'], {
+    const help = execFileSync(process.execPath, [EXECUTABLE, '--help'], {
       encoding: 'utf8',
     });
     const commands = [

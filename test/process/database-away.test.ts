@@ -37,7 +37,7 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
         ? request(base, '/api/note/')
         : request(base, '/api/note/1/', write));
       statuses.add(answer.status);
-      await sleep(20); // a load, but not all that the machine can do
+      await sleep(50); // a load, but not all that the machine can do
     }
   };
   const clients = Promise.all(Array.from({ length: 6 }, (_, index) => client(index)));

@@ -1,13 +1,13 @@
 // What npm would publish, installed as others install it. The copy that is packed is made in a folder of its own.
 import assert from 'node:assert/strict';
-import { cp, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
-import { listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
+import { INSTALLATION, listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
 
-const SOURCES = ['bin', 'src', 'bench', 'package.json', 'tsconfig.json', 'tsconfig.build.json'];
+const SOURCES = ['bin', 'src', 'bench', 'package.json'];
 const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
 const FOLDERS = ['docs', 'deploy', 'examples'];
 
@@ -71,9 +71,18 @@ describe('the package', { timeout: 110_000 }, () => {
       await cp(join(REPOSITORY, name), join(copy, name), { recursive: true });
     await mkdir(join(copy, 'dist'));
     for (const name of ['.env', 'notes.txt', 'dist/stale.js']) await writeFile(join(copy, name), '');
-    await symlink(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'));
     folder = await temporaryFolder();
-    const { stdout } = await command(copy, 'npm', 'pack', '--json', '--pack-destination', folder);
+    await command(copy, 'npm', 'run', 'prebuild');
+    await cp(join(INSTALLATION, 'dist'), join(copy, 'dist'), { recursive: true }); // what the build would make
+    const { stdout } = await command(
+      copy,
+      'npm',
+      'pack',
+      '--ignore-scripts',
+      '--json',
+      '--pack-destination',
+      folder,
+    );
     const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
     packed = files.map(({ path }: { path: string }) => path);
     await rename(join(folder, filename), join(folder, 'vitrine.tgz'));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer, type Load } from './load.ts';
-import { addUser, freePort, REPOSITORY, serve, temporaryFolder, until } from './support.ts';
+import { addUser, freePort, INSTALLATION, REPOSITORY, serve, temporaryFolder, until } from './support.ts';
 
 interface App {
   readonly script: string;
@@ -61,7 +61,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     const metrics = await freePort(app.instances); // one of each process
     env = { DATABASE_URL: database.url, PORT: String(port), METRICS: `127.0.0.1:${metrics}` };
     cluster.setupPrimary({
-      exec: join(REPOSITORY, app.script),
+      exec: join(INSTALLATION, app.script),
       args: app.args.split(' '),
       execArgv: [],
       cwd: await temporaryFolder(),

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { createVitrine, StartError, type Panel } from '../../src/index.ts';
 import { loadResources } from '../../src/resources/load.ts';
 import shipped from '../../src/resources/registry.ts';
-import { ROOT } from '../docs/pages.ts';
+import { EXECUTABLE } from '../process/support.ts';
 
 describe('panels of a registry', () => {
   let directory: string;
@@ -68,7 +68,7 @@ describe('panels of a registry', () => {
   test('are checked by the command as well', async () => {
     const file = join(directory, 'faulty.mjs');
     await writeFile(file, "export { default } from './as.mjs'; export const panels = [{ title: 'A' }];");
-    const { status, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin/vitrine.js'), 'check'], {
+    const { status, stderr } = spawnSync(process.execPath, [EXECUTABLE, 'check'], {
       env: { ...process.env, RESOURCES: file, DATABASE_URL: 'postgres://127.0.0.1:1/none' },
       encoding: 'utf8',
     });
