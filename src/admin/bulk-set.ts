@@ -9,7 +9,7 @@ import type { Form } from './form-data.ts';
 import { fieldRow } from './form-fields.ts';
 import { editableColumns } from './form-page.ts';
 import { typedMember } from './form-body.ts';
-import { isFreeText, isTickBox, nullName, typedValues, type Typed } from './form-values.ts';
+import { isFreeText, isTickBox, noChoice, nullName, typedValues, type Typed } from './form-values.ts';
 import { html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
@@ -114,7 +114,11 @@ async function confirmPage(asking: Asking, wanted: Wanted, notice?: string): Pro
       text: 'There is nothing to change.',
     });
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
-    <input type="hidden" name="${column.key}" value="${typed.text}" />
+    <input
+      type="hidden"
+      name="${column.key}"
+      value="${typed.isNull && typed.text === '' ? noChoice(column) : typed.text}"
+    />
     ${typed.isNull && html`<input type="hidden" name="${nullName(column)}" value="1" />`}
     <input type="hidden" name="_value" value="1" />
     <input type="hidden" name="_expected" value="${count}" />

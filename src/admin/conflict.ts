@@ -9,7 +9,7 @@ import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { referencesOf } from './references.ts';
-import { NOTHING, shortened, shownValue } from './text.ts';
+import { EMPTY_TEXT, NOTHING, shortened, shownValue } from './text.ts';
 import type { Visit } from './visit.ts';
 
 /** What somebody else has stored since the form was made, beside what was typed. */
@@ -59,7 +59,7 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
   const others = storedValues(stored, [...typed.keys()]);
   const [mineNamed, theirsNamed] = await Promise.all([referencesOf(desk, typed), referencesOf(desk, others)]);
   const shown = (column: Column, { text, isNull }: Typed, named: typeof mineNamed): Html | string => {
-    if (isNull && text === '') return NOTHING;
+    if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
     const { options, label } = named.get(column) ?? {};
     const name = label ?? options?.find(({ id }) => id === text)?.label;
     return name ?? shownValue(column, text);

@@ -6,12 +6,12 @@ import type { Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
 import type { Form } from './form-data.ts';
 import {
-  isFreeText,
+  hidesDefault,
   isSame,
   memberOf,
-  mustHaveText,
   NULL,
   storedValues,
+  takesEmpty,
   type Typed,
   type TypedValues,
 } from './form-values.ts';
@@ -24,19 +24,18 @@ export interface FormBody {
 
 /** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
 export function typedMember(column: Column, { text, isNull }: Typed): Member | { readonly fault: string } {
-  if (text === '' && (isNull || !isFreeText(column) || mustHaveText(column)))
+  if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
-    return { fault: 'choose a record from the list' };
+    return { fault: 'choose a record: type what it is called, or press Search …' };
   return memberOf(column, text);
 }
 
 /** Puts what was typed for one column into a body. */
 function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
-  // What is left empty on a new record is its default, or a fault that the operation names.
-  const isLeft =
-    typed.text === '' && (!column.nullable || (column.hasDefault && (typed.isNull || !isFreeText(column))));
-  if (isNew && isLeft) return;
+  // What is left empty on a new record is a default that was not shown, or a fault that the operation names.
+  const isEmpty = typed.text === '' && (typed.isNull || !takesEmpty(column));
+  if (isNew && isEmpty && (!column.nullable || hidesDefault(column))) return;
   const member = typedMember(column, typed);
   if ('fault' in member) addError(body.errors, column.key, member.fault);
   else body.members.set(column.key, member);

@@ -1,6 +1,15 @@
 import type { Column } from '../db/model.ts';
 import type { Entry } from '../resources/browse.ts';
-import { hasNullBox, isFreeText, isTickBox, nullName, type Typed } from './form-values.ts';
+import {
+  hasNullBox,
+  hidesDefault,
+  isFreeText,
+  isTickBox,
+  noChoice,
+  nullName,
+  textsOf,
+  type Typed,
+} from './form-values.ts';
 import { attributes, html, type Content, type Html } from './html.ts';
 import { links } from './links.ts';
 import { fieldErrors } from './widgets.ts';
@@ -37,6 +46,12 @@ function stepOf({ castType, scale }: Column, text: string): string {
   return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
 }
 
+/** The least and the most of a number's control; none for a value that is beyond them already, which would keep the form from being sent. */
+function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
+  const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
+  return isBeyond ? {} : { min, max };
+}
+
 const idOf = ({ key }: Column): string => `field-${key}`;
 
 /** The text of a control for moments, or undefined where it is one that the control cannot hold. */
@@ -55,14 +70,16 @@ function selectOf(
   common: Html,
 ): Html {
   const { column, typed, isNew } = field;
-  const isOpen = column.nullable || typed.text === '' || isNew;
+  const none = noChoice(column);
+  const isNone = typed.text === '' && (typed.isNull || none === '');
+  const isOpen = column.nullable || isNone || isNew;
   const all =
-    typed.text === '' || options.some(([value]) => value === typed.text)
+    isNone || options.some(([value]) => value === typed.text)
       ? options
       : [...options, [typed.text, typed.text] as const];
   return html`<select${common}>
-    ${isOpen && html`<option value="">${column.nullable ? 'no value' : column.hasDefault ? 'the default' : '–'}</option>`}
-    ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: value === typed.text })}>${text}</option>`)}
+    ${isOpen && html`<option value="${none}">${isNew && hidesDefault(column) ? 'the default' : column.nullable ? 'no value' : column.hasDefault ? 'the default' : '–'}</option>`}
+    ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? 'empty text' : text}</option>`)}
   </select>`;
 }
 
@@ -114,7 +131,7 @@ export function fieldControl(field: Field): Html {
       ${attributes({ checked: typed.text === 'true' })}
     />`;
   if (control === 'checkbox') return selectOf(field, [['true', 'Yes'], ['false', 'No']], common); // prettier-ignore
-  const texts = column.labels ?? column.choices?.map(String);
+  const texts = textsOf(column);
   if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
   if (column.references) {
     return references?.options
@@ -134,7 +151,7 @@ export function fieldControl(field: Field): Html {
     return html`<input${common}
       type="number"
       value="${typed.text}"
-      ${attributes({ step: stepOf(column, typed.text), min: column.min, max: column.max })}
+      ${attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) })}
     />`;
   if (control === 'date' || control === 'time' || control === 'datetime-local') {
     const text = momentText(column, typed.text);
@@ -170,13 +187,13 @@ function hints({ column, isNew }: Field): Content {
 
 /** A field with its label, its hints and what is wrong with it. */
 export function fieldRow(field: Field): Html {
-  const { column, typed, errors, isRequired } = field;
+  const { column, typed, isNew, errors, isRequired } = field;
   const id = idOf(column);
   const nullBox =
-    hasNullBox(column) &&
+    hasNullBox(column, isNew) &&
     html`<label class="check null"
       ><input type="checkbox" name="${nullName(column)}" value="1" ${attributes({ checked: typed.isNull })} />
-      empty means no value</label
+      empty means ${isNew && hidesDefault(column) ? 'the default' : 'no value'}</label
     >`;
   return html`<div class="${errors && errors.length > 0 ? 'field faulty' : 'field'}">
     <label for="${id}"

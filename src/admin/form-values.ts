@@ -24,7 +24,35 @@ export const isFreeText = ({ type, labels, choices }: Column): boolean =>
 export const mustHaveText = (column: Column): boolean =>
   isFreeText(column) && !column.nullable && !column.hasDefault;
 
-export const hasNullBox = (column: Column): boolean => column.nullable && isFreeText(column);
+/** The texts among which a column's value is chosen, if any. */
+export const textsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
+  labels ?? choices?.map(String);
+
+/** Whether the empty text is a value of the column. */
+export const takesEmpty = (column: Column): boolean =>
+  textsOf(column)?.includes('') ?? (isFreeText(column) && !mustHaveText(column));
+
+/** What a choice among texts sends for no value or the default: none of the texts, as the empty one may be among them. */
+export function noChoice(column: Column): string {
+  const texts = textsOf(column);
+  let mark = texts ? '(none)' : '';
+  while (texts?.includes(mark)) mark = `(${mark})`;
+  return mark;
+}
+
+/** The text that the form of a new record begins with; undefined where the database makes the default. */
+export function initialText({ initial, type }: Column): string | undefined {
+  if (typeof initial !== 'string') return JSON.stringify(initial);
+  return initial === 'now' && type.now ? undefined : initial;
+}
+
+/** Whether a field that is left empty on a new record gets a default that the form does not show. */
+export const hidesDefault = (column: Column): boolean =>
+  column.hasDefault && initialText(column) === undefined;
+
+/** Whether a box says what the empty text means: no value, or the default. */
+export const hasNullBox = (column: Column, isNew: boolean): boolean =>
+  isFreeText(column) && (column.nullable || (isNew && hidesDefault(column)));
 
 /** Whether a yes or no is a box to tick, as against a choice that can also be left open. */
 export const isTickBox = (column: Column, isNew: boolean): boolean =>
@@ -46,6 +74,10 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
   return new Map(
     columns.map((column) => {
       const sent = form.get(column.key) ?? '';
+      if (textsOf(column)) {
+        const isNull = form.get(column.key) === undefined || sent === noChoice(column);
+        return [column, { text: isNull ? '' : withoutReturns(sent), isNull }];
+      }
       const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
       const trimmed = isMoment(column) ? plainMoment(ticked.trim()) : ticked.trim();
       const text = isFreeText(column) ? withoutReturns(ticked) : trimmed;
@@ -73,11 +105,8 @@ export function initialValues(
 ): TypedValues {
   return new Map(
     columns.map((column) => {
-      const { initial, type } = column;
-      const isText = typeof initial === 'string' && !(initial === 'now' && type.now);
-      const known = isText ? initial : typeof initial === 'string' ? undefined : JSON.stringify(initial);
-      const text = given(column) ?? known ?? '';
-      return [column, { text, isNull: true }];
+      const text = given(column) ?? initialText(column);
+      return [column, { text: text ?? '', isNull: text === undefined || !textsOf(column) }];
     }),
   );
 }

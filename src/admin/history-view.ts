@@ -5,7 +5,7 @@ import type { Desk } from './desk.ts';
 import { columnsOf, type Change, type Known } from './history-entry.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links } from './links.ts';
-import { moment, NOTHING, shownValue } from './text.ts';
+import { EMPTY_TEXT, moment, NOTHING, shownValue } from './text.ts';
 
 /** How much of a long text is shown (characters). */
 const MOST_SHOWN = 2000;
@@ -27,7 +27,7 @@ function shown(column: Column, members: Members, desk: Desk, known: Known): Cont
   if (!members.has(column.key)) return NOTHING;
   const text = textOfMember(members, column.key);
   const target = column.references && desk.resources.get(column.references.name);
-  if (text === '') return html`<span class="nothing">empty text</span>`;
+  if (text === '') return EMPTY_TEXT;
   if (text === null || !column.references) return shownValue(column, cut(text));
   const label = known.label(target, text);
   return target && label !== undefined

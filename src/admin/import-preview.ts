@@ -6,7 +6,7 @@ import type { LabelOf } from './import-labels.ts';
 import { ROW, type RowKind, type RowOutcome } from './import-rows.ts';
 import type { ImportOutcome } from './import-run.ts';
 import { links } from './links.ts';
-import { counted, grouped, NOTHING, shortened, shownValue } from './text.ts';
+import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from './text.ts';
 import { sentence } from './widgets.ts';
 
 /** What a file would do, and what it takes to show that. */
@@ -46,7 +46,7 @@ function shown(
   labelOf: LabelOf,
   beside: string | null = null,
 ): Content {
-  if (value === '') return html`<span class="nothing">empty text</span>`;
+  if (value === '') return EMPTY_TEXT;
   if (column.references && value !== null) return shownReference(column, value, labelOf, beside);
   return shownValue(column, value, LENGTH);
 }

@@ -19,6 +19,8 @@ export const moment = (text: string): Html =>
 
 export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
 
+export const EMPTY_TEXT = html`<span class="nothing">empty text</span>`;
+
 /** A long text cut to its beginning, on one line. */
 export function shortened(text: string, most = MOST_SHOWN): string {
   const line = text.replace(/\s+/g, ' ').trim();

@@ -377,7 +377,7 @@ describe('a foreign key to many records', () => {
     for (const author_id of ['person', 'nobody at all']) {
       const answer = await add({ name: 'Never', author_id });
       assert.equal(answer.status, 400);
-      assert.equal(errorsIn(answer)['author_id'], 'Choose a record from the list.');
+      assert.equal(errorsIn(answer)['author_id'], 'Choose a record: type what it is called, or press Search ….');
       assert.equal(fieldsOf(answer)['author_id'], author_id);
     }
   });

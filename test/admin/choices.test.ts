@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import shipped from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
+
+const choices = ['', ' a ', '(none)', 'b,c'];
+const sample: Resource = {
+  model: 'sample',
+  columns: {
+    mark: { type: 'string', choices, null: true },
+    must: { type: 'string', choices: ['', 'x'] },
+    shown: { type: 'string', default: 'as shown', null: true },
+    text: { type: 'string', default: 'as shown' },
+    level: { type: 'integer', default: 3, null: true, max: 10 },
+    at: { type: 'datetime', default: 'now', null: true },
+  },
+  access: 'user',
+};
+
+describe('what a form leaves open', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    service = await startService([...shipped, sample]);
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  async function add(fields: Fields): Promise<AdminAnswer> {
+    const page = await ada.get('/admin/sample/-/add/');
+    return ada.post('/admin/sample/-/add/', { ...fieldsOf(page), must: 'x', _save: 'stay', ...fields });
+  }
+  async function added(fields: Fields): Promise<string> {
+    const { status, location, text } = await add(fields);
+    assert.equal(status, 303, text);
+    return location ?? '';
+  }
+  async function row(path: string): Promise<Record<string, unknown>> {
+    const [found] = await service.sql`select * from sample where id = ${Number(path.split('/')[3])}`;
+    return { ...found };
+  }
+
+  /** The values of a choice, by the words that stand for them. */
+  function optionsOf({ text }: AdminAnswer, name: string): Record<string, string> {
+    const [, inner = ''] =
+      new RegExp(`<select[^>]*name="${name}"[^>]*>([\\s\\S]*?)</select>`).exec(text) ?? [];
+    const all = inner.matchAll(/<option value="([^"]*)"[^>]*>([\s\S]*?)<\/option>/g);
+    return Object.fromEntries([...all].map(([, value = '', words = '']) => [words.trim(), value]));
+  }
+
+  test('a choice holds each of its texts, the empty one too, and no value beside them', async () => {
+    const page = await ada.get('/admin/sample/-/add/');
+    const options = optionsOf(page, 'mark');
+    assert.equal(Object.keys(options).length, choices.length + 1);
+    for (const [words, value, stored] of [
+      ['empty text', '', ''],
+      ['a', ' a ', ' a '],
+      ['(none)', '(none)', '(none)'],
+      ['no value', options['no value'], null],
+    ] as const) {
+      assert.equal(options[words], value);
+      const path = await added({ mark: value ?? '' });
+      assert.equal((await row(path))['mark'], stored);
+    }
+  });
+
+  for (const stored of ['', ' a ', 'older than the rule', null]) {
+    test(`a record that holds ${JSON.stringify(stored)} keeps it when another column is changed`, async () => {
+      const [made] = await service.sql`insert into sample (mark, must) values (${stored}, 'x') returning id`;
+      const path = `/admin/sample/${made?.['id']}/`;
+      const fields = fieldsOf(await ada.get(path));
+      assert.equal((await ada.post(path, { ...fields, shown: 'other' })).status, 303);
+      assert.deepEqual([(await row(path))['mark'], (await row(path))['shown']], [stored, 'other']);
+    });
+  }
+
+  test('an empty text that must be there is kept, chosen, and set in many records', async () => {
+    const path = await added({ must: '' });
+    assert.equal((await ada.post(path, { ...fieldsOf(await ada.get(path)), shown: 'other' })).status, 303);
+    assert.equal((await row(path))['must'], '');
+    const none = optionsOf(await ada.get('/admin/sample/-/add/'), 'must')['–'] ?? '';
+    assert.match((await add({ must: none })).text, /id="field-must-error"/);
+  });
+
+  test('no value is set in many records, and so is the empty text', async () => {
+    const id = (await added({ mark: ' a ' })).split('/')[3] ?? '';
+    const { 'no value': none = '' } = optionsOf(await ada.get('/admin/sample/-/add/'), 'mark');
+    for (const [sent, expected] of [
+      ['', ''],
+      [none, null],
+    ] as const) {
+      const bulk = '/admin/sample/-/bulk/';
+      const fields = { _state: '', _action: 'set', _id: id, _column: 'mark', _value: '1', mark: sent };
+      const asked = await ada.post(bulk, fields);
+      const done = await ada.post(bulk, { ...hiddenFields(asked, 'record'), _confirm: '1' });
+      assert.equal(done.status, 303, done.text);
+      assert.equal((await row(`/admin/sample/${id}/`))['mark'], expected);
+    }
+  });
+
+  test('a default that stands in the form is no longer meant once it is emptied', async () => {
+    const page = fieldsOf(await ada.get('/admin/sample/-/add/'));
+    assert.deepEqual(
+      [page['shown'], page['text'], page['level'], page['at']],
+      ['as shown', 'as shown', '3', ''],
+    );
+    const { shown, text, level, at } = await row(await added({ shown: '', text: '', level: '' }));
+    assert.deepEqual([shown, text, level], [null, '', null]);
+    assert.ok(at instanceof Date, 'one that the database makes is');
+    const path = await added({ shown: '', shown__null: [] });
+    assert.equal((await row(path))['shown'], '');
+  });
+
+  test('a number beyond its bounds does not keep the form from being sent', async () => {
+    const [made] = await service.sql`insert into sample (must, level) values ('x', 99) returning id`;
+    const control = async (path: string): Promise<string> =>
+      /<input[^>]*name="level"[^>]*>/.exec((await ada.get(path)).text)?.[0] ?? '';
+    assert.doesNotMatch(await control(`/admin/sample/${made?.['id']}/`), /max=/);
+    assert.match(await control('/admin/sample/-/add/'), /max="10"/);
+  });
+});
