@@ -13,7 +13,7 @@ import type { Schema } from '../resources/schema.ts';
 import { findAsset, isAsset } from './assets.ts';
 import { readCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
-import { readForm, type Form } from './form-data.ts';
+import { formLimit, readForm, type Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { MAX_IMPORT, showImport } from './import.ts';
 import { pageReply } from './layout.ts';
@@ -102,7 +102,7 @@ async function withoutVisit(desk: Desk, request: ApiRequest): Promise<Reply> {
   } catch {
     // Who is not logged in does not learn which pages there are.
   }
-  return isKept ? showLoginFor(request, await readForm(request)) : toLogin(request);
+  return isKept ? showLoginFor(request, await readForm(request, formLimit(desk.settings))) : toLogin(request);
 }
 
 const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
@@ -132,7 +132,7 @@ async function answerVisit(desk: Desk, visit: Visit): Promise<Reply> {
   if (request.method !== 'POST') return show(desk, visit, route);
   let form: Form;
   try {
-    form = await readForm(request, route.page === 'import' ? MAX_IMPORT : undefined);
+    form = await readForm(request, route.page === 'import' ? MAX_IMPORT : formLimit(desk.settings));
   } catch (error) {
     // A file that is too large or no UTF-8 is told where another one can be chosen.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
@@ -170,6 +170,7 @@ function problemPage(
   ways: Html | false = false,
 ): Reply {
   const body = html`<p class="lead">${message}</p>
+    ${status === 413 && html`<p>Your browser’s way back leads to the form, where everything is as you typed it.</p>`}
     ${ways} ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">To the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);

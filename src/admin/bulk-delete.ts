@@ -29,7 +29,7 @@ async function deletePage(
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [records, { view, isForbidden, warning }, own] = await Promise.all([
+  const [records, { view, isForbidden, warning, digest }, own] = await Promise.all([
     chosenRecords(desk, resource, choice, count),
     effectsOf(desk, resource, choice.selection, count, notice?.isRefused),
     ownDeletion(desk, visit, resource, choice.selection),
@@ -47,6 +47,7 @@ async function deletePage(
       : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
           ${hiddenChoice(visit, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
+          <input type="hidden" name="_effects" value="${digest}" />
           <input type="hidden" name="_confirm" value="1" />
           <p class="lead">${warning}</p>
           <div class="buttons">
@@ -85,6 +86,15 @@ export async function bulkDelete(
   if (form.get('_confirm') === undefined) return ask();
   if (await ownDeletion(desk, visit, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
+  const { digest, isForbidden } = await effectsOf(desk, resource, selection, expected);
+  if (
+    form.get('_effects') !== digest &&
+    !isForbidden &&
+    (await bulk.count(resource, selection)) === expected
+  ) {
+    const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
+    return ask({ status: 409, text });
+  }
   try {
     await bulk.remove(resource, selection, visit.caller, expected);
   } catch (error) {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../db/sqlstate.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
@@ -16,6 +17,8 @@ export interface Effects {
   readonly isForbidden: boolean;
   /** What is to be said before it is done. */
   readonly warning: string;
+  /** Stands for what was counted: another one means that something else would happen. */
+  readonly digest: string;
 }
 
 /** More records than this are not named one by one in a link. */
@@ -59,10 +62,14 @@ function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Pa
 }
 
 function item(desk: Desk, dependents: Dependents, of: Selection): Html {
-  const { resource, path, count, isCapped } = dependents;
+  const { resource, path, count, isCapped, depth } = dependents;
   const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
-  if (!resource) return html`<li>${amount} that the admin area does not show</li>`;
+  if (!resource)
+    return html`<li>
+      ${amount} that the admin area does not show${depth === Infinity && ', further away'}
+    </li>`;
   const what = html`${amount} of ${resource.title}`;
+  if (depth === Infinity) return html`<li>${what}, further away</li>`;
   if (path.length === 0 || !isShown(desk, dependents)) return html`<li>${what}</li>`;
   const way = path.map(({ title }) => title).join(' › ');
   const filters = filtersFor(dependents, of);
@@ -108,7 +115,7 @@ export async function effectsOf(
         or keep ${it} from being deleted.
       </p>`;
     const warning = `${they} will be gone for good, and so will what goes with ${it}.`;
-    return { view, isForbidden: isRefused, warning };
+    return { view, isForbidden: isRefused, warning, digest: 'uncounted' };
   }
   const those = (effect: Dependents['effect']): Html[] =>
     all.filter((one) => one.effect === effect).map((one) => item(desk, one, of));
@@ -121,7 +128,9 @@ export async function effectsOf(
   ${isAlone && html`<p class="effects">No record that is known here refers to ${themselves}.</p>`}`;
   const rest = going.length > 0 ? `, and so will what is deleted with ${it}` : '';
   const warning = `${they} will be gone for good${rest}.`;
-  return { view, isForbidden: restricting.length > 0, warning };
+  const told = all.map((one) => [one.resource?.name, one.column?.key, one.effect, one.depth, one.count]);
+  const digest = createHash('sha256').update(JSON.stringify(told)).digest('base64url').slice(0, 16);
+  return { view, isForbidden: restricting.length > 0, warning, digest };
 }
 
 /**

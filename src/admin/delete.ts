@@ -46,7 +46,7 @@ async function deletePage(
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [entry, { view, isForbidden, warning }, own] = await Promise.all([
+  const [entry, { view, isForbidden, warning, digest }, own] = await Promise.all([
     desk.browsing.read(resource, id),
     effectsOf(desk, resource, selectionOf(id), 1, notice?.isRefused),
     ownDeletion(desk, visit, resource, selectionOf(id)),
@@ -64,6 +64,7 @@ async function deletePage(
       : html`<form method="post" action="${links.part(name, entry.id, 'delete')}" class="confirm">
           <input type="hidden" name="_csrf" value="${visit.csrf}" />
           <input type="hidden" name="_version" value="${entry.version}" />
+          <input type="hidden" name="_effects" value="${digest}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}
           <p class="lead">${warning}</p>
           <div class="buttons">
@@ -99,9 +100,15 @@ export async function confirmDelete(
   const { name, title } = resource;
   const list = links.back(name, form.get('_list'));
   try {
-    const { label } = await desk.browsing.read(resource, id);
+    const { label, version } = await desk.browsing.read(resource, id);
     if (await ownDeletion(desk, visit, resource, selectionOf(id)))
       return await deletePage(desk, visit, resource, id, form, { status: 403 });
+    const { digest, isForbidden } = await effectsOf(desk, resource, selectionOf(id), 1);
+    const isAsAsked = form.get('_version') !== version || form.get('_effects') === digest;
+    if (!isAsAsked && !isForbidden) {
+      const text = 'What goes with the record has changed since you were asked. This is how it is now.';
+      return await deletePage(desk, visit, resource, id, form, { status: 409, text });
+    }
     await desk.operations.remove(resource, id, visit.caller, [form.get('_version') ?? '']);
     return redirectWith(visit, list, {
       kind: 'done',

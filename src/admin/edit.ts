@@ -11,6 +11,7 @@ import { editableColumns, formPage } from './form-page.ts';
 import { initialValues, storedValues, typedValues, type TypedValues } from './form-values.ts';
 import { links, Parameters } from './links.ts';
 import { addLockOut, isOneself } from './lock-out.ts';
+import { addOnce } from './once.ts';
 import { showLookup, withKeys } from './references.ts';
 import { shortened } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
@@ -71,12 +72,19 @@ async function create(
   addPassword(body, resource, form);
   const { caller } = visit;
   const outcome = await attempt(body, resource, { id: undefined, caller }, () =>
-    desk.operations.create(resource, body.members, caller),
+    addOnce(desk, visit, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
     return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, status: 400, ...outcome });
   const saved = await desk.browsing.read(resource, outcome.done.id);
-  return afterSave(visit, resource, saved, form, 'was added.');
+  const { isRepeated } = outcome.done;
+  return afterSave(
+    visit,
+    resource,
+    saved,
+    form,
+    isRepeated ? 'was added once: the form was sent twice.' : 'was added.',
+  );
 }
 
 async function update(

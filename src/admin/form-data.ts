@@ -1,3 +1,4 @@
+import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 import { readMultipart } from '../http/body.ts';
 import type { ApiRequest } from '../http/message.ts';
@@ -19,14 +20,17 @@ export function createForm(entries: Form['entries']): Form {
   };
 }
 
+/** Bytes of a form: a byte of a text that is no plain letter is sent as three. */
+export const formLimit = ({ maxBody }: Pick<Settings, 'maxBody'>): number => 3 * maxBody;
+
 const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /**
  * Reads a form in either of the forms that browsers send.
- * @param limit bytes, where it may be more than a body of the API
+ * @param limit bytes
  * @throws Problem 415, 413, 400
  */
-export async function readForm(request: ApiRequest, limit?: number): Promise<Form> {
+export async function readForm(request: ApiRequest, limit: number): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
   const [essence = ''] = contentType.split(';').map((part) => part.trim().toLowerCase());
   if (essence === 'multipart/form-data') {

@@ -17,6 +17,7 @@ import {
 import { attributes, html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
+import { onceField } from './once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from './text.ts';
 import { listQuery, type Visit } from './visit.ts';
@@ -155,7 +156,7 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${visit.csrf}" />
-        ${stored && originOf(stored, columns, page.sent)}
+        ${may.has('add') && onceField()} ${stored && originOf(stored, columns, page.sent)}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}

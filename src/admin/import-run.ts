@@ -5,7 +5,6 @@ import { toProblem } from '../db/sqlstate.ts';
 import { Problem, type FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { createOperations } from '../resources/operations.ts';
-import type { Caller } from '../resources/served.ts';
 import type { Desk } from './desk.ts';
 import type { ImportFile } from './import-file.ts';
 import {
@@ -18,6 +17,7 @@ import {
   type RowOutcome,
 } from './import-rows.ts';
 import { isOneself } from './lock-out.ts';
+import type { Visit } from './visit.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -64,20 +64,27 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
 
 /**
  * Imports a file in one transaction, which is kept where that is wanted of what it does, and undone else.
+ * @param mark of the form: what has been kept already is not done again
+ * @returns `done` for that
  * @throws Problem 503 when the database is in the way
  */
 export async function runImportFile(
   desk: Desk,
+  { caller, token }: Visit,
   resource: AdminResource,
-  caller: Caller,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
-): Promise<ImportOutcome> {
-  const { database, resources, passwords, history } = desk;
+  mark: string | undefined,
+): Promise<ImportOutcome | 'done'> {
+  const { database, resources, passwords, history, sessions } = desk;
   const tally = createTally(resource, file);
-  let outcome: ImportOutcome | undefined;
+  let outcome: ImportOutcome | 'done' | undefined;
   try {
     await database.transaction(async (send) => {
+      if (mark !== undefined && (await sessions.whatWasDone(send, token, mark)) !== undefined) {
+        outcome = 'done';
+        return;
+      }
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
       const operations = createOperations({ run }, resources, passwords, history.model);
       const importRow = createImporter(operations, resource, caller, file, (id) =>
@@ -118,6 +125,7 @@ export async function runImportFile(
       }
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Undone();
+      if (mark !== undefined) await sessions.noteDone(send, token, mark, 'imported');
     }, 'people');
   } catch (error) {
     if (!(error instanceof Undone)) throw error;

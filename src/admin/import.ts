@@ -11,6 +11,7 @@ import { runImportFile, type ImportOutcome } from './import-run.ts';
 import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
+import { onceField, onceMark } from './once.ts';
 import { counted, grouped } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
 
@@ -65,6 +66,7 @@ function applyForm({ csrf }: Visit, { name }: AdminResource, { text }: Sent, out
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
+    ${onceField()}
     <div class="buttons">
       <button class="primary">Import: ${deedsOf(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Another file</a>
@@ -141,7 +143,12 @@ export async function runImport(
   if ('faults' in file) return uploadPage(visit, resource, { faults: file.faults, pasted: sent.pasted });
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === sent.digest;
-  const outcome = await runImportFile(desk, resource, visit.caller, file, isWanted);
+  const outcome = await runImportFile(desk, visit, resource, file, isWanted, onceMark(form));
+  if (outcome === 'done')
+    return redirectWith(visit, links.list(resource.name), {
+      kind: 'done',
+      text: 'This file was sent twice, and imported once.',
+    });
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(desk, outcome);
     return previewPage(visit, { outcome, resource, file, labelOf }, sent);

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
 import { readCookie, setCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
-import { createForm, readForm, type Form } from './form-data.ts';
+import { createForm, formLimit, readForm, type Form } from './form-data.ts';
 import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
@@ -156,7 +156,7 @@ export async function logIn(
   request: ApiRequest,
   resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
-  const form = await readForm(request);
+  const form = await readForm(request, formLimit(desk.settings));
   const next = ownPath(form.get('next'));
   assertSameSite(request, form, readCookie(request, 'login'), desk.settings);
   try {

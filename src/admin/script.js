@@ -282,6 +282,10 @@
       try {
         const address = `${field.dataset.lookup}?_search=${encodeURIComponent(wanted)}`;
         const response = await fetch(address, { signal: request.signal });
+        if (response.redirected) {
+          say('Your login has ended. Go on: saving leads to the login, and keeps what you typed.');
+          return open(false);
+        }
         if (!response.ok) throw new Error(String(response.status));
         ({ records, more: hasMore } = await response.json());
         sought = wanted;
@@ -339,8 +343,8 @@
       } else if (event.key === 'Enter' && isOpen && active >= 0) choose(records[active]);
       // Words are not to be sent in place of a record.
       else if (event.key === 'Enter' && input.value !== chosen.label) void search();
-      else if (event.key === 'Escape' && isOpen) open(false);
-      else if (event.key === 'Escape' && input.value !== chosen.label) choose(chosen);
+      // Back to what was chosen, so that half a word is not taken for a record.
+      else if (event.key === 'Escape' && (isOpen || input.value !== chosen.label)) choose(chosen);
       else return;
       event.preventDefault();
     });

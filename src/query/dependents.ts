@@ -1,3 +1,4 @@
+import { cast } from '../db/column-types.ts';
 import {
   compile,
   EMPTY,
@@ -75,6 +76,77 @@ and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest
 /** A name that no table has: it must not stand in front of one. */
 const KEYS = raw('"vitrine keys"');
 
+/** A foreign key of a model. */
+export interface Edge {
+  readonly model: Model;
+  readonly column: Column;
+  readonly target: Model;
+}
+
+/** All that goes with the records of the plan, however far away: places of models in the list, and keys. */
+const GOING = raw('"vitrine going"');
+
+/** The keys of the records of one model that go. The case keeps those of others from the cast. */
+function goingOf({ primaryKey }: Model, place: number): Fragment {
+  const key = sql`case when g.place = ${raw(String(place))} then g.key end`;
+  return cast(key, primaryKey);
+}
+
+/** The keys that the plan matches, and along foreign keys that cascade all records that go with those. */
+function closure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
+  const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
+  const keys = sql`${KEYS} as materialized (select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)})`;
+  const steps = cascades.map(
+    ({ model, column, target }) =>
+      sql`select ${place(model)} as place, ${reference('d', model.primaryKey)}::text as key from ${table(model.table)} d where ${reference('d', column)} = ${goingOf(target, models.indexOf(target))}`,
+  );
+  const first = sql`select ${place(plan.model)}, key::text from ${KEYS}`;
+  const further = sql`select e.place, e.key from ${GOING} g cross join lateral (${join(steps, ' union all ')}) e`;
+  return sql`with recursive ${keys}, ${GOING} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
+}
+
+/**
+ * Whether deleting what the plan matches deletes this record as well.
+ * @param cascades the foreign keys that cascade
+ * @returns one cell: `t` or `f`
+ */
+export function goesStatement(
+  plan: ListPlan,
+  cascades: readonly Edge[],
+  models: readonly Model[],
+  model: Model,
+  id: string,
+): Statement {
+  const own = sql`g.place = ${raw(String(models.indexOf(model)))} and ${goingOf(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
+  return compile(sql`${closure(plan, cascades, models)} select exists (select from ${GOING} g where ${own})`);
+}
+
+/**
+ * How many records refer by each of these foreign keys to what goes, without those at the end of the trails and those that the
+ * plan matches; each counted no further than one past the cap.
+ */
+export function furtherStatement(
+  plan: ListPlan,
+  edges: readonly Edge[],
+  trails: readonly Trail[],
+  models: readonly Model[],
+  cap: number,
+): Statement {
+  const cascades = edges.filter(({ column }) => column.onDelete === 'cascade');
+  const counts = edges.map(({ model, column, target }) => {
+    const key = reference('d', model.primaryKey);
+    const own =
+      model === plan.model ? sql` and not exists (select from ${KEYS} c where c.key = ${key})` : EMPTY;
+    const told = trails
+      .filter(({ steps, last }) => !last && steps.at(-1)?.column === column)
+      .map((trail) => sql` and ${key} not in (select ${key} ${endOf(trail)})`);
+    const place = models.indexOf(target);
+    const going = sql`select ${goingOf(target, place)} from ${GOING} g where g.place = ${raw(String(place))}`;
+    return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${going})${own}${join(told, '')} limit ${raw(String(cap + 1))}) c)`;
+  });
+  return compile(sql`${closure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`);
+}
+
 /** The rows `d` at the end of a trail: what stands behind `select`. */
 function endOf({ steps, last }: Trail): Fragment {
   let parents = sql`select key from ${KEYS}`;
@@ -94,14 +166,8 @@ function endOf({ steps, last }: Trail): Fragment {
 /**
  * How many records stand at the end of each trail of the records that the plan matches, each counted no further than one past
  * the cap; those that the plan matches itself are not counted.
- * @param only the key of the one record that is looked for, in each of the trails
  */
-export function dependentsStatement(
-  plan: ListPlan,
-  trails: readonly Trail[],
-  cap: number,
-  only?: string,
-): Statement {
+export function dependentsStatement(plan: ListPlan, trails: readonly Trail[], cap: number): Statement {
   const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)}`;
   const counts = trails.map((trail) => {
     const end = trail.last ? trail.last.from : trail.steps.at(-1)?.model;
@@ -109,11 +175,7 @@ export function dependentsStatement(
     const others = isOwn
       ? sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', plan.model.primaryKey)})`
       : EMPTY;
-    const one =
-      only !== undefined && end
-        ? sql` and ${reference('d', end.primaryKey)} = ${typed(only, end.primaryKey)}`
-        : EMPTY;
-    return sql`(select count(*) from (select ${endOf(trail)}${others}${one} limit ${raw(String(cap + 1))}) c)`;
+    return sql`(select count(*) from (select ${endOf(trail)}${others} limit ${raw(String(cap + 1))}) c)`;
   });
   return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
 }

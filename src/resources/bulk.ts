@@ -159,7 +159,6 @@ export function createBulk(
     includes,
 
     async deletes(resource, selection, model, id) {
-      if (resource.name === model && (await includes(resource, selection, id))) return true;
       return isDependent(database, models, browsing.plan(resource, selection), model, id);
     },
 

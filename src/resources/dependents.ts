@@ -1,9 +1,12 @@
-import { text, type Database } from '../db/connection.ts';
+import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Column, Model, OnDelete } from '../db/model.ts';
 import {
   dependentsStatement,
+  furtherStatement,
+  goesStatement,
   referencesStatement,
   type CatalogReference,
+  type Edge,
   type Trail,
   type UnknownKey,
 } from '../query/dependents.ts';
@@ -17,7 +20,7 @@ export interface Dependents {
   /** Undefined for a foreign key that the registry does not know. */
   readonly column: Column | undefined;
   readonly effect: OnDelete;
-  /** How many models lie between: 0 for records that refer directly. */
+  /** How many models lie between: 0 for records that refer directly, Infinity for those further away than the ways that are told. */
   readonly depth: number;
   /**
    * The foreign keys that lead from these records to those that would be deleted: a path of filters. Empty where the registry
@@ -34,26 +37,48 @@ const MOST_STEPS = 4;
 const MOST_TRAILS = 100;
 const COUNTED = 1000;
 
-/** The ways along foreign keys from records of a model to those that their deletion would touch, the shortest first. */
-function trailsOf(model: Model, allModels: readonly Model[], mostSteps: number): Trail[] {
-  const trails: Trail[] = [];
-  const follow = (target: Model, steps: Trail['steps']): void => {
-    for (const one of allModels) {
-      for (const column of one.columns) {
-        if (column.references === target) trails.push({ steps: [...steps, { model: one, column }] });
-      }
-    }
-  };
-  follow(model, []);
-  for (let at = 0; at < trails.length && trails.length < MOST_TRAILS; at += 1) {
-    const steps = trails[at]?.steps ?? [];
-    const last = steps.at(-1);
-    if (last?.column.onDelete === 'cascade' && steps.length < mostSteps) follow(last.model, steps);
+const isCascade = ({ steps }: Trail): boolean => steps.at(-1)?.column.onDelete === 'cascade';
+
+/** The foreign keys of all models that refer to one. */
+const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
+  models.flatMap((model) =>
+    model.columns.flatMap((column) => (column.references === target ? [{ model, column, target }] : [])),
+  );
+
+/** The foreign keys that lead, over any number of others that cascade, to records of a model. */
+function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
+  const edges = edgesTo(model, models);
+  const seen = new Set([model]);
+  for (const { model: next, column } of edges) {
+    if (column.onDelete !== 'cascade' || seen.has(next)) continue;
+    seen.add(next);
+    edges.push(...edgesTo(next, models)); // which the loop reaches as well
   }
-  return trails;
+  return edges;
 }
 
-const isCascade = ({ steps }: Trail): boolean => steps.at(-1)?.column.onDelete === 'cascade';
+interface Trails {
+  readonly trails: readonly Trail[];
+  /** Those at whose end there may be more than they tell: they are too long, too many, or lead where they have been. */
+  readonly cut: ReadonlySet<Trail>;
+}
+
+/** The ways along foreign keys from records of a model to those that their deletion would touch, the shortest first. */
+function trailsOf(model: Model, models: readonly Model[], mostSteps: number): Trails {
+  const trails: Trail[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
+  const cut = new Set<Trail>();
+  for (const trail of trails) {
+    const { steps } = trail;
+    const last = steps.at(-1);
+    if (!last || !isCascade(trail)) continue;
+    for (const edge of edgesTo(last.model, models)) {
+      const isRound = steps.some(({ column }) => column === edge.column);
+      if (isRound || steps.length >= mostSteps || trails.length >= MOST_TRAILS) cut.add(trail);
+      else trails.push({ steps: [...steps, edge] }); // which the loop reaches as well
+    }
+  }
+  return { trails, cut };
+}
 
 const isDeclared = ({ model, from, fields }: UnknownKey): boolean =>
   fields.length === 1 &&
@@ -75,15 +100,36 @@ async function unknownKeys(
   });
 }
 
-async function countsOf(
+/** The numbers of an array, as PostgreSQL writes it. */
+const numbersIn = (row: RawRow | undefined): number[] =>
+  [...(text(row?.[0]) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
+
+const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
+  count: Math.min(count, COUNTED),
+  isCapped: count > COUNTED,
+});
+
+async function countsOf(database: Database, plan: ListPlan, trails: readonly Trail[]): Promise<number[]> {
+  if (trails.length === 0) return [];
+  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED), 'work');
+  return numbersIn(row);
+}
+
+/** Counts what the deletion would touch beyond the ends of the trails. */
+async function countFurther(
   database: Database,
+  resources: AdminResources,
+  models: readonly Model[],
   plan: ListPlan,
   trails: readonly Trail[],
-  only?: string,
-): Promise<number[]> {
-  if (trails.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED, only), 'work');
-  return [...(text(row?.[0]) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
+): Promise<Dependents[]> {
+  const edges = edgesBelow(plan.model, models);
+  const [row] = await database.run(furtherStatement(plan, edges, trails, models, COUNTED), 'work');
+  const counts = numbersIn(row);
+  return edges.flatMap(({ model, column }, index): Dependents[] => {
+    const what = { resource: resources.get(model.name), column, effect: column.onDelete, path: [] };
+    return counts[index] ? [{ ...what, depth: Infinity, ...capped(counts[index]) }] : [];
+  });
 }
 
 /**
@@ -97,7 +143,7 @@ export async function countDependents(
   plan: ListPlan,
   mostSteps?: number,
 ): Promise<Dependents[]> {
-  const declared = trailsOf(plan.model, models, mostSteps ?? MOST_STEPS);
+  const { trails: declared, cut } = trailsOf(plan.model, models, mostSteps ?? MOST_STEPS);
   const trails = [...declared];
   if (mostSteps === undefined) {
     const going = declared.filter(isCascade);
@@ -109,10 +155,12 @@ export async function countDependents(
     }
   }
   const counts = await countsOf(database, plan, trails);
-  return trails.flatMap(({ steps, last }, index): Dependents[] => {
+  const isFurther = mostSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
+  const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
+  const near = trails.flatMap(({ steps, last }, index): Dependents[] => {
     const count = counts[index] ?? 0;
     if (count === 0) return [];
-    const counted = { count: Math.min(count, COUNTED), isCapped: count > COUNTED };
+    const counted = capped(count);
     const end = steps.at(-1);
     if (last) {
       const resource = last.from && resources.get(last.from.name);
@@ -125,9 +173,10 @@ export async function countDependents(
     const what = { resource: resources.get(model.name), column, effect: column.onDelete };
     return [{ ...what, depth: steps.length - 1, path, ...counted }];
   });
+  return [...near, ...further];
 }
 
-/** Whether deleting all that the plan matches would delete this record of another model, or of the same, as well. */
+/** Whether deleting all that the plan matches would delete this record, of whatever model, as well. */
 export async function isDependent(
   database: Database,
   models: readonly Model[],
@@ -135,8 +184,9 @@ export async function isDependent(
   name: string,
   id: string,
 ): Promise<boolean> {
-  const trails = trailsOf(plan.model, models, MOST_STEPS).filter(
-    (trail) => isCascade(trail) && trail.steps.at(-1)?.model.name === name,
-  );
-  return (await countsOf(database, plan, trails, id)).some((count) => count > 0);
+  const cascades = edgesBelow(plan.model, models).filter(({ column }) => column.onDelete === 'cascade');
+  const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
+  if (!model) return false;
+  const [row] = await database.run(goesStatement(plan, cascades, models, model, id), 'work');
+  return text(row?.[0]) === 't';
 }

@@ -45,6 +45,8 @@ export const SESSION = {
     seen: { type: 'datetime', default: 'now' },
     address: { type: 'text' },
     agent: { type: 'text' },
+    // The forms that were done last, so that none is done twice: JSON, see sessions.ts.
+    done: { type: 'text', default: '' },
   },
   history: false,
   admin: { hidden: true },

@@ -1,6 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { text, type Database } from '../db/connection.ts';
-import { compile, identifier, raw, sql, table, value, type Fragment } from '../db/fragment.ts';
+import { text, type Database, type RawRow } from '../db/connection.ts';
+import {
+  compile,
+  identifier,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+  type Statement,
+} from '../db/fragment.ts';
 import { findColumn, reference, type Model } from '../db/model.ts';
 import type { Caller } from './served.ts';
 
@@ -29,7 +38,25 @@ export interface Sessions {
   readonly end: (token: string) => Promise<void>;
   /** Ends all sessions of the user but this one. @returns how many of them had not ended by themselves */
   readonly endOthers: (caller: Caller, token: string) => Promise<number>;
+  /**
+   * Looks whether a form was done already. The session stays locked until the transaction ends, so that of two that come at once
+   * the second one sees what the first has done.
+   * @param send runs a statement in the transaction
+   * @param form the form's own mark
+   * @returns what was noted of it
+   */
+  readonly whatWasDone: (send: Send, token: string, form: string) => Promise<string | undefined>;
+  /** Notes that a form is done, in the transaction that does it. */
+  readonly noteDone: (send: Send, token: string, form: string, what: string) => Promise<void>;
 }
+
+/** Runs a statement in a transaction. */
+export type Send = (text: string, values: Statement['values']) => Promise<readonly RawRow[]>;
+
+/** How many forms of a session are remembered: a second click comes soon. */
+const MOST_DONE = 20;
+
+type Done = readonly (readonly [form: string, what: string])[];
 
 const digest = (token: string): string => createHash('sha256').update(token).digest('hex');
 
@@ -57,7 +84,29 @@ export function createSessions(database: Database, sessions: Model, users: Model
     return rows.map((row) => row.map(text));
   };
 
+  /** Reads what a session has done, and keeps others from it. */
+  async function readDone(send: Send, token: string): Promise<Done> {
+    const statement = compile(
+      sql`select s.done from ${ours} s where s.token_hash = ${value(digest(token))} for update`,
+    );
+    const [row] = await send(statement.text, statement.values);
+    return JSON.parse(text(row?.[0]) || '[]') as Done;
+  }
+
   return {
+    async whatWasDone(send, token, form) {
+      return (await readDone(send, token)).find(([mark]) => mark === form)?.[1];
+    },
+
+    async noteDone(send, token, form, what) {
+      const done = [[form, what], ...(await readDone(send, token))].slice(0, MOST_DONE);
+      const hash = value(digest(token));
+      const statement = compile(
+        sql`update ${ours} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`,
+      );
+      await send(statement.text, statement.values);
+    },
+
     async open({ id }, address, agent) {
       const token = randomBytes(32).toString('base64url');
       await run(sql`delete from ${ours} s where not (${isAlive})`);

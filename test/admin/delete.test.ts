@@ -138,6 +138,27 @@ describe('deleting a record', () => {
     assert.match(readable(answer), /Records of loan refer to this one\..*What keeps this record from being deleted/); // prettier-ignore
   });
 
+  test('what has come to go with it after the page was made is asked about anew', async () => {
+    const before = await countOf('shelf');
+    const shelf = await insert('shelf', { name: 'Filling' });
+    const path = `/admin/shelf/${shelf}/delete/`;
+    const page = await ada.get(path);
+    await insert('book', { shelf_id: shelf, title: 'Late' });
+    const bulk = '/admin/shelf/-/bulk/';
+    const asked = await ada.post(bulk, { _state: '', _action: 'delete', _id: String(shelf) });
+    await insert('book', { shelf_id: shelf, title: 'Later' });
+    for (const answer of [
+      await ada.post(path, hiddenFields(page, 'confirm')),
+      await ada.post(bulk, hiddenFields(asked, 'confirm')),
+    ]) {
+      assert.equal(answer.status, 409);
+      assert.match(readable(answer), /has changed since you were asked\..*2 records of Books/);
+      assert.equal(await countOf('shelf'), before + 1);
+    }
+    const again = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
+    assert.equal(again.status, 303);
+  });
+
   test('a record that refers to itself alone can go', async () => {
     const shelf = await insert('shelf', { name: 'Loop' });
     const book = await insert('book', { shelf_id: shelf, title: 'Loop' });
@@ -264,8 +285,8 @@ describe('deleting a record', () => {
     assert.doesNotMatch(answer.text, /class="danger"/);
 
     const bulk = '/admin/shelf/-/bulk/';
-    const choice = { _state: '', _action: 'delete', _id: String(shelf), _expected: '1', _confirm: '1' };
-    const many = await ada.post(bulk, choice);
+    const choice = { _state: '', _action: 'delete', _id: String(shelf) };
+    const many = await ada.post(bulk, hiddenFields(await ada.post(bulk, choice), 'confirm'));
     assert.equal(many.status, 409);
     assert.match(readable(many), /Nothing was deleted\..*Records of a table that is not shown here refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
     assert.doesNotMatch(many.text, /class="danger"/);
@@ -281,13 +302,13 @@ describe('deleting a record', () => {
     assert.match(readable(page), /You cannot delete yourself: let another admin do this\./);
     assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
     const fields = hiddenFields(await ada.get(path), 'confirm');
-    const { _version = '' } = fields;
-    const refused = await browser.post(path, { _version });
+    const { _csrf, ...others } = fields; // its own browser's token stays
+    assert.ok(_csrf);
+    const refused = await browser.post(path, others);
     assert.equal(refused.status, 403);
     assert.match(readable(refused), /You cannot delete yourself: let another admin do this\./);
     assert.equal(await countOf('user'), 2);
-    await ada.get(path);
-    assert.equal((await ada.post(path, { _version })).status, 303);
+    assert.equal((await ada.post(path, fields)).status, 303);
     assert.equal(await countOf('user'), 1);
   });
 });
@@ -312,13 +333,80 @@ describe('deleting what the own user goes with', () => {
       const page = await ada.get('/admin/team/1/delete/');
       assert.match(readable(page), /You would be deleted as well: let another admin do this\./);
       assert.doesNotMatch(page.text, /class="danger"/);
-      const { _version = '' } = hiddenFields(await ada.get('/admin/team/2/delete/'), 'confirm');
-      assert.equal((await ada.post('/admin/team/1/delete/', { _version })).status, 403);
+      const fields = hiddenFields(await ada.get('/admin/team/2/delete/'), 'confirm');
+      assert.equal((await ada.post('/admin/team/1/delete/', fields)).status, 403);
       const all = { _state: '', _action: 'delete', _all: '1', _expected: '2', _confirm: '1' };
       assert.equal((await ada.post('/admin/team/-/bulk/', all)).status, 403);
       assert.equal((await service.sql`select from "user"`).count, 2);
-      assert.equal((await ada.post('/admin/team/2/delete/', { _version })).status, 303);
+      assert.equal((await ada.post('/admin/team/2/delete/', fields)).status, 303);
       assert.equal((await service.sql`select from "user"`).count, 1);
+    } finally {
+      await service.close();
+    }
+  });
+});
+
+describe('deleting what many go with, one through the other', () => {
+  const own = (onDelete: 'cascade' | 'setNull' | 'restrict') =>
+    ({ type: 'foreignKey', references: 'user', null: true, onDelete }) as const;
+  const chief: Resource = { ...user, columns: { ...user.columns, boss: own('cascade') } };
+  const tool: Resource = {
+    model: 'tool',
+    columns: { keeper: own('setNull') },
+    access: 'user',
+    admin: { title: 'Tools' },
+  };
+  const lock: Resource = {
+    model: 'lock',
+    columns: { holder: own('restrict') },
+    access: 'user',
+    admin: { title: 'Locks' },
+  };
+
+  test('is told to the last one, however long the chain or where it is a ring', async () => {
+    const service = await startService([chief, tool, lock]);
+    try {
+      const ids: number[] = [];
+      for (let at = 0; at < 8; at += 1)
+        ids.push(await service.addUser(`u${at}`, { boss_id: ids.at(-1) ?? null }));
+      const [first = 0, ...others] = ids;
+      await service.addUser('ada', { admin: true });
+      const ada = await logIn(service, 'ada');
+      const told = async (id = first): Promise<string> =>
+        readable(await ada.get(`/admin/user/${id}/delete/`));
+      assert.match(
+        await told(),
+        /What is deleted with it 1 record of Users, by “Boss” 6 records of Users, further away/,
+      );
+      assert.match(
+        await told(others[5]),
+        /What is deleted with it 1 record of Users, by “Boss” It will be gone/,
+      );
+      assert.doesNotMatch(await told(others[5]), /further/);
+
+      await service.sql`insert into tool (keeper_id) values (${others[6] ?? 0})`;
+      assert.match(await told(), /no longer refers to it 1 record of Tools, further away/);
+      await service.sql`insert into lock (holder_id) values (${others[6] ?? 0})`;
+      assert.match(await told(), /What keeps this record from being deleted 1 record of Locks, further away/);
+      assert.match(await told(), /It cannot be deleted/);
+      await service.sql`delete from lock`;
+
+      // A ring: all of them go, each counted once.
+      await service.sql`update "user" set boss_id = ${others[6] ?? 0} where id = ${first}`;
+      assert.match(await told(), /1 record of Users, by “Boss” 6 records of Users, further away/);
+      await service.sql`update "user" set boss_id = null where id = ${first}`;
+
+      await service.sql`update "user" set boss_id = ${others[6] ?? 0} where username = 'ada'`;
+      assert.match(await told(), /You cannot delete yourself: let another admin do this\./);
+      const bulk = await ada.post('/admin/user/-/bulk/', {
+        _state: '',
+        _action: 'delete',
+        _id: String(first),
+      });
+      assert.match(readable(bulk), /You cannot delete yourself/);
+      const fields = hiddenFields(await ada.get(`/admin/tool/1/delete/`), 'confirm');
+      assert.equal((await ada.post(`/admin/user/${first}/delete/`, fields)).status, 403);
+      assert.equal((await service.sql`select from "user"`).count, 9);
     } finally {
       await service.close();
     }

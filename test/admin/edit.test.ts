@@ -90,6 +90,14 @@ describe('adding', () => {
     }); // prettier-ignore
   });
 
+  test('a text that the API takes is not too long for the form, whatever its letters', async () => {
+    const note = 'д'.repeat(400_000); // 800 kB, and 2.4 MB on the way
+    const path = await added({ name: 'Long', note });
+    assert.equal((await row('Long'))['note'], note);
+    assert.equal((await ada.post(path, { ...fieldsOf(await ada.get(path)), amount: '1' })).status, 303);
+    assert.equal((await row('Long'))['amount'], 1);
+  });
+
   test('all faults are told at once beside their fields, with everything typed kept', async () => {
     const typed = { name: '', note: '<kept>', amount: '101', price: '1.234', day: '2024-02-30', code: 'x', extra: '{', author_id: '4711', colour: 'red', big: '1e3' }; // prettier-ignore
     const answer = await add(typed);
@@ -377,7 +385,10 @@ describe('a foreign key to many records', () => {
     for (const author_id of ['person', 'nobody at all']) {
       const answer = await add({ name: 'Never', author_id });
       assert.equal(answer.status, 400);
-      assert.equal(errorsIn(answer)['author_id'], 'Choose a record: type what it is called, or press Search ….');
+      assert.equal(
+        errorsIn(answer)['author_id'],
+        'Choose a record: type what it is called, or press Search ….',
+      );
       assert.equal(fieldsOf(answer)['author_id'], author_id);
     }
   });

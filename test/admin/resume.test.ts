@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
-import { attemptLogin, fieldsOf, logIn, openBrowser, type Browser } from './support.ts';
+import { attemptLogin, fieldsOf, hiddenFields, logIn, openBrowser, type Browser } from './support.ts';
 import { resources } from './things.ts';
 
 let service: TestService;
@@ -187,11 +187,6 @@ test('the list that one came from is still known after a record was deleted', as
   const page = await ada.get(address, { referer: `${service.base}/admin/thing/?name__ilike=G%25&page=1` });
   const [, href = ''] = /href="([^"]*\/delete\/[^"]*)"/.exec(page.text) ?? [];
   const asked = await ada.get(href.replaceAll('&amp;', '&'));
-  const [, version = ''] = /name="_version" value="([^"]*)"/.exec(asked.text) ?? [];
-  const [, list = ''] = /name="_list" value="([^"]*)"/.exec(asked.text) ?? [];
-  const done = await ada.post(`${address}delete/`, {
-    _version: version,
-    _list: list.replaceAll('&amp;', '&'),
-  });
+  const done = await ada.post(`${address}delete/`, hiddenFields(asked, 'confirm'));
   assert.equal(done.location, '/admin/thing/?name__ilike=G%25&page=1');
 });

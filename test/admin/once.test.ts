@@ -1,0 +1,104 @@
+// A second click, or a page that is sent again, does nothing a second time.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import shipped from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+
+const genre: Resource = {
+  model: 'genre',
+  columns: { name: { type: 'string' }, rank: { type: 'integer', null: true, max: 9 } },
+  access: 'user',
+  admin: { title: 'Genres', label: '{name}' },
+};
+
+describe('a form that is sent twice', () => {
+  let service: TestService;
+  let ada: Browser;
+  const add = '/admin/genre/-/add/';
+  before(async () => {
+    service = await startService([...shipped, genre]);
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  async function countOf(name: string): Promise<number> {
+    const [row] = await service.sql`select count(*)::int as count from genre where name = ${name}`;
+    return Number(row?.['count']);
+  }
+
+  for (const [how, send] of [
+    ['one after the other', async (once: () => Promise<unknown>) => [await once(), await once()]],
+    ['at once', (once: () => Promise<unknown>) => Promise.all([once(), once(), once()])],
+  ] as const) {
+    test(`adds one record, ${how}`, async () => {
+      const fields = { ...fieldsOf(await ada.get(add)), name: how, _save: 'stay' };
+      const locations: (string | undefined)[] = [];
+      await send(async () => {
+        const answer = await ada.post(add, fields);
+        assert.equal(answer.status, 303, answer.text);
+        locations.push(answer.location);
+      });
+      assert.equal(await countOf(how), 1);
+      assert.equal(new Set(locations).size, 1);
+    });
+  }
+
+  test('is told so', async () => {
+    const fields = { ...fieldsOf(await ada.get(add)), name: 'Told' };
+    assert.match((await ada.follow(await ada.post(add, fields))).text, /“Told” was added\./);
+    assert.match(
+      (await ada.follow(await ada.post(add, fields))).text,
+      /“Told” was added once: the form was sent twice\./,
+    );
+  });
+
+  test('adds another record where something else stands in it', async () => {
+    const fields = fieldsOf(await ada.get(add));
+    for (const name of ['First', 'Second'])
+      assert.equal((await ada.post(add, { ...fields, name })).status, 303);
+    assert.deepEqual([await countOf('First'), await countOf('Second')], [1, 1]);
+  });
+
+  test('can be sent again after a fault', async () => {
+    const fields = { ...fieldsOf(await ada.get(add)), name: 'Mended' };
+    for (const [rank, status] of [
+      ['10', 400],
+      ['10', 400],
+      ['9', 303],
+    ] as const)
+      assert.equal((await ada.post(add, { ...fields, rank })).status, status);
+    assert.equal(await countOf('Mended'), 1);
+  });
+
+  test('makes one copy of a record', async () => {
+    const [row] = await service.sql`insert into genre (name) values ('Copied') returning id`;
+    const path = `/admin/genre/${row?.['id']}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), _save: 'new' };
+    for (let times = 0; times < 2; times += 1) assert.equal((await ada.post(path, fields)).status, 303);
+    assert.equal(await countOf('Copied'), 2);
+  });
+
+  test('imports a file once', async () => {
+    const path = '/admin/genre/-/import/';
+    const upload = new FormData();
+    upload.append('_text', 'name\nImported\n');
+    const page = await ada.upload(path, upload);
+    assert.match(readable(page), /1 row: 1 new/);
+    const send = (): ReturnType<Browser['upload']> => {
+      const form = new FormData();
+      for (const [name, values] of Object.entries(hiddenFields(page, 'record')))
+        for (const value of values) form.append(name, value);
+      return ada.upload(path, form);
+    };
+    const answers = await Promise.all([send(), send()]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303],
+    );
+    assert.match((await ada.follow(await send())).text, /This file was sent twice, and imported once\./);
+    assert.equal(await countOf('Imported'), 1);
+  });
+});
