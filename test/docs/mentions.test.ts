@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { SETTINGS } from '../../src/config.ts';
@@ -117,6 +117,27 @@ describe('the pages tell of everything that the code knows, and of nothing else'
       assert.match(readPage('docs/embedding.md'), new RegExp(`\`${name}[\`(]`), name);
     }
   });
+});
+
+/** The lines of the TypeScript in a folder of the repository, without blank ones and comments. */
+function codeLines(folder: string): number {
+  const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' });
+  const lines = files
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap((file) => readPage(join(folder, file)).split('\n'));
+  return lines.filter((line) => !/^\s*($|\/\/|\/?\*)/.test(line)).length;
+}
+
+test('README.md tells how much code there is', () => {
+  const told =
+    /about ([\d,]+) lines of TypeScript, [^.]* of which ([\d,]+) are/.exec(readPage('README.md')) ?? [];
+  const [all = 0, admin = 0] = told.slice(1).map((digits) => Number(digits.replaceAll(',', '')));
+  for (const [said, counted] of [
+    [all, codeLines('src')],
+    [admin, codeLines('src/admin')],
+  ] as const) {
+    assert.ok(Math.abs(said - counted) <= counted / 10, `${said} in README.md, ${counted} in the code`);
+  }
 });
 
 describe('links', () => {
