@@ -50,15 +50,19 @@ export const unavailable = (detail: string, retryAfter = 1): Problem =>
 
 /** Something that keeps the service from starting: its message is for whoever starts it and is printed without a stack. */
 export class StartError extends Error {
-  constructor(message: string) {
+  /** What is wrong, a sentence each; the message itself where it is but one thing. */
+  readonly faults: readonly string[];
+
+  constructor(message: string, faults: readonly string[] = [message]) {
     super(message);
     this.name = 'StartError';
+    this.faults = faults;
   }
 }
 
 /** One start error that lists every fault, a line each. */
 export function startError(title: string, faults: readonly string[]): StartError {
-  return new StartError([`${title}:`, ...faults.map((fault) => `  - ${fault}`)].join('\n'));
+  return new StartError([`${title}:`, ...faults.map((fault) => `  - ${fault}`)].join('\n'), faults);
 }
 
 /** Adds one message to a map of field errors. */

@@ -33,37 +33,42 @@ const OPTIONS = {
 } as const;
 
 interface Outcome extends Report {
+  /** The errors as the start would say them; undefined where there are none. */
+  readonly message: string | undefined;
   readonly count: number;
 }
 
-const failed = (kind: Fault['kind'], faults: readonly string[]): Outcome => ({
-  errors: faults.map((text) => ({ kind, text })),
-  warnings: [],
-  matrix: [],
-  count: 0,
-});
-
+/** Looks at settings, registry and database in this order, and no further where one is wrong: each needs the one before. */
 async function examineAll(): Promise<Outcome> {
-  const settings = readSettings(process.env);
-  const { registry, panels } = await loadResources(settings.resources);
-  const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
-  if (faults.length > 0) return failed('registry', faults);
-  const resources = registry as readonly Resource[];
-  const report = await withSettingsDatabase(settings, (database) =>
-    examine(database, resources, settings, settings.databaseUrl === undefined),
-  );
-  return { ...report, count: resources.length };
+  let kind: Fault['kind'] = 'settings';
+  try {
+    const settings = readSettings(process.env);
+    kind = 'registry';
+    const { registry, panels } = await loadResources(settings.resources);
+    const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
+    if (faults.length > 0) throw startError('The registry cannot be used', faults);
+    const resources = registry as readonly Resource[];
+    kind = 'database';
+    const report = await withSettingsDatabase(settings, (database) =>
+      examine(database, resources, settings, settings.databaseUrl === undefined),
+    );
+    const texts = report.errors.map(({ text }) => text);
+    const { message } = startError('The database does not fit the registry', texts);
+    return { ...report, message: texts.length > 0 ? message : undefined, count: resources.length };
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    const errors = error.faults.map((text) => ({ kind, text }));
+    return { errors, message: error.message, warnings: [], matrix: [], count: 0 };
+  }
 }
 
 /** For people: what is wrong in one message, and each danger in one. */
-function printForPeople({ errors, warnings, matrix, count }: Outcome, withMatrix: boolean): void {
-  const [first] = errors;
-  const texts = errors.map(({ text }) => text);
-  if (first?.kind === 'registry') tell(startError('The registry cannot be used', texts).message);
-  else if (first) tell(startError('The database does not fit the registry', texts).message);
+function printForPeople({ message, warnings, matrix, count }: Outcome, withMatrix: boolean): void {
+  if (message !== undefined) tell(message);
   for (const { text } of warnings) tell(`warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(`${printMatrix(matrix)}\n`);
-  if (!first) print(`the registry (${count} ${count === 1 ? 'resource' : 'resources'}) fits the database`);
+  if (message === undefined)
+    print(`the registry (${count} ${count === 1 ? 'resource' : 'resources'}) fits the database`);
 }
 
 /** `vitrine check`: everything that is wrong or dangerous, before anything listens. */
@@ -72,10 +77,7 @@ export async function check(words: readonly string[]): Promise<number> {
   if (!given) return 0;
   noWords('check', given.positionals);
   const { matrix, json, strict } = given.values;
-  const outcome = await examineAll().catch((error: unknown) => {
-    if (!json || !(error instanceof StartError)) throw error;
-    return failed('start', [error.message]);
-  });
+  const outcome = await examineAll();
   const { errors, warnings } = outcome;
   if (json) print(JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
   else printForPeople(outcome, matrix === true);

@@ -13,9 +13,9 @@ import { readCatalog } from './schema.ts';
 import { hasLogins, serveResources } from './served.ts';
 import { warningsOf, type Warning } from './warnings.ts';
 
-/** What is wrong: without it the service does not start. */
+/** What is wrong, and where: with it the service does not start. */
 export interface Fault {
-  readonly kind: 'start' | 'registry' | 'database';
+  readonly kind: 'settings' | 'registry' | 'database';
   readonly text: string;
 }
 

@@ -167,24 +167,60 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     assert.deepEqual(JSON.parse(stdout).errors, [
       { kind: 'database', text: 'book (table book): there is no column pages' },
     ]);
-    const registry = await check([{ ...USER, acess: 'user' }], { words: ['check', '--json'] });
-    assert.deepEqual(JSON.parse(registry.stdout), {
-      errors: [{ kind: 'registry', text: 'user: acess: there is no such key' }],
-      warnings: [],
-      matrix: [],
-    });
-    assert.equal(registry.code, 1);
-    const settings = await check([USER], { words: ['check', '--json'], env: { PORT: 'x' } });
-    assert.equal(settings.code, 1);
-    assert.match(JSON.parse(settings.stdout).errors[0].text, /PORT/);
-    const away = await check([USER], {
-      words: ['check', '--json'],
-      env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' },
-    });
-    assert.equal(away.code, 1);
-    assert.match(JSON.parse(away.stdout).errors[0].text, /^The database cannot be used: /);
-    assert.doesNotMatch(away.stdout + away.stderr, /hunter2/);
   });
+
+  const faulty: [
+    about: string,
+    given: { resources?: readonly unknown[]; env?: Record<string, string> },
+    expected: readonly [kind: string, text: RegExp][],
+  ][] = [
+    [
+      'settings, each of them, and no further',
+      { resources: [{ ...USER, acess: 'user' }], env: { PORT: 'x', MAX_BODY: '0' } },
+      [
+        ['settings', /^PORT must be a whole number from 0 to 65535$/],
+        ['settings', /^MAX_BODY must be a whole number from 1 to /],
+      ],
+    ],
+    [
+      'faults of the registry, each of them, and no further',
+      {
+        resources: [{ ...USER, acess: 'user', limit: 0 }],
+        env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' },
+      },
+      [
+        ['registry', /^user: acess: there is no such key$/],
+        ['registry', /^user: limit: /],
+      ],
+    ],
+    [
+      'a registry that is not there',
+      { env: { RESOURCES: '/nowhere.js' } },
+      [['registry', /^RESOURCES=\/nowhere\.js: there is no such file\.$/]],
+    ],
+    [
+      'a database that is away',
+      { env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' } },
+      [['database', /^The database cannot be used: /]],
+    ],
+  ];
+  for (const [about, { resources = [USER, BOOK], env = {} }, expected] of faulty) {
+    test(`says what is wrong, and of what kind: ${about}`, async () => {
+      const { code, stdout, stderr } = await check(resources, { words: ['check', '--json'], env });
+      assert.deepEqual([code, stderr], [1, '']);
+      const { errors, warnings, matrix } = JSON.parse(stdout);
+      assert.deepEqual([warnings, matrix], [[], []]);
+      assert.deepEqual(
+        errors.map(({ kind }: { kind: string }) => kind),
+        expected.map(([kind]) => kind),
+      );
+      for (const [index, [, text]] of expected.entries()) assert.match(errors[index].text, text);
+      const people = await check(resources, { env });
+      assert.deepEqual([people.code, people.stdout], [1, '']);
+      for (const { text } of errors) assert.ok(people.stderr.includes(text), people.stderr);
+      assert.doesNotMatch(stdout + people.stderr, /hunter2/);
+    });
+  }
 
   test('mistakes on the command line are refused', async () => {
     for (const words of [['--bogus'], ['now'], ['--json=yes']]) {
