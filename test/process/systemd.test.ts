@@ -4,6 +4,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { MAX_IMPORT } from '../../src/admin/import.ts';
+import { UNIT } from '../../src/commands/unit.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 
 const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
@@ -74,21 +75,30 @@ describe('the systemd units', { timeout: 60_000 }, () => {
     assert.ok(Number(exposure) <= 2, `${exposure}`);
   });
 
-  test('systemd-analyze verify finds nothing to say about either', options, () => {
-    const names = ['vitrine.service', 'vitrine.socket'];
-    // The paths are those of a server; here they must lead somewhere, too.
-    const local = (file: string): string =>
-      deployed(file)
-        .replace('/usr/bin/node', process.execPath)
-        .replaceAll('/opt/vitrine', REPOSITORY.replace(/\/$/, ''));
-    for (const name of names) writeFileSync(join(folder, name), local(name));
-    const paths = names.map((name) => join(folder, name));
-    const { stderr, status } = spawnSync('systemd-analyze', ['verify', '--man=no', ...paths], {
-      encoding: 'utf8',
-    });
-    const about = stderr.split('\n').filter((line) => /vitrine/.test(line));
-    assert.deepEqual([about, status], [[], 0]);
-  });
+  for (const [whose, unit] of [
+    ['a checkout', deployed('vitrine.service')],
+    ['a project', UNIT],
+  ] as const) {
+    test(
+      `systemd-analyze verify finds nothing to say about the service of ${whose} and the socket`,
+      options,
+      () => {
+        // The paths are those of a server; here they must lead somewhere, too.
+        const local = (text: string): string =>
+          text
+            .replace('/usr/bin/node', process.execPath)
+            .replaceAll('/opt/vitrine', REPOSITORY.replace(/\/$/, ''));
+        const units = { 'vitrine.service': unit, 'vitrine.socket': deployed('vitrine.socket') };
+        for (const [name, text] of Object.entries(units)) writeFileSync(join(folder, name), local(text));
+        const paths = Object.keys(units).map((name) => join(folder, name));
+        const { stderr, status } = spawnSync('systemd-analyze', ['verify', '--man=no', ...paths], {
+          encoding: 'utf8',
+        });
+        const about = stderr.split('\n').filter((line) => /vitrine/.test(line));
+        assert.deepEqual([about, status], [[], 0]);
+      },
+    );
+  }
 
   test('the socket is one, at the address of the defaults, and outlives the service', () => {
     assert.deepEqual(socket.get('ListenStream'), ['127.0.0.1:8000']);
