@@ -8,7 +8,7 @@ import { missingSchema } from '../db/schema.ts';
 import { grantsFor } from '../resources/grants.ts';
 import { loadResources } from '../resources/load.ts';
 import { HISTORY, OWN } from '../resources/own.ts';
-import { allPrivileges, APPEND_ONLY } from '../resources/privileges.ts';
+import { allPrivileges, APPEND_ONLY, MAY_GIVE_UP } from '../resources/privileges.ts';
 import type { Resource } from '../resources/resource.ts';
 import { readCatalog } from '../resources/schema.ts';
 import { hasLogins, serveResources } from '../resources/served.ts';
@@ -33,15 +33,29 @@ const OPTIONS = { diff: { type: 'boolean' }, role: { type: 'string' } } as const
 const sqlOf = (statements: readonly string[]): string =>
   statements.map((statement) => `${statement};`).join('\n');
 
+/** A database as the start finds it. */
+interface Found {
+  readonly catalog: Catalog;
+  /** Whether the service's role would give up its right to change the history. */
+  readonly givesUp: boolean;
+}
+
 /** What the start would run with SCHEMA=apply, in its order: the registry's tables, and then the service's own. */
-function statementsFor(resources: readonly Resource[], own: readonly Resource[], catalog: Catalog): string[] {
+function statementsFor(resources: readonly Resource[], own: readonly Resource[], found: Found): string[] {
+  const { catalog, givesUp } = found;
   const makesHistory = own.includes(HISTORY) && !catalog.has(HISTORY.model);
   return [
     ...missingSchema(resources, catalog),
     ...missingSchema(own, catalog),
-    ...(makesHistory ? [APPEND_ONLY] : []),
+    ...(makesHistory || givesUp ? [APPEND_ONLY] : []),
   ];
 }
+
+const findDatabase = (resources: readonly Resource[]): Promise<Found> =>
+  withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
+    const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'work');
+    return { catalog: await readCatalog(database, resources), givesUp: text(row?.[0]) === 't' };
+  });
 
 /** PostgreSQL takes these for something else than a role's name, in quotes, too. */
 function checkRole(role: string): void {
@@ -89,12 +103,10 @@ export async function schema(words: readonly string[]): Promise<void> {
   const resources = requireRegistry(registry, settings, panels);
   if (role !== undefined) return printGrants(role, resources, settings);
   const own = hasLogins(resources, settings) ? OWN : [];
-  const catalog: Catalog = diff
-    ? await withDatabase(requireDatabaseUrl('schema --diff'), (database) => readCatalog(database, resources))
-    : new Map();
+  const found = diff ? await findDatabase(resources) : { catalog: new Map(), givesUp: false };
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
   if (!diff && schemas.size > 0) tell(`these schemas must be there already: ${[...schemas].join(', ')}`);
-  const statements = statementsFor(resources, own, catalog);
+  const statements = statementsFor(resources, own, found);
   if (statements.length > 0) print(sqlOf(statements));
   else tell('nothing is missing: vitrine check tells whether all of it fits');
 }
