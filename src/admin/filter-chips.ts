@@ -45,6 +45,9 @@ function changeLink(
   return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
 }
 
+/** Whether of several filters of this name it is enough that one holds. */
+const isAny = ({ name }: Parameter): boolean => !name.startsWith('-') && !name.endsWith('__ne');
+
 /** The active filters, each with a link that takes it away; one that cannot be used with what is wrong with it. */
 export async function chips(
   desk: Desk,
@@ -53,13 +56,14 @@ export async function chips(
   errors: FieldErrors,
 ): Promise<Html> {
   const list = await Promise.all(
-    parameters.filters.map(async (parameter) => {
+    parameters.filters.map(async (parameter, index, all) => {
       const { what, how, value } = describeFilter(parameter, resource, desk.resources);
       const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
       const words = wordsOfLog(desk, resource, parameter);
       const shown = words ?? (messages ? undefined : await relatedNames(desk, resource, parameter)) ?? value;
       const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
-      const text = html`${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
+      const isOther = isAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;
+      const text = html`${isOther && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
       return html`<li class="${messages ? 'chip faulty' : 'chip'}">
         <span
           >${changeLink(parameter, text, desk, resource, parameters)}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span

@@ -12,7 +12,7 @@ import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
 import { logChoices } from './log.ts';
 import { isKey, recordMeant, referencesOf } from './references.ts';
-import { redirect, type Visit } from './visit.ts';
+import { redirect, redirectWith, type Visit } from './visit.ts';
 
 /** How many records the page offers where a foreign key is looked for by words. */
 const MOST_OFFERED = 50;
@@ -67,8 +67,9 @@ async function filterForm(
   old: Parameter | undefined,
 ): Promise<Html> {
   const present = old && formOf(old, resource, desk.resources);
-  const references = await referencesOf(desk, new Map([[column, { text: '', isNull: true }]]));
-  const records = resource === desk.history ? logChoices(desk, column) : references.get(column)?.options;
+  const typed = { text: present?.text ?? '', isNull: present === undefined };
+  const { options, label } = (await referencesOf(desk, new Map([[column, typed]]))).get(column) ?? {};
+  const records = resource === desk.history ? logChoices(desk, column) : options;
   const title = pathTitle(path.split('__'), resource, desk.resources);
   const comparisons = offeredComparisons(column).filter(
     ({ key }) => resource !== desk.history || !records || ['eq', 'ne'].includes(key),
@@ -84,6 +85,7 @@ async function filterForm(
     </select>
     <label for="filter-value" class="hidden">Value</label>
     ${valueInput(column, undefined, records, present?.text)}
+    ${!records && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
     ${alone.length > 0 && html`<span class="hint" data-without-script>not needed for “${alone.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>
@@ -201,7 +203,8 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   const again = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
   // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
-  if (comparison.takesValue && value === '' && !takesEmpty) return redirect(again);
+  if (comparison.takesValue && value === '' && !takesEmpty)
+    return redirectWith(visit, again, { kind: 'failed', text: 'The filter needs a value.' });
   const to = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));

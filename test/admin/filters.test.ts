@@ -187,7 +187,7 @@ describe('an active filter', () => {
 
   test('is taken away by itself, one of several of a name too', async () => {
     const page = await ada.get('/admin/thing/?name=a&colour=red&name=b&page=1&ordering=name&_search=x');
-    assert.equal(chips(page).length, 3);
+    assert.deepEqual(chips(page), ['Name is “a”', 'Colour is “red”', 'or Name is “b”']);
     for (const [gone, rest] of [
       ['a', 'colour=red&amp;name=b'],
       ['b', 'name=a&amp;colour=red'],
@@ -226,6 +226,17 @@ describe('an active filter', () => {
       const again = await applied('thing', _path, how, value, _state, _old);
       assert.equal(again, `?code__is=null&ordering=name&${decodeURIComponent(query)}`);
     });
+
+  test('of those that must all hold none is an “or”', async () => {
+    const page = await ada.get('/admin/thing/?name__ne=a&name__ne=b&-name=c&-name=d');
+    assert.doesNotMatch(chips(page).join(), /\bor\b/);
+  });
+
+  test('one that loses its value says that it needs one', async () => {
+    const fields = { _state: 'amount=5', _path: 'amount', _how: 'eq', _value: '', _old: 'amount=5' };
+    const answer = await ada.get(`/admin/thing/-/filter/?${new URLSearchParams(fields)}`);
+    assert.match((await ada.follow(answer)).text, /The filter needs a value\./);
+  });
 
   test('one that the panel cannot express is only taken away', async () => {
     for (const query of [
