@@ -234,7 +234,7 @@ describe('an active filter', () => {
 
   test('one that loses its value says that it needs one', async () => {
     const fields = { _state: 'amount=5', _path: 'amount', _how: 'eq', _value: '', _old: 'amount=5' };
-    const answer = await ada.get(`/admin/thing/-/filter/?${new URLSearchParams(fields)}`);
+    const answer = await ada.get(`/admin/thing/-/filter/?${String(new URLSearchParams(fields))}`);
     assert.match((await ada.follow(answer)).text, /The filter needs a value\./);
   });
 
