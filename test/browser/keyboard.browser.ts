@@ -180,7 +180,6 @@ describe('the script', () => {
     await town.fill('town 05');
     await sees(options.filter({ hasText: 'Town 050' }));
     await page.keyboard.press('Escape');
-    await page.keyboard.press('Escape');
     assert.equal(await town.inputValue(), chosen);
     await page.getByLabel('Name').fill('By keys');
     await page.keyboard.press('Enter');
@@ -205,6 +204,11 @@ describe('the script', () => {
     await page.waitForFunction("document.querySelector('[role=combobox]').value === 'Town 077'");
     assert.equal(await status.innerText(), 'Town 077 was chosen.');
     assert.equal(await town.getAttribute('aria-expanded'), 'false');
+    const cookies = await page.context().cookies();
+    await page.context().clearCookies();
+    await town.fill('town 08');
+    await sees(status.filter({ hasText: 'Your login has ended.' }));
+    await page.context().addCookies(cookies);
     // So that nobody is asked about what was not saved.
     await town.fill('');
     await page.keyboard.press('Tab');
