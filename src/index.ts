@@ -29,7 +29,10 @@ export interface Vitrine {
   readonly handler: Handler;
   /** Starts a server of its own, at `host` and `port`. */
   readonly start: () => Promise<{ readonly url: string }>;
-  /** Finishes what is in flight, stops the server of `start`, and closes the database connections. */
+  /**
+   * Finishes what is in flight, for 10 seconds at most and whichever server it came in through; stops the server of `start`,
+   * and closes the database connections. A server of one's own is not stopped.
+   */
   readonly close: () => Promise<void>;
 }
 

@@ -9,6 +9,7 @@ import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api.ts';
 import { createAuthentication } from './http/authentication.ts';
 import { createHandler, type Handler, type Site } from './http/handler.ts';
+import { createInFlight } from './http/in-flight.ts';
 import type { Logger } from './http/logger.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
 import { createThrottle } from './http/throttle.ts';
@@ -39,9 +40,9 @@ export interface Service {
    * @throws StartError that lists everything in which the database does not fit
    */
   readonly prepare: (options?: { readonly waits?: boolean }) => Promise<Prepared>;
-  /** From now on replies close their connections, and `/readyz` says no. */
+  /** From now on replies close their connections, `/readyz` says no, and the time runs that requests in flight are given. */
   readonly drain: () => void;
-  /** Closes the database connections. */
+  /** Drains, and closes the database connections once no request is in flight, or the time for them is over. */
   readonly close: () => Promise<void>;
 }
 
@@ -128,8 +129,10 @@ export function createService(
   const database = openDatabase(databaseUrl);
   const throttle = createThrottle();
   const metrics = createMetrics({ lanes: database.lanes, logins: throttle.counts });
+  const inFlight = createInFlight();
   let site: Prepared | undefined;
   let isClosing = false;
+  let ending: Promise<void> | undefined;
 
   async function prepare({ waits = true } = {}): Promise<Prepared> {
     const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
@@ -195,16 +198,27 @@ export function createService(
     }
   }
 
+  const drain = (): Promise<void> => {
+    isClosing = true;
+    return (ending ??= inFlight.over());
+  };
+
   return {
-    handler: createHandler({ settings, logger, metrics, site: () => site, isClosing: () => isClosing }),
+    handler: createHandler({
+      settings,
+      logger,
+      metrics,
+      inFlight,
+      site: () => site,
+      isClosing: () => isClosing,
+    }),
     metrics,
     prepare,
-    drain: () => {
-      isClosing = true;
-    },
-    close: () => {
+    drain: () => void drain(),
+    close: async () => {
+      await drain();
       metrics.close();
-      return database.close();
+      await database.close();
     },
   };
 }

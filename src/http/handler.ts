@@ -8,6 +8,7 @@ import type { Caller, ServedResources } from '../resources/served.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from './authentication.ts';
 import { readBody } from './body.ts';
+import type { InFlight } from './in-flight.ts';
 import type { Logger } from './logger.ts';
 import {
   INTERNAL_ERROR,
@@ -44,6 +45,7 @@ export interface HandlerOptions {
   readonly settings: Settings;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly inFlight: InFlight;
   /** The site, or undefined while the service starts and when it ends. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
@@ -176,7 +178,7 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 /** The service as one function for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   let count = 0;
   const turn = createTurns();
@@ -185,6 +187,7 @@ export function createHandler(options: HandlerOptions): Handler {
     const started = performance.now();
     count += 1;
     metrics.begin();
+    inFlight.begin();
     const requestId = `${prefix}-${count.toString(36)}`;
     const { headers, method = '', url = '/', socket } = incoming;
     const [path, query] = splitTarget(url);
@@ -272,7 +275,8 @@ export function createHandler(options: HandlerOptions): Handler {
         metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
         logger.error({ id: requestId, message: (error as Error).message, stack: (error as Error).stack });
         response.destroy();
-      });
+      })
+      .finally(inFlight.end);
   };
 
   return Object.assign(answerTo, {

@@ -12,6 +12,7 @@ import type { Logger } from './logger.ts';
 import { LINGER_TIME } from './send.ts';
 import { MAX_QUERY_BYTES } from '../query/grammar.ts';
 import type { Handler } from './handler.ts';
+import { GRACE } from './in-flight.ts';
 import { problemReply, type Reply } from './message.ts';
 
 /** What slow clients get, in milliseconds. */
@@ -21,8 +22,6 @@ const REQUEST_TIMEOUT = 30_000;
 const KEEP_ALIVE_TIMEOUT = 65_000;
 /** The request line and the headers together. */
 const MAX_HEADER_BYTES = 32_768;
-/** How long a shutdown waits for requests that are being answered. */
-const GRACE = 10_000;
 /** How long connections that are kept alive stay open meanwhile: the next request may be on its way. */
 const LAST_CALL = 500;
 

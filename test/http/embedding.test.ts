@@ -1,0 +1,105 @@
+// The handler in a server that somebody else has made.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, afterEach, before, describe, mock, test } from 'node:test';
+import { createVitrine, type Vitrine } from '../../src/index.ts';
+import { createInFlight } from '../../src/http/in-flight.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { eventually } from './expect.ts';
+
+describe('the handler in a server of its own', () => {
+  let database: TestDatabase;
+  let vitrine: Vitrine;
+  const servers: Server[] = [];
+  before(async () => {
+    database = await createDatabase();
+    vitrine = await start();
+    const row = { username: 'bob', password: await cheapHash('pw-bob'), email: '' };
+    await database.sql`insert into "user" ${database.sql(row)}`;
+    await database.sql`insert into note (message) values ('as it was')`;
+  });
+  afterEach(() => {
+    for (const server of servers.splice(0)) server.close().closeAllConnections();
+  });
+  after(async () => {
+    await vitrine.close();
+    await database.drop();
+  });
+
+  const start = (): Promise<Vitrine> =>
+    createVitrine({ databaseUrl: database.url, resources: [user, note], port: 0, log: () => undefined });
+
+  async function serve(listener: RequestListener): Promise<string> {
+    const server = createServer(listener).listen(0, '127.0.0.1');
+    servers.push(server);
+    await once(server, 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  /** Runs the work while a PUT waits for the lock of its record. */
+  async function whilePutWaits(base: string, message: string, work: () => unknown): Promise<Answer> {
+    let answer: Promise<Answer> | undefined;
+    await database.sql.begin(async (transaction) => {
+      await transaction`select from note for update`;
+      answer = request(base, '/api/note/1/', { method: 'PUT', user: 'bob', body: { message } });
+      await eventually(
+        async () => (await database.sql`select from pg_locks where not granted`).length > 0,
+        'the PUT to wait',
+      );
+      await work();
+    });
+    return answer!;
+  }
+
+  for (const [whose, isOwn] of [
+    ['a server that the service does not know', true],
+    ['the server of start()', false],
+  ] as const) {
+    test(`close() lets a write finish that came in through ${whose}`, async () => {
+      const closing = await start();
+      const base = isOwn ? await serve(closing.handler) : (await closing.start()).url;
+      let closed: Promise<void> | undefined;
+      const answer = await whilePutWaits(base, whose, async () => {
+        closed = closing.close();
+        // The database gives statements a second of its own accord.
+        await new Promise((resolve) => setTimeout(resolve, 1_500));
+      });
+      assert.deepEqual([answer.status, answer.json?.message], [200, whose]);
+      await closed;
+      const left = await database.sql`select message from note`;
+      assert.deepEqual(
+        left.map((row) => row['message']),
+        [whose],
+      );
+    });
+  }
+});
+
+test('requests in flight are waited for until the last has ended, and 10 seconds at most', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const inFlight = createInFlight();
+    let ended = 0;
+    const wait = (): Promise<unknown> => inFlight.over().then(() => (ended += 1));
+    await wait();
+    inFlight.begin();
+    inFlight.begin();
+    const first = wait();
+    inFlight.end();
+    mock.timers.tick(9_999);
+    await Promise.resolve();
+    assert.equal(ended, 1);
+    inFlight.end();
+    await first;
+    inFlight.begin();
+    const second = wait();
+    mock.timers.tick(10_000);
+    await second;
+    assert.equal(ended, 3);
+  } finally {
+    mock.timers.reset();
+  }
+});
