@@ -48,7 +48,15 @@ interface Job {
   connection?: Connection;
   /** Whether the connection works on it, so that it does not just stand behind another one. */
   isActive?: () => boolean;
+  /** Whether it has gone to the server. */
+  isSent?: () => boolean;
 }
+
+/** Errors that came in place of the answer to a statement that had been sent. */
+const unanswered = new WeakSet<Error>();
+
+/** Whether the statement of this error may have been carried out: it had been sent, and its answer was lost. */
+export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
 
 /** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */
 const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
@@ -117,7 +125,9 @@ export class Lane {
       if (job.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
       this.#pending.delete(job);
       this.#abandoned += 1;
-      job.reject(unavailable('The database took too long. Try again.'));
+      const late = unavailable('The database took too long. Try again.');
+      if (job.isSent?.()) unanswered.add(late);
+      job.reject(late);
       if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
       // Where it was alone nothing else can have held it up, whatever the driver thinks of it.
       else if (this.#options.depth === 1 || job.isActive?.()) this.#replace(job.connection);
@@ -151,6 +161,8 @@ export class Lane {
     connection.underway += 1;
     job.connection = connection;
     job.isActive = () => (query as unknown as { active: boolean }).active;
+    const isSent = (): boolean => (query as unknown as { state: object | null }).state !== null;
+    job.isSent = isSent;
     const settle = (): void => {
       connection.underway -= 1;
       // What was given up counts as that; its connection ends, which is no answer.
@@ -162,10 +174,14 @@ export class Lane {
         settle();
         resolve(rows);
       },
-      (error: unknown) => {
-        if (isCut(error)) this.#replace(connection);
+      (reason: unknown) => {
+        const error = reason instanceof Error ? reason : new Error(String(reason));
+        if (isCut(error)) {
+          if (isSent()) unanswered.add(error);
+          this.#replace(connection);
+        }
         settle();
-        reject(error instanceof Error ? error : new Error(String(error)));
+        reject(error);
       },
     );
   }

@@ -64,8 +64,19 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   ENOENT: [503, AWAY],
 };
 
+/** Stands for the error of a write whose answer was lost: whether the change was made, only the database knows. */
+export class LostWrite extends Error {
+  constructor(cause: Error) {
+    super(`the answer to a write was lost: ${cause.message}`, { cause });
+  }
+}
+
+const LOST =
+  'The database did not answer: it is not known whether the change was made. Look before you try again.';
+
 /** The problem that a database error means to a client, or undefined for one that is a fault of ours. */
 export function toProblem(error: unknown): Problem | undefined {
+  if (error instanceof LostWrite) return unavailable(LOST);
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
   const isRule = error.routine === RAISED && NOT_OF_RULES.test(error.code);

@@ -1,4 +1,5 @@
 import type { AccessLevel, Settings } from '../config.ts';
+import { toProblem } from '../db/sqlstate.ts';
 import { badQuery, Problem } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
@@ -52,6 +53,10 @@ function assertNoParameters(query: string): void {
   );
 }
 
+/** Whether the database is away or overcharged, so that a further question would but wait in vain. */
+const isUnavailable = (error: unknown): boolean =>
+  (error instanceof Problem ? error : toProblem(error))?.status === 503;
+
 /** All paths but collections. */
 const FEW_FORMATS: readonly Format[] = ['json', 'html'];
 
@@ -88,7 +93,8 @@ export function createApi({ resources, operations, listing, pages, settings }: A
 
   /**
    * Does a write for its caller. One who is known from an earlier request is confirmed by the statement that writes, which
-   * saves a round trip; where it does not come to that, what is wrong with the caller goes before what is wrong otherwise.
+   * saves a round trip; where it does not come to that, what is wrong with the caller goes before what is wrong otherwise,
+   * unless the database is away.
    */
   async function asWriter<T>(
     request: ApiRequest,
@@ -101,6 +107,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
       assertOrigin(request.headers, settings);
       return await write(recalled);
     } catch (error) {
+      if (isUnavailable(error)) throw error;
       const caller = await requireWriter(request, resource);
       if (!(error instanceof CallerChanged)) throw error;
       return write(caller);

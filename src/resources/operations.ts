@@ -1,7 +1,8 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
+import { isUnanswered } from '../db/lane.ts';
 import type { Model } from '../db/model.ts';
-import { isDatabaseError } from '../db/sqlstate.ts';
+import { isDatabaseError, LostWrite } from '../db/sqlstate.ts';
 import { addError, badBody, notFound, Problem, unavailable, type FieldErrors } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
@@ -186,14 +187,23 @@ export function createOperations(
     );
   }
 
-  /** Runs a statement that writes, and says in which of the columns that were sent a duplicate stands. */
+  /** Runs a statement that writes. */
+  async function run(statement: Statement): Promise<RawRow[]> {
+    try {
+      return await database.run(statement, 'work');
+    } catch (error) {
+      throw isUnanswered(error) ? new LostWrite(error as Error) : error;
+    }
+  }
+
+  /** The same, and says in which of the columns that were sent a duplicate stands. */
   async function write(
     statement: Statement,
     { model, owner }: ServedResource,
     changes: readonly Change[],
   ): Promise<RawRow[]> {
     try {
-      return await database.run(statement, 'work');
+      return await run(statement);
     } catch (cause) {
       const error = historyFault(cause, log);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
@@ -290,7 +300,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const row = await settled(() => database.run(statement, 'work'));
+        const row = await settled(() => run(statement));
         assertClaimed(Boolean(row), caller);
         assertChangeable(Boolean(row), row?.[1], row?.[2]);
         if (text(row?.[3]) !== 't') throw suppressed();

@@ -64,6 +64,8 @@ describe('an error of the database', () => {
       const answer = await service.request('/api/note/', { method: 'POST', user: 'bob', body });
       assertProblem(answer, status);
       assert.doesNotMatch(answer.text, /secret|trigger|fail\(\)/);
+      // Of these errors but one says nothing of whether the change was made.
+      assert.equal(/not known/.test(answer.json.detail), state === 'shut down');
       const retryAfter = answer.headers.get('retry-after');
       if (status === 503) assert.match(retryAfter ?? '', /^[1-9]\d*$/);
       else assert.equal(retryAfter, null);

@@ -1,0 +1,120 @@
+// A write whose answer is lost may have been made: the client must not be told that it was not.
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { createVitrine } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { assertProblem, eventually } from '../http/expect.ts';
+import { startProxy, type Proxy } from '../process/proxy.ts';
+
+/** What happens to statements that were sent, and whether a write of theirs may have been made after all. */
+const LOSSES: readonly [what: string, isUnknown: boolean, lose: (proxy: Proxy, sql: Sql) => unknown][] = [
+  ['the connection is cut', true, (proxy) => proxy.cut()],
+  ['the database is not heard of any more', true, (proxy) => proxy.swallow()],
+  [
+    'its session is terminated',
+    true,
+    (_, sql) => sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`,
+  ],
+  [
+    'it is cancelled',
+    false,
+    (_, sql) => sql`
+      select pg_cancel_backend(pid) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`,
+  ],
+  ['its lock is not to be had in time', false, () => undefined],
+];
+type Sql = TestDatabase['sql'];
+
+describe('a statement whose answer does not come', { concurrency: true, timeout: 60_000 }, () => {
+  let password: string;
+  before(async () => {
+    password = await cheapHash('pw-bob');
+  });
+
+  /** A service behind a proxy that knows bob already. */
+  async function behindProxy(
+    work: (base: string, proxy: Proxy, database: TestDatabase) => Promise<void>,
+  ): Promise<void> {
+    const database = await createDatabase();
+    const proxy = await startProxy(database.url);
+    const vitrine = await createVitrine({
+      databaseUrl: proxy.url,
+      resources: [user, note],
+      port: 0,
+      log: () => undefined,
+    });
+    try {
+      await database.sql`insert into "user" ${database.sql({ username: 'bob', password, email: '' })}`;
+      const { url } = await vitrine.start();
+      for (const message of ['first', 'second']) {
+        const { status } = await request(url, '/api/note/', {
+          method: 'POST',
+          user: 'bob',
+          body: { message },
+        });
+        assert.equal(status, 201);
+      }
+      await work(url, proxy, database);
+    } finally {
+      await proxy.close();
+      await vitrine.close();
+      await database.drop();
+    }
+  }
+
+  const send = (base: string): Promise<Answer[]> =>
+    Promise.all([
+      request(base, '/api/note/?message__like=f%25'),
+      request(base, '/api/note/', { method: 'POST', user: 'bob', body: { message: 'new' } }),
+      request(base, '/api/note/1/', { method: 'PUT', user: 'bob', body: { message: 'changed' } }),
+      request(base, '/api/note/2/', { method: 'DELETE', user: 'bob' }),
+    ]);
+
+  function assertTold(answers: readonly Answer[], isUnknown: boolean): void {
+    answers.forEach((answer, index) => {
+      assertProblem(answer, 503);
+      assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+      const isWrite = index > 0;
+      const expected = isUnknown && isWrite ? /not known whether the change was made/ : /try again\.$/i;
+      assert.match(answer.json.detail, expected);
+      assert.equal(/not known/.test(answer.json.detail), isUnknown && isWrite);
+    });
+  }
+
+  for (const [what, isUnknown, lose] of LOSSES) {
+    const outcome = isUnknown ? 'it is not known whether a write was made' : 'nothing was changed';
+    test(`where ${what}: 503, and ${outcome}`, () =>
+      behindProxy(async (base, proxy, { sql }) => {
+        let answers: Answer[] = [];
+        await sql.begin(async (transaction) => {
+          await transaction`lock table note in access exclusive mode`;
+          const sent = performance.now();
+          const sending = send(base);
+          await eventually(async () => {
+            const waiting = await sql`select from pg_stat_activity
+              where datname = current_database() and wait_event_type = 'Lock'`;
+            return waiting.length === 4;
+          }, 'the statements to wait');
+          await lose(proxy, sql);
+          answers = await sending;
+          const seconds = (performance.now() - sent) / 1000;
+          assert.ok(seconds < 20, `all is answered with the first deadline, and not after ${seconds} s`);
+        });
+        assertTold(answers, isUnknown);
+      }));
+  }
+
+  test('where it was never sent: 503, and nothing was changed', () =>
+    behindProxy(async (base, proxy, { sql }) => {
+      await proxy.refuse();
+      assertTold(await send(base), false);
+      assert.deepEqual(
+        (await sql`select message from note order by id`).map((row) => row['message']),
+        ['first', 'second'],
+      );
+    }));
+});
