@@ -53,11 +53,14 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     remembered.set(digest, { ...verified, until: Date.now() + MEMORY });
   }
 
+  /** The name by which failures are counted: the stored one, which the database may find by other spellings as well. */
+  const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
+
   async function verify(credentials: Credentials, user: User | undefined, address: string): Promise<boolean> {
-    const { name, password } = credentials;
+    const { password } = credentials;
     let end: ((failed: boolean) => void) | undefined;
     const begin = (): void => {
-      end = throttle.begin(address, name);
+      end = throttle.begin(address, nameOf(credentials, user));
     };
     let verified = false;
     try {
@@ -92,7 +95,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const user = await users.find(credentials.name);
     const known = isFresh && user !== undefined && user.active && user.password === memory.stored;
     if (!known) {
-      if (isFresh) throttle.check(address, credentials.name);
+      throttle.check(address, nameOf(credentials, user));
       if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
     }
     // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.

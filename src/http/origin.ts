@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIPv6, type Socket } from 'node:net';
+import { isIP, isIPv6, type Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 
@@ -14,8 +14,9 @@ function fromProxies(header: string | string[] | undefined, fromEnd: number): st
 
 /**
  * The client's address as the throttle counts it. Each trusted proxy appends the address that it saw to X-Forwarded-For, so
- * with n of them the client is the n-th from the end; what stands before could be anything the client wrote. Of an IPv6
- * address the first 64 bits count, which is what one customer has.
+ * with n of them the client is the n-th from the end; what stands before could be anything the client wrote. Some write the
+ * port as well, which does not count; where they write no address, that of the connection does. Of an IPv6 address the first
+ * 64 bits count, which is what one customer has.
  */
 export function clientAddress(
   headers: IncomingHttpHeaders,
@@ -23,14 +24,16 @@ export function clientAddress(
   trustProxy: number,
 ): string {
   const forwarded = trustProxy > 0 ? fromProxies(headers['x-forwarded-for'], trustProxy) : undefined;
-  const address = (forwarded ?? remote ?? '').replace(/^::ffff:(?=\d+\.)/i, '');
+  const [, inBrackets, bare = inBrackets ?? forwarded ?? ''] =
+    /^(?:\[([^\]]*)\]|([\d.]+))(?::\d+)?$/.exec(forwarded ?? '') ?? [];
+  const address = (isIP(bare) ? bare : (remote ?? '')).replace(/^::ffff:(?=\d+\.)/i, '');
   return isIPv6(address) ? networkOf(address) : address;
 }
 
 /** Whether the browser speaks TLS, to this process or to the proxy nearest to it. */
 export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProxy: number): boolean =>
   'encrypted' in socket ||
-  (trustProxy > 0 && fromProxies(headers['x-forwarded-proto'], trustProxy) === 'https');
+  (trustProxy > 0 && fromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
 
 /** The first four groups of an IPv6 address, written in full. */
 function networkOf(address: string): string {
@@ -52,7 +55,7 @@ function isOwn(origin: string, headers: IncomingHttpHeaders, trustProxy: number)
   if (!URL.canParse(origin)) return false;
   const { protocol, host } = new URL(origin);
   const scheme = trustProxy > 0 ? fromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
-  if (scheme !== undefined && protocol !== `${scheme}:`) return false;
+  if (scheme !== undefined && protocol !== `${scheme.toLowerCase()}:`) return false;
   // Behind a proxy that ends TLS the scheme may not be known; the host is, and default ports are left out of origins.
   const own = `${protocol}//${headers.host ?? ''}`;
   return URL.canParse(own) && new URL(own).host === host;

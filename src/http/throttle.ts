@@ -31,6 +31,17 @@ export interface Throttle {
   readonly begin: (address: string, name: string) => (failed: boolean) => void;
 }
 
+/**
+ * A user name as it is counted. The database may take several spellings for one name, and those of a name that nobody has must
+ * not count otherwise than those of one that somebody has; so case, accents and spaces make no difference here.
+ */
+const counted = (name: string): string =>
+  name
+    .slice(0, 256)
+    .normalize('NFKD')
+    .replace(/[\p{M}\s]/gu, '')
+    .toUpperCase();
+
 export function createThrottle(now: () => number = Date.now): Throttle {
   const counts = new Map<string, Count>();
   let failures = 0;
@@ -57,7 +68,7 @@ export function createThrottle(now: () => number = Date.now): Throttle {
 
   const limits = (address: string, name: string): [key: string, most: number][] => [
     [`address ${address}`, MOST_BY_ADDRESS],
-    [`name ${name.slice(0, 256)}`, MOST_BY_NAME],
+    [`name ${counted(name)}`, MOST_BY_NAME],
   ];
 
   function check(address: string, name: string): void {

@@ -38,6 +38,7 @@ describe('the cookie of a session', () => {
 
   for (const [what, headers] of [
     ['a trusted proxy says so', { 'x-forwarded-proto': 'https' }],
+    ['a trusted proxy says so in capitals', { 'x-forwarded-proto': 'HTTPS' }],
     ['the origin of the form says so', {}],
   ] as const) {
     test(`goes over TLS alone where ${what}, until the logout`, async () => {

@@ -71,6 +71,11 @@ describe('requests that a browser makes for a page', () => {
       true,
     ],
     [
+      'the origin that a proxy in front serves over TLS, and writes so in capitals',
+      () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'HTTPS' }),
+      true,
+    ],
+    [
       'its own origin with the default port in the host',
       () => ({
         origin: 'https://api.example.org',

@@ -98,6 +98,40 @@ describe('failed logins', () => {
     assert.equal((await write('finn', 'pw-finn', newAddress())).status, 201);
   });
 
+  /** The spellings of a name that differ in case: the bits of the index say which letters are large. */
+  const spelled = (name: string, index: number): string =>
+    [...name].map((letter, at) => ((index >> at) & 1 ? letter.toUpperCase() : letter)).join('');
+
+  for (const [name, isKnown] of [
+    ['gertie', true],
+    ['nobody', false],
+  ] as const) {
+    test(`the spellings of a name that ${isKnown ? 'somebody' : 'nobody'} has count together`, async () => {
+      if (isKnown) await service.addUser(name);
+      for (let index = 0; index < 50; index += 1)
+        assertUnauthorized(await write(spelled(name, index), 'wrong', newAddress()));
+      for (const spelling of [name, name.toUpperCase(), ` ${name}`, name.replace('e', 'é').replace('o', 'ö')])
+        assertThrottled(await write(spelling, 'wrong', newAddress()));
+      assertUnauthorized(await write(`${name}s`, 'wrong', newAddress()));
+    });
+  }
+
+  test('whatever the database takes for a name counts as that name', async (context) => {
+    const [icu] = await service.sql`select from pg_collation where collprovider = 'i'`;
+    if (!icu) return context.skip('this server has no ICU');
+    await service.sql.unsafe(`
+      create collation loose (provider = icu, locale = 'und-u-ka-shifted', deterministic = false);
+      alter table "user" alter username type varchar(255) collate loose`);
+    await service.addUser('hedwig');
+    const spellings = Array.from({ length: 51 }, (_, index) => `hedwig${'-'.repeat(index)}`);
+    assert.equal((await write('hed-wig', 'pw-hedwig', newAddress())).status, 201);
+    for (const spelling of spellings.slice(1))
+      assertUnauthorized(await write(spelling, 'wrong', newAddress()));
+    assertThrottled(await write('hedwig', 'wrong', newAddress()));
+    assertThrottled(await write('hed.wig', 'pw-hedwig', newAddress()));
+    assert.equal((await write('hed-wig', 'pw-hedwig', newAddress())).status, 201);
+  });
+
   test('tries that got 429 do not count, neither for the address nor for the name', async () => {
     await service.addUser('gus');
     await service.addUser('gwen');
@@ -134,6 +168,12 @@ describe('failed logins', () => {
     ['an IPv4 address mapped to IPv6', '203.0.113.4', '::ffff:203.0.113.4', true],
     ['two hosts of one IPv6 network', '2001:db8:1:1::1', '2001:0DB8:1:1:ffff::2', true],
     ['hosts of two IPv6 networks', '2001:db8:1:2::1', '2001:db8:1:3::1', false],
+    ['the port behind an IPv4 address', '203.0.113.5:4000', '203.0.113.5:4001', true],
+    ['the port that one proxy adds and another does not', '203.0.113.6:4000', '203.0.113.6', true],
+    ['the port behind an IPv6 address', '[2001:db8:1:4::1]:4000', '[2001:db8:1:4::1]:4001', true],
+    ['a bracket around an IPv6 address', '[2001:db8:1:5::1]', '2001:db8:1:5::2', true],
+    ['an address in front of a port', '203.0.113.7:4000', '203.0.113.8:4000', false],
+    ['what is no address', 'unknown', '203.0.113.300:4000', true],
   ];
   for (const [name, first, second, same] of addresses) {
     test(`behind one proxy, ${name} ${same ? 'makes no difference' : 'makes the difference'}`, async () => {
