@@ -64,6 +64,9 @@ function isDecodable(text: string): boolean {
   }
 }
 
+/** Those of PostgreSQL. The driver takes any other word for the strictest of them, and holds `verify-ca` to that as well. */
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
 function parseDatabaseUrl(text: string): string {
   // The value holds a password: the message must not repeat it.
   if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol) || !isDecodable(text)) {
@@ -71,6 +74,9 @@ function parseDatabaseUrl(text: string): string {
       'must be an address such as postgres://user:password@host:5432/database (#, @, / and % in a password are percent-encoded)',
     );
   }
+  const modes = new URL(text).searchParams.getAll('sslmode');
+  if (!modes.every((mode) => SSL_MODES.includes(mode)))
+    throw new Error(`has an sslmode that is none of ${SSL_MODES.join(', ')}`);
   return text;
 }
 

@@ -4,7 +4,7 @@ import { createApiPages } from './admin/api-pages.ts';
 import type { Catalog } from './db/catalog.ts';
 import { openDatabase, type Database } from './db/connection.ts';
 import { missingIndexes, missingSchema } from './db/schema.ts';
-import { isAway, isDatabaseError } from './db/sqlstate.ts';
+import { isAway, isDatabaseError, reasonOf } from './db/sqlstate.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api.ts';
 import { createAuthentication } from './http/authentication.ts';
@@ -89,7 +89,7 @@ const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNRE
 function databaseFault(error: unknown): unknown {
   if (!isDatabaseError(error)) return error;
   const hint = ADDRESS_FAULTS.test(error.code) ? '. Look at DATABASE_URL' : '';
-  return new StartError(`The database cannot be used: ${error.message}${hint}`);
+  return new StartError(`The database cannot be used: ${reasonOf(error)}${hint}`);
 }
 
 function warn(

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { readSettings, type Settings } from '../config.ts';
 import { openDatabase, type Database } from '../db/connection.ts';
 import { startEmbedded } from '../db/embedded.ts';
-import { isDatabaseError } from '../db/sqlstate.ts';
+import { isDatabaseError, reasonOf } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
 
 /** A mistake on the command line: exit code 2. */
@@ -86,10 +86,7 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   try {
     return await work(database);
   } catch (error) {
-    // What the driver says has the server's words and addresses, and never a password.
-    throw isDatabaseError(error)
-      ? new StartError(`The database cannot be used: ${error.message || error.code}`)
-      : error;
+    throw isDatabaseError(error) ? new StartError(`The database cannot be used: ${reasonOf(error)}`) : error;
   } finally {
     await database.close();
   }

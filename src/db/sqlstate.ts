@@ -90,7 +90,19 @@ export function toProblem(error: unknown): Problem | undefined {
 /** What waiting does not mend: a refused login, a database that does not exist, a setting that a pooler does not take. */
 const REFUSALS = /^(28|3D|08P01|57014)/;
 
+/** What Node says where a server closes the connection as soon as TLS begins. PostgreSQL does so where it offers none. */
+const NO_TLS = /before secure TLS connection was established/;
+
+const refusesTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
+
+/** Why the database cannot be used, for whoever starts the program: the words of the server, or better ones; no password. */
+export const reasonOf = (error: DatabaseError): string =>
+  refusesTls(error)
+    ? 'the server offers no TLS. Look at sslmode in DATABASE_URL'
+    : error.message || error.code;
+
 /** The database is not there (yet), as against one that refuses us: worth waiting for. */
 export function isAway(error: unknown): boolean {
-  return isDatabaseError(error) && toProblem(error)?.status === 503 && !REFUSALS.test(error.code);
+  if (!isDatabaseError(error) || refusesTls(error)) return false;
+  return toProblem(error)?.status === 503 && !REFUSALS.test(error.code);
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, type TestDatabase } from '../support.ts';
@@ -116,6 +118,8 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     'postgres://ada:hunter2%@localhost/db',
     'postgres://ada%zz:hunter2@localhost/db',
     'ada:hunter2@localhost/db',
+    'postgres://ada:hunter2@localhost/db?sslmode=bogus',
+    'postgres://ada:hunter2@localhost/db?sslmode=',
   ];
   for (const address of addresses) {
     test(`DATABASE_URL=${address} is named and not shown`, async () => {
@@ -132,6 +136,31 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     assert.equal(code, 1);
     assert.doesNotMatch(stderr, /PORT|ACCESS/);
   });
+});
+
+describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () => {
+  /** What PostgreSQL does: it says no, and takes whatever else than a login comes then for garbage. */
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      socket.write('N');
+      socket.once('data', () => socket.destroy());
+    });
+  });
+  before(() => once(server.listen(0, '127.0.0.1'), 'listening'));
+  after(() => server.close());
+
+  for (const words of [['serve'], ['check'], ['user', 'list']]) {
+    test(`is not waited for where the address asks for TLS: vitrine ${words.join(' ')}`, async () => {
+      const { port } = server.address() as AddressInfo;
+      for (const mode of ['require', 'verify-full']) {
+        const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
+        const { code, stderr } = await run(words, { env: { DATABASE_URL, PORT: '0' } });
+        const reason = 'the server offers no TLS. Look at sslmode in DATABASE_URL';
+        assert.deepEqual([code, stderr], [1, `vitrine: The database cannot be used: ${reason}\n`]);
+      }
+    });
+  }
 });
 
 describe('vitrine check', { timeout: 60_000 }, () => {
