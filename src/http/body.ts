@@ -12,9 +12,12 @@ const tooLarge = (limit: number): Problem =>
  * Reads a body to its end, or gives up as soon as it is known to pass the limit.
  * @param limit bytes
  * @param begin is called when the body is wanted: the moment to answer `Expect: 100-continue`
+ * @throws Problem 413, 400; Error where somebody else has read it, whose bytes do not come again
  */
 export async function readBody(request: IncomingMessage, limit: number, begin: () => void): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  if (request.readableEnded)
+    throw new Error('the body was read before the handler got the request: give it requests as they came');
   if (request.destroyed) throw new Problem(400, 'The body ended early.'); // no event would come any more
   begin();
   const chunks: Buffer[] = [];
@@ -150,8 +153,8 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8')
     throw new Problem(415, 'The body must be UTF-8.');
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity')
-    throw new Problem(415, 'The body must not be compressed.');
+  const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
+  if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
   const bytes = await body();
   if (isMultipart) return onlyData(await readMultipart(bytes, contentType, 'data'))[1];
   const text = decodeUtf8(bytes);

@@ -1,19 +1,21 @@
 // The handler in a server that somebody else has made.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createInFlight } from '../../src/http/in-flight.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
-import { eventually } from './expect.ts';
+import { assertProblem, eventually } from './expect.ts';
 
 describe('the handler in a server of its own', () => {
   let database: TestDatabase;
   let vitrine: Vitrine;
   const servers: Server[] = [];
+  const lines: string[] = [];
   before(async () => {
     database = await createDatabase();
     vitrine = await start();
@@ -30,7 +32,12 @@ describe('the handler in a server of its own', () => {
   });
 
   const start = (): Promise<Vitrine> =>
-    createVitrine({ databaseUrl: database.url, resources: [user, note], port: 0, log: () => undefined });
+    createVitrine({
+      databaseUrl: database.url,
+      resources: [user, note],
+      port: 0,
+      log: (written) => lines.push(...written.trimEnd().split('\n')),
+    });
 
   async function serve(listener: RequestListener): Promise<string> {
     const server = createServer(listener).listen(0, '127.0.0.1');
@@ -52,6 +59,35 @@ describe('the handler in a server of its own', () => {
       await work();
     });
     return answer!;
+  }
+
+  for (const [how, read] of [
+    ['by its events', (request) => once(request.resume(), 'end')],
+    ['by a loop', (request) => text(request)],
+  ] as [string, (request: IncomingMessage) => Promise<unknown>][]) {
+    test(`a body that was read before, ${how}, is 500 at once, and the log says why`, async () => {
+      const base = await serve((incoming, response) => {
+        void read(incoming).then(() => vitrine.handler(incoming, response));
+      });
+      for (const [method, path, body] of [
+        ['POST', '/api/note/', { message: 'x' }],
+        ['PUT', '/api/note/1/', { message: 'x' }],
+        ['POST', '/api/note/', undefined],
+      ] as const) {
+        const known = lines.length;
+        const answer = await request(base, path, { method, user: 'bob', body });
+        assertProblem(answer, 500);
+        const told = await eventually(
+          () => lines.slice(known).find((line) => line.includes('"error"')),
+          'why',
+        );
+        const { id, message } = JSON.parse(told);
+        assert.equal(id, answer.json.requestId);
+        assert.match(message, /body was read before/);
+      }
+      assert.equal((await request(base, '/api/note/')).status, 200);
+      assert.equal((await database.sql`select from note`).length, 1);
+    });
   }
 
   for (const [whose, isOwn] of [
