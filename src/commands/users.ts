@@ -51,13 +51,15 @@ async function readPassword(): Promise<string> {
 }
 
 function parseSets(sets: readonly string[]): Map<string, string> {
-  return new Map(
-    sets.map((set) => {
-      const equals = set.indexOf('=');
-      if (equals < 1) throw new UsageError(`--set ${set}: give COLUMN=VALUE`);
-      return [set.slice(0, equals), set.slice(equals + 1)];
-    }),
-  );
+  const values = new Map<string, string>();
+  for (const set of sets) {
+    const equals = set.indexOf('=');
+    if (equals < 1) throw new UsageError(`--set ${set}: give COLUMN=VALUE`);
+    const column = set.slice(0, equals);
+    if (values.has(column)) throw new UsageError(`--set ${column} is said twice`);
+    values.set(column, set.slice(equals + 1));
+  }
+  return values;
 }
 
 /** `vitrine user`: the users, from the command line. */

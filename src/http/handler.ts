@@ -203,7 +203,9 @@ export function createHandler(options: HandlerOptions): Handler {
       headers,
       body: (limit = settings.maxBody) =>
         readBody(incoming, limit, () => {
-          if (/^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
+          // A client of HTTP/1.0 would take it for the answer.
+          const mayExpect = incoming.httpVersion !== '1.0';
+          if (mayExpect && /^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
         }),
       client: () => ({
         address: clientAddress(headers, socket.remoteAddress, settings.trustProxy),

@@ -152,6 +152,14 @@ describe('what is sent over a connection', () => {
     assert.equal(JSON.parse(answer.body).message, 'continued');
   });
 
+  test('a client of HTTP/1.0 is not told to continue, whatever it expects', async () => {
+    const body = json('of old');
+    const connection = start();
+    connection.send(expecting(noteHeaders, body.length).replace('HTTP/1.1', 'HTTP/1.0') + body);
+    assert.equal((await connection.next())?.status, 201);
+    assert.equal(await connection.rest(), '');
+  });
+
   for (const [name, headers, length, status] of [
     ['without credentials', {}, 10, 401],
     ['of another type', { ...noteHeaders, 'content-type': 'text/plain' }, 10, 415],

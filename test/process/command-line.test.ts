@@ -78,6 +78,7 @@ describe('what the command line says of itself', { concurrency: 2, timeout: 60_0
     ['user add', /NAME/],
     ['user add ada bob', /NAME/],
     ['user add ada --set email', /--set email/],
+    ['user add ada --set email=a --set email=b', /--set email is said twice/],
     ['user password ada --admin', /--admin/],
     ['user list ada', /list/],
   ];

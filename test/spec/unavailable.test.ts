@@ -24,10 +24,17 @@ const STATES: readonly [state: string, what: string, status: number][] = [
   ['28000', 'a rule that calls itself a refused login', 400],
   ['42501', 'a rule that calls itself a missing right', 400],
   ['57P01', 'a rule that calls itself a server that is shut down', 400],
+  ['22012', 'a division by zero', 400],
+  ['3D000', 'a rule that calls itself a missing database', 400],
+  ['44000', 'a value that a view forbids', 400],
+  ['57014', 'a rule that calls itself a cancelled statement', 400],
+  ['0A000', 'what cannot be done', 409],
+  ['23001', 'a record that others refer to', 409],
   ['23503', 'a reference that is broken', 409],
   ['23505', 'a duplicate', 409],
   ['23P01', 'an overlap', 409],
   ['XX000', 'a fault of the database', 500],
+  ['AB123', 'a state of its own', 500],
 ];
 
 /** What PostgreSQL itself answers, brought about for real. */
