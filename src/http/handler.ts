@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { toProblem } from '../db/sqlstate.ts';
 import { notFound, Problem, unavailable } from '../errors.ts';
@@ -26,6 +25,8 @@ import { clientAddress, corsHeaders, isSecure } from './origin.ts';
 import type { ApiPages } from './pages.ts';
 import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
 import { send, sendStream } from './send.ts';
+import { assertReadable, loggedPath, splitTarget } from './target.ts';
+import { createTurns } from './turns.ts';
 
 /** What there is once the database has been read. */
 export interface Site {
@@ -56,19 +57,6 @@ export interface Handler {
   (request: IncomingMessage, response: ServerResponse): void;
   /** The answer to a method that Node's parser does not know, whose request never gets here. */
   readonly refuseMethod: (target: string) => Reply;
-}
-
-/** The path and the query of a request target, which may be in absolute form. */
-function splitTarget(target: string): [path: string, query: string] {
-  const relative = target.replace(/^https?:\/\/[^/?]*/i, '');
-  const mark = relative.indexOf('?');
-  return mark < 0 ? [relative, ''] : [relative.slice(0, mark), relative.slice(mark + 1)];
-}
-
-/** A path for the log: the names of the query's parameters, not their values. */
-function loggedPath(path: string, query: string): string {
-  const names = query.split('&').map((part) => part.split('=', 1)[0] ?? '');
-  return query === '' ? path : `${path}?${names.join('&').slice(0, 300)}`;
 }
 
 const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
@@ -133,21 +121,6 @@ function errorReply(
   return show(problem ?? INTERNAL_ERROR, requestId);
 }
 
-/** What the parser lets through and no later part of the program should have to think of. */
-function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
-  const close = { headers: { Connection: 'close' } };
-  if (headers.host === undefined && httpVersion === '1.1')
-    throw new Problem(400, 'The request has no Host.', close);
-  // Of several Node keeps the first one only; whatever stands in front may have gone by another.
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2)
-    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hosts += 1;
-  if (hosts > 1) throw new Problem(400, 'The request has more than one Host.', close);
-  const coding = headers['transfer-encoding'];
-  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
-    throw new Problem(501, 'The only transfer coding is chunked.', close);
-}
-
 /** The methods of the admin area's paths, as far as can be said without looking at the path. */
 const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
@@ -156,20 +129,6 @@ function unknownMethod(path: string, current: Site | undefined): Problem {
   if (!isAdmin(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
   if (!current) return unavailable('The service is starting.');
   return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
-}
-
-/**
- * Requests that a client sends ahead on one connection take turns: a read must see what the write before it has done.
- * @returns a function that gives what to wait for: the response before on the same connection, unless it is done
- */
-function createTurns(): (socket: Socket, response: ServerResponse) => Promise<unknown> | undefined {
-  const latest = new WeakMap<Socket, ServerResponse>();
-  return (socket, response) => {
-    const previous = latest.get(socket);
-    latest.set(socket, response);
-    if (!previous || previous.writableFinished || previous.closed) return undefined;
-    return new Promise((resolve) => previous.once('close', resolve));
-  };
 }
 
 function addVary(headers: Record<string, string>, name: string): void {

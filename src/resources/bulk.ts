@@ -11,9 +11,10 @@ import { checkBody } from './body.ts';
 import type { Browsing, Selection } from './browse.ts';
 import { countDependents, isDependent, type Dependents } from './dependents.ts';
 import type { Members } from './members.ts';
-import { historyFault, recordingOf } from './operations.ts';
+import { historyFault, recordingOf } from './recording.ts';
 import { isTableOf, Referred, REFERRED } from './referred.ts';
 import type { Caller } from './served.ts';
+import { addCheckErrors, parseBooleans } from './verdict.ts';
 
 /** Changes of many records at once, each in one transaction. */
 export interface Bulk {
@@ -135,10 +136,7 @@ export function createBulk(
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
       const [row] = await database.run(checkStatement(resource.model, undefined, references), 'work');
-      const held = [...(text(row?.[0]) ?? '').matchAll(/[tf]/g)].map(([letter]) => letter === 't');
-      references.forEach(({ key, fault }, index) => {
-        if (!held[index]) addError(errors, key, fault);
-      });
+      addCheckErrors(references, parseBooleans(row?.[0]), errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
     return changes;

@@ -3,8 +3,7 @@ import type { Statement } from '../db/fragment.ts';
 import { isUnanswered } from '../db/lane.ts';
 import type { Model } from '../db/model.ts';
 import { isDatabaseError, LostWrite } from '../db/sqlstate.ts';
-import { addError, badBody, notFound, Problem, unavailable, type FieldErrors } from '../errors.ts';
-import type { Recording } from '../query/history.ts';
+import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
 import {
   checkStatement,
@@ -13,14 +12,24 @@ import {
   referrersStatement,
   updateStatement,
   type Change,
-  type Check,
   type Guard,
 } from '../query/write.ts';
 import { checkBody, type CheckedBody } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
+import { historyFault, recordingOf } from './recording.ts';
 import { isTableOf, Referred, REFERRED } from './referred.ts';
 import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
+import {
+  addCheckErrors,
+  assertChangeable,
+  assertClaimed,
+  NO_RECORD,
+  NOT_SUPPORTED,
+  parseBooleans,
+  settled,
+  suppressed,
+} from './verdict.ts';
 
 /** A record's JSON as PostgreSQL made it, and the version of its row (for ETag). */
 export interface RecordResult {
@@ -56,7 +65,6 @@ export interface Operations {
 
 /** What stored hashes look like, those of others included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
-const NO_RECORD = 'There is no such record.';
 
 /** The key as the database takes it, or undefined: a text that is not of the key's type names no record. */
 export function parseId({ model }: ServedResource, id: string): string | undefined {
@@ -81,71 +89,6 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
 /** The version of a record as it is shown: that of its row, and the shape of the output. */
 export const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
   `${text(cell) ?? ''}${shape}`;
-
-/** PostgreSQL's `{t,f}`. */
-const parseBooleans = (cell: Buffer | null | undefined): boolean[] =>
-  [...(text(cell) ?? '').matchAll(/[tf]/g)].map(([letter]) => letter === 't');
-
-/** Reports the checks that do not hold. */
-function addCheckErrors(checks: readonly Check[], results: readonly boolean[], errors: FieldErrors): void {
-  checks.forEach(({ key, fault }, index) => {
-    if (!results[index]) addError(errors, key, fault);
-  });
-}
-
-/** In the order of the answers' precedence: 404, 403, 412. */
-function assertChangeable(
-  found: boolean,
-  owned: Buffer | null | undefined,
-  matches: Buffer | null | undefined,
-): void {
-  if (!found) throw notFound(NO_RECORD);
-  if (text(owned) !== 't') throw new Problem(403, 'Only the owner of a record may change or delete it.');
-  if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
-}
-
-/** Runs the statement that changes or deletes a record; anew where the caller has ceased to own it while it waited. */
-async function settled(run: () => Promise<RawRow[]>): Promise<RawRow | undefined> {
-  const isUnsettled = (row: RawRow | undefined): boolean => Boolean(row?.[0]) && row?.[1] === null;
-  const [row] = await run();
-  if (!isUnsettled(row)) return row;
-  const [again] = await run();
-  if (isUnsettled(again)) throw unavailable('Others keep changing this record. Try again.');
-  return again;
-}
-
-/** A record that was not found may be one that the caller's claim has kept from being looked for. */
-function assertClaimed(found: boolean, { claim }: Caller): void {
-  if (!found && claim) throw new CallerChanged();
-}
-
-/** What rules (CREATE RULE) make of a statement may be what PostgreSQL takes no records back from. */
-const NOT_SUPPORTED = '0A000';
-
-/** A trigger can turn a write into nothing, without an error. */
-const suppressed = (): Problem => new Problem(409, 'A rule of the database does not allow this.');
-
-/**
- * What is written down beside a change of the resource's records.
- * @param log the history, or undefined for a service without one
- * @param caller null for a command
- */
-export function recordingOf(
-  { recorded, name, door }: ServedResource,
-  caller: Caller | null,
-  log: Model | undefined,
-): Recording | undefined {
-  return log && recorded && { log, columns: recorded, model: name, door, caller };
-}
-
-/**
- * An error of the statement that writes, where it comes from the history's own part of it: no fault of the client's, nor one
- * that a client should be told of.
- */
-export function historyFault(error: unknown, log: Model | undefined): unknown {
-  const isOfLog = isDatabaseError(error) && log !== undefined && error.table_name === log.table;
-  return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
-}
 
 /** @param log the history, or undefined for a service without one */
 export function createOperations(
