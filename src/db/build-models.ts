@@ -22,13 +22,14 @@ const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
 
 /** The facts that the database knows better than the registry. */
 function storedFacts(stored: CatalogColumn): Facts {
-  const { type, modifier, castType, labels } = stored;
+  const { type, modifier, castType, labels, isDomain } = stored;
   const numeric = type === 'numeric' && modifier > 4;
   // numeric(p,s) is kept as p * 65536 + s + 4; the scale is an 11-bit number with a sign since PostgreSQL 15.
   const scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
   return {
     castType,
     labels: labels ?? undefined,
+    isEnumDomain: type === 'enum' && isDomain,
     maxLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,

@@ -5,6 +5,7 @@ export interface CatalogColumn {
   readonly field: string;
   /** pg_type.typname, a domain's base type; `enum` for every enum. */
   readonly type: string;
+  readonly isDomain: boolean;
   /** What a text parameter is cast to: the type's name, qualified and quoted where it is not PostgreSQL's own. */
   readonly castType: string;
   /** As psql prints it, for messages. */
@@ -68,6 +69,7 @@ select coalesce(json_agg(json_build_object(
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
       'type', case when t.typtype = 'e' then 'enum' else t.typname end,
+      'isDomain', a.atttypid <> t.oid,
       'castType', case when s.nspname = 'pg_catalog' then t.typname
                        else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
       'printed', format_type(a.atttypid, a.atttypmod),

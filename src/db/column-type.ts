@@ -23,6 +23,8 @@ export interface Facts {
   readonly fractional?: boolean | undefined;
   /** The labels of an enum. */
   readonly labels?: readonly string[] | undefined;
+  /** It is a domain over an enum, for which PostgreSQL has no operators, not even with itself. */
+  readonly isEnumDomain?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
 }

@@ -46,9 +46,11 @@ export interface Model {
 export const humanize = (name: string): string =>
   name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 
-/** `alias."field"` */
-export const reference = (alias: string, column: Column): Fragment =>
-  sql`${raw(alias)}.${identifier(column.field)}`;
+/** `alias."field"`, as something that can be compared. */
+export function reference(alias: string, column: Column): Fragment {
+  const bare = sql`${raw(alias)}.${identifier(column.field)}`;
+  return column.isEnumDomain ? sql`${bare}::${raw(column.castType)}` : bare;
+}
 
 /** A parameter of the column's type. */
 export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
