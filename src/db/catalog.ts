@@ -39,8 +39,12 @@ export interface CatalogForeignKey {
 
 export interface CatalogTable {
   readonly name: string;
+  /** pg_class.oid: two names may mean the same table. */
+  readonly oid: number;
   /** pg_class.relkind. */
   readonly kind: string;
+  /** The tables that inherit from it, its partitions not among them. */
+  readonly heirs: readonly string[];
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
@@ -61,7 +65,11 @@ with wanted as (
 )
 select coalesce(json_agg(json_build_object(
   'name', w.name,
+  'oid', c.oid::int8,
   'kind', c.relkind,
+  'heirs', (
+    select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
+    from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),
   'privileges', (
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
     where has_table_privilege(c.oid, p)),

@@ -146,12 +146,16 @@ export function differences(
   catalog: Catalog,
   privileges: ReadonlyMap<string, readonly Privilege[]>,
 ): string[] {
+  const served = new Map<number, string>();
   return definitions.flatMap((definition) => {
     const found = catalog.get(tableOf(definition));
     if (!found) return [`${definition.model}: there is no table ${tableOf(definition)}`];
+    const other = served.get(found.oid);
+    served.set(found.oid, definition.model);
     const needs = privileges.get(definition.model) ?? [];
     const prefix = `${definition.model} (table ${tableOf(definition)})`;
     return [
+      ...(other === undefined ? [] : [`it is also the table of ${other}`]),
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
         columnDifferences(name, column, definitions, found),
@@ -183,8 +187,13 @@ function isGranted(
     .every(({ granted }) => granted.includes(privilege));
 }
 
+/** What keeps a table with heirs from being served. */
+export const inheritance = ({ heirs }: CatalogTable): string =>
+  `its rows are also those of the tables that inherit from it (${heirs.join(', ')}), and no key is unique among all of them`;
+
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): string[] {
   if (!isTable(found)) return ['it is not a table'];
+  if (found.heirs.length > 0) return [`${inheritance(found)}, so that it cannot be served`];
   const field = keyFieldOf(definition);
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   if (!isKey(found, field)) {
@@ -246,13 +255,19 @@ function foreignKeyDifferences(
 ): string[] {
   const target = definitions.find(({ model }) => model === column.references);
   if (!target) return [];
-  const foreignKey = found.foreignKeys.find(
-    ({ fields, target: table, targetFields }) =>
-      sameFields(fields, [field]) &&
-      table === tableOf(target) &&
-      sameFields(targetFields, [keyFieldOf(target)]),
+  const foreignKeys = found.foreignKeys.filter(
+    ({ fields, target: table }) => sameFields(fields, [field]) && table === tableOf(target),
   );
-  if (!foreignKey) return [`${field} has no foreign key to ${tableOf(target)} there`];
+  const key = keyFieldOf(target);
+  const foreignKey = foreignKeys.find(({ targetFields }) => sameFields(targetFields, [key]));
+  if (!foreignKey) {
+    const [other] = foreignKeys;
+    return [
+      other
+        ? `${field} leads to ${other.targetFields.join(', ')} of ${tableOf(target)} there, not to its key ${key}`
+        : `${field} has no foreign key to ${tableOf(target)} there`,
+    ];
+  }
   const declared = column.onDelete ?? 'restrict';
   return foreignKey.onDelete === declared
     ? []

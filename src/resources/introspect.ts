@@ -2,6 +2,7 @@ import { isKey, sameFields, type Catalog, type CatalogColumn, type CatalogTable 
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../db/column-types.ts';
 import type { ColumnType } from '../db/column-type.ts';
 import type { Relation } from '../db/relations.ts';
+import { inheritance } from '../db/schema.ts';
 import { checkValues } from './check-column.ts';
 import { OWN } from './own.ts';
 import { isSecret, nameColumn, nameModel } from './plain-names.ts';
@@ -116,6 +117,7 @@ function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served
   if (!isNameable(relation)) return 'its name has a dot in it';
   if (!found) return 'the database role may not see it';
   if (!relation.isReadable) return 'the database role may not read it';
+  if (found.heirs.length > 0) return inheritance(found);
   const key = keyOf(found);
   return 'fault' in key ? key.fault : { relation, found, key };
 }

@@ -5,7 +5,7 @@ import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce, users } from './helpers.ts';
 
 const DDL = `
-  create table target (id integer generated always as identity primary key);
+  create table target (id integer generated always as identity primary key, code integer unique);
   create table other (id integer generated always as identity primary key);
   create table differing (
     id bigint generated always as identity primary key,
@@ -17,6 +17,7 @@ const DDL = `
     half text not null,
     unbound integer not null,
     astray integer not null references other (id),
+    sidelong integer not null references target (code),
     dropped integer not null references target (id) on delete cascade,
     unknown_to_us text not null,
     unknown_but_fine text not null default '',
@@ -38,6 +39,7 @@ const differing: Resource = {
     half: { type: 'text', unique: true },
     unbound: { ...toTarget, column: 'unbound' },
     astray: { ...toTarget, column: 'astray' },
+    sidelong: { ...toTarget, column: 'sidelong' },
     dropped: { ...toTarget, column: 'dropped' },
     absent: { type: 'text', null: true },
     gone: { ...toTarget, null: true },
@@ -76,6 +78,10 @@ const REFUSED: Record<string, [ddl: string, said: RegExp, more?: Partial<Resourc
   a_matview: [
     'create materialized view a_matview as select 1 as id; create unique index on a_matview (id)',
     /not a table/,
+  ],
+  forebear: [
+    'create table forebear (id integer primary key); create table heir (primary key (id)) inherits (forebear)',
+    /inherit from it \(heir\)/,
   ],
   a_sequence: ['create sequence a_sequence', /not a table/],
 };
@@ -116,6 +122,7 @@ describe('a database that does not fit the registry', () => {
       /\bdiffering\b.*\bhalf\b.*unique/,
       /\bdiffering\b.*\bunbound\b.*foreign key to target/,
       /\bdiffering\b.*\bastray\b.*foreign key to target/,
+      /\bdiffering\b.*\bsidelong leads to code of target\b.*key id$/,
       /\bdiffering\b.*\bdropped\b.*cascade.*restrict/,
       /\bdiffering\b.*no column absent\b/,
       /\bdiffering\b.*no column gone_id\b/,
@@ -166,6 +173,29 @@ describe('a database that does not fit the registry', () => {
           faults[index],
         );
       });
+    }
+  });
+
+  test('a table that others inherit from is refused, and not one of those', async () => {
+    await database.sql.unsafe(`
+      create table elder (id integer primary key); create table younger (primary key (id)) inherits (elder)`);
+    await startOnce(database, [{ model: 'younger', columns: {} }], { schema: 'check' });
+    await database.sql.unsafe('drop table younger');
+    await startOnce(database, [{ model: 'elder', columns: {} }], { schema: 'check' });
+  });
+
+  test('a table that two resources name in two ways is refused', async () => {
+    await database.sql.unsafe('create table one (id integer primary key)');
+    for (const schema of ['check', 'apply'] as const) {
+      const faults = await startFaults(
+        database,
+        [
+          { model: 'one', columns: {} },
+          { model: 'two', table: 'public.one', columns: {} },
+        ],
+        { schema },
+      );
+      assert.deepEqual(faults, ['  - two (table public.one): it is also the table of one']);
     }
   });
 

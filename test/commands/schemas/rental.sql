@@ -54,6 +54,9 @@ create table payment (
 create table payment_2024 partition of payment for values with (modulus 2, remainder 0);
 create table payment_2025 partition of payment for values with (modulus 2, remainder 1);
 create table nothing (name text);
+
+create table person (id integer primary key);
+create table member (primary key (id)) inherits (person);
 create table login_session (session_token text primary key, staff_id integer references staff);
 create table interval_key (every interval primary key);
 create view film_list as select film_id as id, title from film;
