@@ -22,7 +22,18 @@ export interface Schema {
 
 const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map(tableOf);
 
+/** @throws StartError where texts may be any bytes, which could not be output as UTF-8 */
+export async function requireEncoding(database: Database): Promise<void> {
+  const [row] = await database.run({ text: 'select getdatabaseencoding()', values: [] }, 'work');
+  if (text(row?.[0]) !== 'SQL_ASCII') return;
+  throw new StartError(
+    'The database has the encoding SQL_ASCII, whose texts may be any bytes, and cannot be served as UTF-8. Make one with the encoding UTF8.',
+  );
+}
+
+/** @throws StartError for a database with an encoding that cannot be served */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
+  await requireEncoding(database);
   const [row] = await database.run(catalogStatement(tablesOf([...resources, ...OWN])), 'work');
   return parseCatalog(text(row?.[0]) ?? '[]');
 }

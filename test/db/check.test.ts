@@ -222,6 +222,18 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
+  test('a database whose texts may be any bytes stops the start', async () => {
+    const url = new URL(database.url);
+    url.pathname += '_ascii';
+    const name = url.pathname.slice(1);
+    await database.sql.unsafe(`create database ${name} template template0 encoding 'SQL_ASCII' locale 'C'`);
+    try {
+      await assert.rejects(startOnce({ ...database, url: url.href }, [target]), { name: 'StartError', message: /SQL_ASCII.*UTF8/ }); // prettier-ignore
+    } finally {
+      await database.sql.unsafe(`drop database ${name} with (force)`);
+    }
+  });
+
   test('a database that is none stops the start with a message, and no stack', async () => {
     const url = new URL(database.url);
     url.pathname = '/vitrine_test_that_is_not_there';
