@@ -30,6 +30,7 @@ function storedFacts(stored: CatalogColumn): Facts {
     castType,
     labels: labels ?? undefined,
     isEnumDomain: type === 'enum' && isDomain,
+    isNondeterministic: !stored.isDeterministic,
     maxLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,

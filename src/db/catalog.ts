@@ -11,6 +11,8 @@ export interface CatalogColumn {
   /** As psql prints it, for messages. */
   readonly printed: string;
   readonly modifier: number;
+  /** Its collation takes no two different texts for equal, or it has none. */
+  readonly isDeterministic: boolean;
   readonly labels: readonly string[] | null;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
@@ -82,6 +84,7 @@ select coalesce(json_agg(json_build_object(
                        else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
       'printed', format_type(a.atttypid, a.atttypmod),
       'modifier', b.modifier,
+      'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,

@@ -25,6 +25,8 @@ export interface Facts {
   readonly labels?: readonly string[] | undefined;
   /** It is a domain over an enum, for which PostgreSQL has no operators, not even with itself. */
   readonly isEnumDomain?: boolean | undefined;
+  /** Its collation takes different texts for equal; patterns are not for such ones. */
+  readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
 }

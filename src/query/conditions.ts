@@ -18,6 +18,12 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
 
 const isTextual = ({ castType }: Column): boolean => castType === 'text' || castType === 'varchar';
 
+/** A column as patterns look at it: as a text, character by character. */
+function patternText(column: Column, bare: Fragment): Fragment {
+  if (column.isNondeterministic) return sql`${bare}::text collate "default"`;
+  return isTextual(column) ? bare : sql`${bare}::text`;
+}
+
 /** A list of the column's type as one parameter. */
 const typedList = (values: readonly string[], { castType }: Column): Fragment =>
   castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
@@ -61,8 +67,7 @@ function compare(
     });
     return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
   }
-  const left =
-    isPattern && !isTextual(column) ? sql`${bare}::text` : (column.type.comparable?.(bare) ?? bare);
+  const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare) ?? bare);
   // What the column is compared as, the value must be too.
   const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
   const symbol = raw(SYMBOLS[comparison]);

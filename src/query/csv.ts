@@ -21,8 +21,10 @@ export const isFree = ({ type }: Column): boolean =>
 
 /** One cell: NULL is nothing at all, and an empty text is `""`, as PostgreSQL's own CSV has it. */
 function cell(alias: string, column: Column): Fragment {
-  const text = sql`(${output(alias, column)})::text`;
-  if (!isFree(column)) return sql`coalesce(${text}, '')`;
+  const shown = sql`(${output(alias, column)})::text`;
+  if (!isFree(column)) return sql`coalesce(${shown}, '')`;
+  // By bytes, since patterns and replacements fail under a collation that takes different texts for equal.
+  const text = sql`(${shown} collate "C")`;
   const harmless = sql`case when ${text} ~ ${FORMULA} then '''' || ${text} else ${text} end`;
   return sql`coalesce('"' || replace(${harmless}, '"', '""') || '"', '')`;
 }
