@@ -39,8 +39,12 @@ export function problemDocument(status: number, detail: string, extra: Record<st
 
 export const notFound = (detail = 'There is nothing here.'): Problem => new Problem(404, detail);
 
-export const badQuery = (errors: FieldErrors): Problem =>
-  new Problem(400, 'The query has parameters that cannot be used.', { errors });
+/** The answer to a query with these faults, each of which is told once however often it is there. */
+export function badQuery(errors: FieldErrors): Problem {
+  // Here and not where they are added: there it would take each time as long as there are errors.
+  for (const messages of Object.values(errors)) messages.splice(0, messages.length, ...new Set(messages));
+  return new Problem(400, 'The query has parameters that cannot be used.', { errors });
+}
 
 export const badBody = (errors: FieldErrors): Problem =>
   new Problem(400, 'The body has fields that cannot be used.', { errors });

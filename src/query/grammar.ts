@@ -106,6 +106,15 @@ export function parseOrdering(text: string): OrderingQuery[] {
   });
 }
 
+/** Adds an error for an ordering of more columns than a query may have. */
+export function checkOrderingLength(
+  orderings: readonly OrderingQuery[] | undefined,
+  errors: FieldErrors,
+): void {
+  if (orderings && orderings.length > MAX_ORDERINGS)
+    addError(errors, 'ordering', `has ${orderings.length} columns; ${MAX_ORDERINGS} are allowed`);
+}
+
 /** A name or a value for a link. Commas stay: lists are full of them, and encoded they would make a link too long to be taken. */
 const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2C', ',');
 
@@ -152,9 +161,7 @@ export function parseListQuery(
   }
   const ordering = reserved.get('ordering');
   const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
-  if (orderings && orderings.length > MAX_ORDERINGS) {
-    addError(errors, 'ordering', `has ${orderings.length} columns; ${MAX_ORDERINGS} are allowed`);
-  }
+  checkOrderingLength(orderings, errors);
   return {
     filters: [...filters].map(([parameter, values]) => {
       const negated = parameter.startsWith('-');

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ColumnType, Facts } from '../db/column-type.ts';
 import { COLUMN_TYPES } from '../db/column-types.ts';
 
@@ -51,6 +52,8 @@ const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string
     ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
   ]);
 
+const MOST_CHARACTERS = 10_485_760;
+
 const isWhole = (value: unknown, least: number, most: number): boolean =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 
@@ -98,8 +101,8 @@ function checkForeignKey(column: Record<string, unknown>, report: Report): void 
 
 function checkSizes(column: Record<string, unknown>, report: Report): void {
   const { maxLength, precision, scale, min, max } = column;
-  if (maxLength !== undefined && !isWhole(maxLength, 1, 10_485_760))
-    report('maxLength', 'must be a whole number of at least 1');
+  if (maxLength !== undefined && !isWhole(maxLength, 1, MOST_CHARACTERS))
+    report('maxLength', `must be a whole number from 1 to ${MOST_CHARACTERS}`);
   if (precision !== undefined && !isWhole(precision, 1, 1000))
     report('precision', 'must be a whole number from 1 to 1000');
   if (scale !== undefined && !isWhole(scale, 0, typeof precision === 'number' ? precision : -1)) {
@@ -115,27 +118,53 @@ function checkSizes(column: Record<string, unknown>, report: Report): void {
   if (typeof min === 'number' && typeof max === 'number' && min > max) report('min', 'must not be above max');
 }
 
+/** The text of a value in JSON; undefined where JSON has none for it: functions, NaN, BigInts. */
+function jsonOf(value: unknown): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return undefined;
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value as it stands in the registry's file. */
+function printed(value: unknown): string {
+  const text = jsonOf(value) ?? (typeof value === 'function' ? String(value) : inspect(value));
+  return text.replace(/\s+/g, ' ');
+}
+
+/** A number that may have lost digits when JavaScript read the file, for a type that would keep them all. */
+const isUnsafe = (value: unknown, { input }: ColumnType): boolean =>
+  typeof value === 'number' &&
+  Number.isFinite(value) &&
+  Math.abs(value) > Number.MAX_SAFE_INTEGER &&
+  input.control === 'number' &&
+  input.json === 'string';
+
 /** Reports choices and a default that a column of this type could not hold. */
 export function checkValues(column: Record<string, unknown>, type: ColumnType, report: Report): void {
   const { choices } = column;
   const maxLength = column['type'] === 'string' ? 255 : undefined;
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
   const fault = (value: unknown): string | undefined => {
-    const parsed = type.fromJson(value, JSON.stringify(value) ?? '', facts);
-    return parsed.fault !== undefined ? parsed.fault : undefined;
+    if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
+    const source = jsonOf(value);
+    const parsed = type.fromJson(value, source ?? '', facts);
+    return parsed.fault ?? (source === undefined ? 'cannot be written as JSON' : undefined);
   };
   if (choices !== undefined) {
     if (!Array.isArray(choices) || choices.length === 0) report('choices', 'must be an array of values');
     else {
       for (const choice of choices as unknown[]) {
         const text = fault(choice);
-        if (text) report('choices', `${JSON.stringify(choice)} ${text}`);
+        if (text) report('choices', `${printed(choice)} ${text}`);
       }
     }
   }
   const value = column['default'];
   if (value === undefined || (value === 'now' && type.now)) return;
   const text = value === null ? 'is null: leave it out and say null: true' : fault(value);
-  if (text) report('default', `${JSON.stringify(value)} ${text}`);
+  if (text) report('default', `${printed(value)} ${text}`);
   else if (Array.isArray(choices) && !choices.includes(value)) report('default', 'is none of the choices');
 }

@@ -7,9 +7,12 @@ const QUOTED = /^'((?:[^'\\]|'')*)'(?:::[^']+)?$/;
 const NOW =
   /^\(?(now\(\)|transaction_timestamp\(\)|statement_timestamp\(\)|clock_timestamp\(\)|current_timestamp|localtimestamp|current_date|current_time|localtime)(?![a-z_])/i;
 
-/** A number as JavaScript has it, or its digits where that would lose some. */
-const number = (digits: string): number | string =>
-  String(Number(digits)) === digits && Number.isFinite(Number(digits)) ? Number(digits) : digits;
+/** A number as JavaScript has it, or its digits where that would lose some, or might as far as the registry's check can tell. */
+function number(digits: string, { input }: ColumnType): number | string {
+  const value = Number(digits);
+  const isSafe = input.json === 'number' || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return isSafe && Number.isFinite(value) && String(value) === digits ? value : digits;
+}
 
 function parseJson(text: string): Printed | undefined {
   try {
@@ -37,5 +40,5 @@ export function defaultOf(
   if (name === 'json') return text === undefined ? undefined : (parseJson(text) ?? undefined);
   if (type.input.control !== 'number') return text;
   const [, digits] = NUMBER.exec(text ?? expression) ?? [];
-  return digits === undefined ? undefined : number(digits);
+  return digits === undefined ? undefined : number(digits, type);
 }

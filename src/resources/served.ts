@@ -4,7 +4,7 @@ import type { Fragment } from '../db/fragment.ts';
 import type { Column, Model } from '../db/model.ts';
 import { findColumn } from '../db/model.ts';
 import type { FieldErrors } from '../errors.ts';
-import { parseOrdering, type OrderingQuery, type PageLimits } from '../query/grammar.ts';
+import { checkOrderingLength, parseOrdering, type OrderingQuery, type PageLimits } from '../query/grammar.ts';
 import { planList, type View } from '../query/plan.ts';
 import type { Method, Resource } from './resource.ts';
 
@@ -136,8 +136,9 @@ export function checkOrderings(resources: ServedResources): string[] {
     const errors: FieldErrors = {};
     const view = viewOf(resources, (level) => LEVELS.indexOf(level) <= LEVELS.indexOf(resource.read));
     const query = { filters: [], orderings: undefined, page: 1n, limit: 1, link: '' };
+    checkOrderingLength(resource.ordering, errors);
     planList(query, resource.model, view, resource.ordering, errors);
-    return (errors['ordering'] ?? []).map((text) => `${resource.name}: ordering: ${text}`);
+    return [...new Set(errors['ordering'])].map((text) => `${resource.name}: ordering: ${text}`);
   });
 }
 

@@ -113,6 +113,17 @@ describe('the grammar of a query string', () => {
     await assertNamed(`ordering=${'id,'.repeat(8)}id`, 'ordering');
   });
 
+  test('what is wrong several times is told once', async () => {
+    for (const [query, name] of [
+      ['ordering=,,', 'ordering'],
+      ['ordering=nosuch,id,-nosuch', 'ordering'],
+      ['limit=1&limit=2&limit=3', 'limit'],
+    ] as const) {
+      const { json } = await get(query);
+      assert.equal(json.errors[name].length, 1, JSON.stringify(json.errors));
+    }
+  });
+
   test('at most 1,000 values in an in', async () => {
     const answer = await get(`id__in=${'9,'.repeat(998)}1,2`);
     assert.deepEqual(idsOf(answer), [1, 2]);

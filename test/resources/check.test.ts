@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { inspect } from 'node:util';
 import { createVitrine, StartError } from '../../src/index.ts';
 import { users } from '../db/helpers.ts';
 import { serverUrl } from '../support.ts';
@@ -78,6 +79,11 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'bigint', default: '9223372036854775808' }, 'default'],
   [{ type: 'decimal', precision: 3, scale: 1, default: '12.34' }, 'default'],
   [{ type: 'decimal', default: 'NaN' }, 'default'],
+  [{ type: 'decimal', default: -1e16 }, 'default'],
+  [{ type: 'bigint', default: 2 ** 53 }, 'default'],
+  [{ type: 'bigint', choices: [1, 2 ** 53] }, 'choices'],
+  [{ type: 'json', default: 5n }, 'default'],
+  [{ type: 'json', default: () => 1 }, 'default'],
   [{ type: 'date', default: '2023-02-29' }, 'default'],
   [{ type: 'date', default: 'infinity' }, 'default'],
   [{ type: 'datetime', default: 'tomorrow' }, 'default'],
@@ -123,6 +129,8 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ ordering: 5 }, 'ordering'],
   [{ ordering: '' }, 'ordering'],
   [{ ordering: 'y,-x' }, 'ordering'],
+  [{ ordering: 'x,id,x,id,x,id,x,id,x' }, 'ordering'],
+  [{ ordering: ',,' }, 'ordering'],
   [{ ordering: 'x', exclude: ['x'] }, 'ordering'],
   [{ owner: 'x' }, 'owner'],
   [{ owner: 'y' }, 'owner'],
@@ -148,7 +156,7 @@ describe('a faulty registry stops the start', () => {
   });
 
   for (const [column, ...keys] of COLUMNS) {
-    test(`by a column ${JSON.stringify(column).slice(0, 80)}`, () =>
+    test(`by a column ${inspect(column).slice(0, 80)}`, () =>
       assertFaults(
         withColumn(column),
         keys.map((key) => `a: columns.x${key && `.${key}`}:`),
@@ -191,6 +199,25 @@ describe('a faulty registry stops the start', () => {
     await assertFaults([a, a], ['a: model']);
     await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: table']);
   });
+});
+
+describe('the faults of a registry', () => {
+  for (const [column, said] of [
+    [{ type: 'string', maxLength: 1e9 }, /from 1 to 10485760$/],
+    [{ type: 'float', default: NaN }, /default: NaN must be/],
+    [{ type: 'float', default: -Infinity }, /default: -Infinity must be/],
+    [{ type: 'json', default: NaN }, /default: NaN cannot be written as JSON/],
+    [{ type: 'text', default: () => 1 }, /default: \(\) ?=> ?1 must be/],
+    [{ type: 'text', choices: ['a', undefined] }, /choices: undefined must be/],
+    [{ type: 'integer', default: 5n }, /default: 5n must be/],
+    [{ type: 'bigint', default: 9007199254740993 }, /default: 9007199254740992 .*write it as a string/], // eslint-disable-line no-loss-of-precision
+  ] as [Loose, RegExp][]) {
+    test(`say ${said.source}`, async () => {
+      const faults = await faultsOf(withColumn(column));
+      assert.equal(faults.length, 1, faults.join());
+      assert.match(faults[0] ?? '', said);
+    });
+  }
 });
 
 describe('all faults of a registry are told at once', () => {
