@@ -200,6 +200,16 @@ describe('rules of a database that others made', () => {
     });
   }
 
+  test('JSON’s own null is found by its value, and is not NULL', async () => {
+    for (const [query, ids] of [
+      ['doc=null', [1]],
+      ['doc__is=null', []],
+    ] as const) {
+      const { json } = await service.request(`/api/legacy/?${query}`);
+      assert.deepEqual(json.objects.map(({ id }: { id: number }) => id), ids, query); // prettier-ignore
+    }
+  });
+
   test('nothing new can break them', async () => {
     const { status, json } = await service.send('PUT', '/api/legacy/1/', {
       state: 'lost',

@@ -134,6 +134,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['string__like=a%&string__like=B%', [1, 2, 3]],
     ['integer__in=1,5&integer__in=-2', [1, 2]],
     ['boolean__is=null&boolean__is=false', [2, 4]],
+    ['-integer__ne=1&-integer__ne=-2', [1, 2, 4]],
     ['integer__ne=1&integer__ne=-2', [3]],
     ['-integer=1&-integer=-2', [3, 4]],
     ['-integer__in=1&-integer__in=-2', [3, 4]],
