@@ -30,6 +30,7 @@ create table vitrine_session (
   created timestamp(0) default date_trunc('second', now() at time zone 'UTC') not null,
   seen timestamp(0) default date_trunc('second', now() at time zone 'UTC') not null,
   address text not null,
-  agent text not null
+  agent text not null,
+  done text default '' not null
 );
 create index on vitrine_session (user_key);
