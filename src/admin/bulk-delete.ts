@@ -1,9 +1,9 @@
-import { Problem } from '../errors.ts';
+import { asProblem } from '../db/sqlstate.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { Referred } from '../resources/referred.ts';
 import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
-import { effectsOf, ownDeletion } from './delete-effects.ts';
+import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html } from './html.ts';
@@ -98,14 +98,15 @@ export async function bulkDelete(
   try {
     await bulk.remove(resource, selection, visit.caller, expected);
   } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 409) throw error;
+    const problem = asProblem(error);
+    if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const count = await bulk.count(resource, selection);
-    const isRefused = error instanceof Referred && error.models.length === 0;
+    const isRefused = problem instanceof Referred && problem.models.length === 0;
     const text =
       count === expected
-        ? error.message
+        ? refusal(desk, problem)
         : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`;
-    return ask({ status: 409, text, isRefused });
+    return ask({ status: problem.status, text, isRefused });
   }
   const list = links.list(resource.name, choice.state.without('page'));
   return redirectWith(visit, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../db/sqlstate.ts';
+import type { Problem } from '../errors.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
 import type { Dependents } from '../resources/dependents.ts';
+import { Referred } from '../resources/referred.ts';
 import type { Desk } from './desk.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
@@ -131,6 +133,15 @@ export async function effectsOf(
   const told = all.map((one) => [one.resource?.name, one.column?.key, one.effect, one.depth, one.count]);
   const digest = createHash('sha256').update(JSON.stringify(told)).digest('base64url').slice(0, 16);
   return { view, isForbidden: restricting.length > 0, warning, digest };
+}
+
+/** Why the database has refused a deletion, by what people call the resources. */
+export function refusal({ resources }: Desk, problem: Problem): string {
+  const names = problem instanceof Referred ? problem.models : [];
+  const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
+  return titles.length > 0
+    ? `Records of ${titles.join(', ')} need what would be deleted. Nothing was deleted.`
+    : problem.message;
 }
 
 /**

@@ -1,10 +1,10 @@
-import { Problem } from '../errors.ts';
+import { asProblem } from '../db/sqlstate.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry, Selection } from '../resources/browse.ts';
 import { Referred } from '../resources/referred.ts';
 import type { Desk } from './desk.ts';
-import { effectsOf, ownDeletion } from './delete-effects.ts';
+import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
@@ -115,15 +115,16 @@ export async function confirmDelete(
       text: `${title}: “${shortened(label, 80)}” was deleted.`,
     });
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    if (error.status === 404)
+    const problem = asProblem(error);
+    if (problem?.status === 404)
       return redirectWith(visit, list, { kind: 'failed', text: 'The record is no longer there.' });
-    if (error.status !== 409 && error.status !== 412) throw error;
+    if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
+    const { status } = problem;
     const text =
-      error.status === 412
+      status === 412
         ? 'The record has changed since you were asked. This is how it is now.'
-        : error.message;
-    const isRefused = error instanceof Referred && error.models.length === 0;
-    return deletePage(desk, visit, resource, id, form, { status: error.status, text, isRefused });
+        : refusal(desk, problem);
+    const isRefused = problem instanceof Referred && problem.models.length === 0;
+    return deletePage(desk, visit, resource, id, form, { status, text, isRefused });
   }
 }

@@ -83,8 +83,7 @@ export async function drillDown(
   if (!column || (isLarge && !column.indexed)) return undefined;
   const bounds = await browsing.bounds(resource, selection, column);
   const period = chosenPeriod(parameters, column);
-  const isOrdinary = bounds?.every((text) => /^\d{4}-\d\d-\d\d/.test(text) && !text.endsWith('BC'));
-  if (!bounds || !isOrdinary) return undefined;
+  if (!bounds) return undefined;
   const finer = period?.length === 10 ? [] : periodsWithin(period, ...bounds);
   if (period === undefined && (finer.length < 2 || finer.length > MOST_YEARS)) return undefined;
   const link = (to: Period | undefined, text: string): Html =>

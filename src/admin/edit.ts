@@ -75,16 +75,16 @@ async function create(
     addOnce(desk, visit, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
-    return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, status: 400, ...outcome });
-  const saved = await desk.browsing.read(resource, outcome.done.id);
-  const { isRepeated } = outcome.done;
-  return afterSave(
-    visit,
-    resource,
-    saved,
-    form,
-    isRepeated ? 'was added once: the form was sent twice.' : 'was added.',
-  );
+    return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, ...outcome });
+  const { id, isRepeated } = outcome.done;
+  const saved = await readStored(desk, resource, id);
+  if (!saved)
+    return redirectWith(visit, links.back(resource.name, form.get('_list')), {
+      kind: 'failed',
+      text: 'The record was added, and is gone by now.',
+    });
+  const done = isRepeated ? 'was added once: the form was sent twice.' : 'was added.';
+  return afterSave(visit, resource, saved, form, done);
 }
 
 async function update(
@@ -105,7 +105,7 @@ async function update(
       desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
     if (!outcome.done)
-      return await formPage(desk, visit, { resource, typed, stored, sent: form, status: 400, ...outcome });
+      return await formPage(desk, visit, { resource, typed, stored, sent: form, ...outcome });
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await desk.browsing.read(resource, stored.id);
@@ -209,7 +209,9 @@ export async function saveRecord(
   }
   if (form.get('_save') === 'new' && resource.may.has('add'))
     return asNew(desk, visit, resource, typed, form);
-  if (form.get('_version') !== stored.version)
+  // The same form once more: what it asks for is there.
+  const isThere = bodyOf(typed, stored).members.size === 0;
+  if (form.get('_version') !== stored.version && !isThere)
     return showConflict(desk, visit, { resource, stored, typed, form });
   return update(desk, visit, resource, stored, resolved({ resource, stored, typed, form }), form);
 }

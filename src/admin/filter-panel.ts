@@ -69,7 +69,10 @@ async function filterForm(
   const present = old && formOf(old, resource, desk.resources);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const { options, label } = (await referencesOf(desk, new Map([[column, typed]]))).get(column) ?? {};
-  const records = resource === desk.history ? logChoices(desk, column) : options;
+  const few = resource === desk.history ? logChoices(desk, column) : options;
+  // A key that is none of theirs stays what it is, so that looking at a filter does not change it.
+  const isOther = typed.text !== '' && !few?.some(({ id }) => id === typed.text);
+  const records = few && isOther ? [...few, { id: typed.text, label: `“${typed.text}”` }] : few;
   const title = pathTitle(path.split('__'), resource, desk.resources);
   const comparisons = offeredComparisons(column).filter(
     ({ key }) => resource !== desk.history || !records || ['eq', 'ne'].includes(key),

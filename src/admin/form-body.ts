@@ -1,5 +1,6 @@
 import type { Column } from '../db/model.ts';
-import { addError, Problem, type FieldErrors } from '../errors.ts';
+import { asProblem } from '../db/sqlstate.ts';
+import { addError, type FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { checkBody, type Writing } from '../resources/body.ts';
 import type { Entry } from '../resources/browse.ts';
@@ -35,7 +36,7 @@ export function typedMember(column: Column, { text, isNull }: Typed): Member | {
 function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
   // What is left empty on a new record is a default that was not shown, or a fault that the operation names.
   const isEmpty = typed.text === '' && (typed.isNull || !takesEmpty(column));
-  if (isNew && isEmpty && (!column.nullable || hidesDefault(column))) return;
+  if (isNew && isEmpty && (hidesDefault(column) || !(column.nullable || column.hasDefault))) return;
   const member = typedMember(column, typed);
   if ('fault' in member) addError(body.errors, column.key, member.fault);
   else body.members.set(column.key, member);
@@ -66,7 +67,12 @@ export function addPassword(body: FormBody, { passwords }: AdminResource, form: 
 /** What a write did, or what keeps it from being done: by field, or as a whole. */
 export type Outcome<T> =
   | { readonly done: T }
-  | { readonly done?: undefined; readonly errors: FieldErrors; readonly notice?: string };
+  | {
+      readonly done?: undefined;
+      readonly errors: FieldErrors;
+      readonly notice?: string;
+      readonly status: number;
+    };
 
 /** What is wrong with a password belongs to the field where it was typed. */
 function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors {
@@ -84,11 +90,16 @@ export async function attempt<T>(
   write: () => Promise<T>,
 ): Promise<Outcome<T>> {
   if (Object.keys(errors).length > 0)
-    return { errors: { ...byField(checkBody(members, resource, writing).errors, resource), ...errors } };
+    return {
+      errors: { ...byField(checkBody(members, resource, writing).errors, resource), ...errors },
+      status: 400,
+    };
   try {
     return { done: await write() };
   } catch (error) {
-    if (!(error instanceof Problem) || (error.status !== 400 && error.status !== 409)) throw error;
-    return error.errors ? { errors: byField(error.errors, resource) } : { errors: {}, notice: error.message };
+    const problem = asProblem(error);
+    if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
+    const { errors: faults, message: notice, status } = problem;
+    return faults ? { errors: byField(faults, resource), status } : { errors: {}, notice, status };
   }
 }

@@ -72,13 +72,13 @@ function selectOf(
   const { column, typed, isNew } = field;
   const none = noChoice(column);
   const isNone = typed.text === '' && (typed.isNull || none === '');
-  const isOpen = column.nullable || isNone || isNew;
+  const isOpen = column.nullable || isNone || (isNew && (hidesDefault(column) || !column.hasDefault));
   const all =
     isNone || options.some(([value]) => value === typed.text)
       ? options
       : [...options, [typed.text, typed.text] as const];
   return html`<select${common}>
-    ${isOpen && html`<option value="${none}">${isNew && hidesDefault(column) ? 'the default' : column.nullable ? 'no value' : column.hasDefault ? 'the default' : '–'}</option>`}
+    ${isOpen && html`<option value="${none}">${isNew && hidesDefault(column) ? 'the default' : column.nullable ? 'no value' : '–'}</option>`}
     ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? 'empty text' : text}</option>`)}
   </select>`;
 }

@@ -7,11 +7,13 @@ import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow, type Field } from './form-fields.ts';
 import {
+  hidesDefault,
   isFreeText,
   isTickBox,
   markOf,
   mustHaveText,
   storedValues,
+  takesEmpty,
   type TypedValues,
 } from './form-values.ts';
 import { attributes, html, type Content, type Html } from './html.ts';
@@ -48,7 +50,7 @@ export function editableColumns(
 /** Whether a value must stand here. A text that was empty before may stay so. */
 function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
   if (column.nullable || isTickBox(column, isNew)) return false;
-  if (isNew) return !column.hasDefault;
+  if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
   return !isFreeText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
 }
 

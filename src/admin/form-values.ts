@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../db/model.ts';
-import { textOfMember, type Entry } from '../resources/browse.ts';
+import { textOfColumn, type Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
 import type { Form } from './form-data.ts';
 
@@ -42,7 +42,7 @@ export function noChoice(column: Column): string {
 
 /** The text that the form of a new record begins with; undefined where the database makes the default. */
 export function initialText({ initial, type }: Column): string | undefined {
-  if (typeof initial !== 'string') return JSON.stringify(initial);
+  if (typeof initial !== 'string' || type.input.json === 'json') return JSON.stringify(initial);
   return initial === 'now' && type.now ? undefined : initial;
 }
 
@@ -91,7 +91,7 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
 export function storedValues({ members }: Entry, columns: readonly Column[]): TypedValues {
   return new Map(
     columns.map((column) => {
-      const text = textOfMember(members, column.key);
+      const text = textOfColumn(members, column);
       // Who clears a value that may be missing means that there is none, unless it was the empty text.
       return [column, { text: text ?? '', isNull: text !== '' }];
     }),

@@ -1,5 +1,5 @@
 import type { Column } from '../db/model.ts';
-import { textOfMember } from '../resources/browse.ts';
+import { textOfColumn } from '../resources/browse.ts';
 import type { Members } from '../resources/members.ts';
 import type { Desk } from './desk.ts';
 import { columnsOf, type Change, type Known } from './history-entry.ts';
@@ -25,7 +25,7 @@ const cut = (text: string | null): string | null =>
 /** A value, line breaks and all; a foreign key by what its record is called, while there is one. */
 function shown(column: Column, members: Members, desk: Desk, known: Known): Content {
   if (!members.has(column.key)) return NOTHING;
-  const text = textOfMember(members, column.key);
+  const text = textOfColumn(members, column);
   const target = column.references && desk.resources.get(column.references.name);
   if (text === '') return EMPTY_TEXT;
   if (text === null || !column.references) return shownValue(column, cut(text));

@@ -1,7 +1,7 @@
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { textOfMember, type EntryPage } from '../resources/browse.ts';
+import { textOfColumn, type EntryPage } from '../resources/browse.ts';
 import { parseId } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
 import { editableColumns } from './form-page.ts';
@@ -19,9 +19,9 @@ const LONGEST_LINK = 6000;
 /** A link to the form of a new record with the values that a deleted one had, where they fit into an address. */
 function addAgain(resource: AdminResource, { before, action }: Change): Html | false {
   if (action !== 'delete' || !resource.may.has('add')) return false;
-  const values = editableColumns(resource, true).flatMap(({ key }) => {
-    const text = textOfMember(before, key);
-    return text === null ? [] : [{ name: key, value: text }];
+  const values = editableColumns(resource, true).flatMap((column) => {
+    const text = textOfColumn(before, column);
+    return text === null ? [] : [{ name: column.key, value: text }];
   });
   const link = links.action(resource.name, 'add', new Parameters(values));
   return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;

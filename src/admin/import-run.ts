@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
-import { toProblem } from '../db/sqlstate.ts';
-import { Problem, type FieldErrors } from '../errors.ts';
+import { asProblem } from '../db/sqlstate.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { createOperations } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
@@ -37,7 +37,7 @@ class Undone extends Error {}
 
 /** What the row cannot do, by what went wrong. @throws what is no fault of the row */
 function errorsOf(error: unknown): FieldErrors {
-  const problem = error instanceof Problem ? error : toProblem(error);
+  const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
   return problem.errors ?? { [ROW]: [problem.message] };
 }

@@ -19,7 +19,8 @@ export const onceField = (): Html =>
  */
 export function onceMark({ get, entries }: Form): string | undefined {
   if (get(FIELD) === undefined) return undefined;
-  return createHash('sha256').update(JSON.stringify(entries)).digest('base64url');
+  const typed = entries.filter(([name]) => name !== '_save');
+  return createHash('sha256').update(JSON.stringify(typed)).digest('base64url');
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Column } from '../db/model.ts';
 import type { Entry } from '../resources/browse.ts';
-import { textOfMember } from '../resources/browse.ts';
+import { textOfColumn } from '../resources/browse.ts';
 import { html, type Html } from './html.ts';
 
 /** How much of a long text a list shows (characters). */
@@ -57,7 +57,7 @@ export const doneText = (action: string): string => DONE[action] ?? action;
 
 /** A column of a record as people read it; a foreign key by what the related record is called. */
 export function shownColumn(entry: Entry, column: Column, most: number = MOST_SHOWN): Html | string {
-  const text = textOfMember(entry.members, column.key);
+  const text = textOfColumn(entry.members, column);
   if (!column.references || text === null) return shownValue(column, text, most);
   const label = entry.labels[column.key];
   return label ? shortened(label, most) : `#${text}`;

@@ -87,6 +87,10 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
+/** Whatever was thrown as a problem, or undefined for a fault of ours. */
+export const asProblem = (error: unknown): Problem | undefined =>
+  error instanceof Problem ? error : toProblem(error);
+
 /** What waiting does not mend: a refused login, a database that does not exist, a setting that a pooler does not take. */
 const REFUSALS = /^(28|3D|08P01|57014)/;
 

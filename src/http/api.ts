@@ -1,5 +1,5 @@
 import type { AccessLevel, Settings } from '../config.ts';
-import { toProblem } from '../db/sqlstate.ts';
+import { asProblem } from '../db/sqlstate.ts';
 import { badQuery, Problem } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
@@ -54,8 +54,7 @@ function assertNoParameters(query: string): void {
 }
 
 /** Whether the database is away or overcharged, so that a further question would but wait in vain. */
-const isUnavailable = (error: unknown): boolean =>
-  (error instanceof Problem ? error : toProblem(error))?.status === 503;
+const isUnavailable = (error: unknown): boolean => asProblem(error)?.status === 503;
 
 /** All paths but collections. */
 const FEW_FORMATS: readonly Format[] = ['json', 'html'];

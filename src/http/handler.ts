@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
-import { toProblem } from '../db/sqlstate.ts';
-import { notFound, Problem, unavailable } from '../errors.ts';
+import { asProblem } from '../db/sqlstate.ts';
+import type { Problem} from '../errors.ts';
+import { notFound, unavailable } from '../errors.ts';
 import type { Caller, ServedResources } from '../resources/served.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from './authentication.ts';
@@ -108,7 +109,7 @@ function errorReply(
   show: (problem: Problem, requestId: string) => Reply = problemReply,
 ): Reply {
   if (error instanceof Unauthorized) return UNAUTHORIZED;
-  const problem = error instanceof Problem ? error : toProblem(error);
+  const problem = asProblem(error);
   if (!problem) {
     logger.error({
       id: requestId,

@@ -31,7 +31,7 @@ const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
 const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
 
-/** Deletes everything that the plan matches. @returns one row: how many records */
+/** Deletes everything that the plan matches. @returns one row: how many records it matches, and how many are gone */
 export function bulkDeleteStatement(plan: ListPlan, recording?: Recording): Statement {
   const { model } = plan;
   const returning = recording
@@ -39,12 +39,14 @@ export function bulkDeleteStatement(plan: ListPlan, recording?: Recording): Stat
     : EMPTY;
   const gone = sql`gone as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
-  return compile(sql`with ${chosen(plan, 'update')}, ${gone}${log} select count(*) from gone`);
+  return compile(
+    sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${raw('(select count(*) from chosen), (select count(*) from gone)')}`,
+  );
 }
 
 /**
  * Gives columns new values in everything that the plan matches.
- * @returns one row: how many records it matches, and in how many of them something really changes
+ * @returns one row: how many records it matches, in how many of them something would change, and in how many it does
  */
 export function bulkUpdateStatement(
   plan: ListPlan,
@@ -57,9 +59,12 @@ export function bulkUpdateStatement(
     return column.type.assign?.(text, reference('f', column), column) ?? text;
   };
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${fresh(change)}`);
-  const differs = changes.map(
-    (change) => sql`${reference(ROOT, change.column)}::text is distinct from (${fresh(change)})::text`,
-  );
+  const differs = (alias: string): Fragment => {
+    const each = changes.map(
+      (change) => sql`${reference(alias, change.column)}::text is distinct from (${fresh(change)})::text`,
+    );
+    return join(each, ' or ');
+  };
   const states = ['f', ROOT] as const;
   const returning = recording
     ? returningLog(
@@ -69,9 +74,9 @@ export function bulkUpdateStatement(
         changedValues(ROOT, changes, recording, states),
       )
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${join(differs, ' or ')}) returning true${returning})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
   const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
-  const counts = raw('(select count(*) from chosen), (select count(*) from changed)');
+  const counts = sql`(select count(*) from chosen), (select count(*) from chosen f where ${differs('f')}), (select count(*) from changed)`;
   return compile(sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`);
 }
 

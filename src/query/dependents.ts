@@ -135,11 +135,10 @@ export function furtherStatement(
   const cascades = edges.filter(({ column }) => column.onDelete === 'cascade');
   const counts = edges.map(({ model, column, target }) => {
     const key = reference('d', model.primaryKey);
-    const own =
-      model === plan.model ? sql` and not exists (select from ${KEYS} c where c.key = ${key})` : EMPTY;
+    const own = model === plan.model ? withoutStart(model) : EMPTY;
     const told = trails
       .filter(({ steps, last }) => !last && steps.at(-1)?.column === column)
-      .map((trail) => sql` and ${key} not in (select ${key} ${endOf(trail)})`);
+      .map((trail) => sql` and ${key} not in (select ${key} ${endOf(trail, plan.model)})`);
     const place = models.indexOf(target);
     const going = sql`select ${goingOf(target, place)} from ${GOING} g where g.place = ${raw(String(place))}`;
     return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${going})${own}${join(told, '')} limit ${raw(String(cap + 1))}) c)`;
@@ -147,13 +146,17 @@ export function furtherStatement(
   return compile(sql`${closure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`);
 }
 
+const withoutStart = ({ primaryKey }: Model): Fragment =>
+  sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', primaryKey)})`;
+
 /** The rows `d` at the end of a trail: what stands behind `select`. */
-function endOf({ steps, last }: Trail): Fragment {
+function endOf({ steps, last }: Trail, start: Model): Fragment {
   let parents = sql`select key from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
     inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
-    parents = sql`select ${reference('d', model.primaryKey)} ${inner}`;
+    // What refers to those that the plan matches has been told by the shorter way.
+    parents = sql`select ${reference('d', model.primaryKey)} ${inner}${model === start ? withoutStart(model) : EMPTY}`;
   }
   if (!last) return inner;
   const { model } = last;
@@ -172,10 +175,8 @@ export function dependentsStatement(plan: ListPlan, trails: readonly Trail[], ca
   const counts = trails.map((trail) => {
     const end = trail.last ? trail.last.from : trail.steps.at(-1)?.model;
     const isOwn = end === plan.model;
-    const others = isOwn
-      ? sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', plan.model.primaryKey)})`
-      : EMPTY;
-    return sql`(select count(*) from (select ${endOf(trail)}${others} limit ${raw(String(cap + 1))}) c)`;
+    const others = isOwn ? withoutStart(plan.model) : EMPTY;
+    return sql`(select count(*) from (select ${endOf(trail, plan.model)}${others} limit ${raw(String(cap + 1))}) c)`;
   });
   return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
 }

@@ -104,8 +104,22 @@ export function pageStatement(plan: ListPlan, shown: Shown, between = COMMA): St
 /** How many records the filters match: one row, one column. */
 export const countStatement = (plan: ListPlan): Statement => compile(sql`select count(*)${source(plan)}`);
 
-/** The least and the greatest value of a column, as the output has them: one row, both NULL where there is none. */
-export function boundsStatement(plan: ListPlan, column: Column): Statement {
+/** Days that every calendar knows: neither infinite, nor before year 1, nor after 9999. */
+const ORDINARY = { gte: '0001-01-01', lte: '9999-12-31' } as const;
+
+/**
+ * The least and the greatest value of a column of dates or moments, as the output has them: one row, both NULL where there is
+ * none. The odd ones among them do not count.
+ */
+export function boundsStatement(all: ListPlan, column: Column): Statement {
+  const limits = (['gte', 'lte'] as const).map((operator) => ({
+    alias: ROOT,
+    column,
+    operator,
+    values: [ORDINARY[operator]],
+    negated: false,
+  }));
+  const plan = { ...all, where: [...all.where, ...limits] };
   const [least, greatest] = ['min', 'max'].map((name) =>
     column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
   );

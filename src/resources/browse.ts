@@ -96,6 +96,12 @@ export function textOfMember(members: Members, key: string): string | null {
   return typeof member.value === 'string' ? member.value : member.source;
 }
 
+/** The text of a column: of JSON as it stands there, quotes and all, since "1" and 1 are two values. */
+export const textOfColumn = (members: Members, { key, type }: Column): string | null =>
+  type.input.json === 'json' && members.get(key)?.value !== null
+    ? (members.get(key)?.source ?? null)
+    : textOfMember(members, key);
+
 function parseEntry(source: string): Entry {
   const parts = parseMembers(source);
   const members = parseMembers(parts.get('record')?.source ?? '{}');

@@ -1,4 +1,4 @@
-import { text, type Database, type RawRow } from '../db/connection.ts';
+import { text, type Database } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Model } from '../db/model.ts';
 import { isDatabaseError, toProblem } from '../db/sqlstate.ts';
@@ -14,7 +14,7 @@ import type { Members } from './members.ts';
 import { historyFault, recordingOf } from './recording.ts';
 import { isTableOf, Referred, REFERRED } from './referred.ts';
 import type { Caller } from './served.ts';
-import { addCheckErrors, parseBooleans } from './verdict.ts';
+import { addCheckErrors, parseBooleans, suppressed } from './verdict.ts';
 
 /** Changes of many records at once, each in one transaction. */
 export interface Bulk {
@@ -110,18 +110,21 @@ export function createBulk(
   models: readonly Model[],
   log?: Model,
 ): Bulk {
-  /** Runs the one statement, and takes it back where it does not touch as many records as was said. */
+  /** Runs the one statement, and takes it back where it does not touch as many records as was said. Gives how many changed. */
   async function apply(
     statement: Statement,
     expected: number,
     model: Model,
     changes: readonly Change[] = [],
-  ): Promise<RawRow> {
+  ): Promise<number> {
     try {
       return await database.transaction(async (run) => {
         const [row] = await run(statement.text, statement.values);
-        if (!row || Number(text(row[0])) !== expected) throw changedMeanwhile();
-        return row;
+        const [matched, wanted = 0, done = wanted] = (row ?? []).map((cell) => Number(text(cell)));
+        if (matched !== expected) throw changedMeanwhile();
+        // A trigger can turn a change into nothing, without an error.
+        if (done < (changes.length > 0 ? wanted : expected)) throw suppressed();
+        return done;
       }, 'people');
     } catch (error) {
       throw explained(historyFault(error, log), model, changes, models);
@@ -180,8 +183,7 @@ export function createBulk(
       const changes = await check(resource, members, caller);
       if (changes.length === 0) return 0;
       const statement = bulkUpdateStatement(plan, changes, recordingOf(resource, caller, log));
-      const row = await apply(statement, expected, resource.model, changes);
-      return Number(text(row[1]));
+      return apply(statement, expected, resource.model, changes);
     },
   };
 }

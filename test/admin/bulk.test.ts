@@ -199,7 +199,7 @@ describe('bulk actions', () => {
       _state: '', _action: 'delete', _all: '1', _expected: '12', _confirm: '1',
     }); // prettier-ignore
     assert.equal(forced.status, 409);
-    assert.match(readable(forced), /Other records refer to some of these\. Nothing was deleted\./);
+    assert.match(readable(forced), /Records of Parts need what would be deleted\. Nothing was deleted\./);
     assert.equal((await names()).length, 12);
   });
 

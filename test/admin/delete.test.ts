@@ -135,7 +135,7 @@ describe('deleting a record', () => {
     await insert('loan', { book_id: book });
     const answer = await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'));
     assert.equal(answer.status, 409);
-    assert.match(readable(answer), /Records of loan refer to this one\..*What keeps this record from being deleted/); // prettier-ignore
+    assert.match(readable(answer), /Records of Loans need what would be deleted\. Nothing was deleted\..*What keeps this record from being deleted/); // prettier-ignore
   });
 
   test('what has come to go with it after the page was made is asked about anew', async () => {

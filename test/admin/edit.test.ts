@@ -114,7 +114,7 @@ describe('adding', () => {
   test('what only the database knows is told like any other fault', async () => {
     await added({ name: 'Twice' });
     const answer = await add({ name: 'Twice', author_id: '1' });
-    assert.equal(answer.status, 400);
+    assert.equal(answer.status, 409);
     assert.match(errorsIn(answer)['name'] ?? '', /another record/i);
     const lost = await add({ name: 'Orphan', author_id: '4711' });
     assert.match(errorsIn(lost)['author_id'] ?? '', /no such record/i);
