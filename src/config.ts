@@ -77,7 +77,8 @@ function parseDatabaseUrl(text: string): string {
   const modes = new URL(text).searchParams.getAll('sslmode');
   if (!modes.every((mode) => SSL_MODES.includes(mode)))
     throw new Error(`has an sslmode that is none of ${SSL_MODES.join(', ')}`);
-  return text;
+  // Either is content with what the server offers; the driver knows only one of the two.
+  return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }
 
 function parseOrigins(text: string): string[] {

@@ -41,14 +41,16 @@ export interface Vitrine {
  * @throws StartError that lists every fault of the registry, or every difference to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
-  const { log, resources, panels = [], ...given } = Object(options) as VitrineOptions;
+  if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
+  const { log, resources, panels = [], ...given } = options;
+  if (log !== undefined && typeof log !== 'function') throw new StartError('log must be a function.');
   const settings = checkSettings(given);
   const { databaseUrl } = settings;
   if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
   const registry = requireRegistry(resources, settings, panels);
   const service = createService(settings, registry, databaseUrl, logger, panels);
-  let server: Listener | undefined;
+  let starting: Promise<Listener> | undefined;
   let isClosed = false;
   try {
     await service.prepare();
@@ -60,12 +62,17 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
     handler: service.handler,
     start: async () => {
       if (isClosed) throw new StartError('This service has been closed.');
-      server ??= await openListener(service, settings, logger);
-      return { url: server.url };
+      starting ??= openListener(service, settings, logger).catch((error: unknown) => {
+        starting = undefined;
+        throw error;
+      });
+      const { url } = await starting;
+      return { url };
     },
     close: async () => {
       isClosed = true;
       service.drain();
+      const server = await starting?.catch(() => undefined);
       await server?.close();
       await service.close();
       logger.flush();

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import type { Settings } from '../config.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/embedded.ts';
+import { isDatabaseError, reasonOf } from '../db/sqlstate.ts';
+import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/logger.ts';
 import { loadResources } from '../resources/load.ts';
 import type { Panel } from '../resources/panel.ts';
@@ -38,6 +40,8 @@ export async function withService(
   const session = await open(settings);
   try {
     await work(await session.service.prepare({ waits: false }));
+  } catch (error) {
+    throw isDatabaseError(error) ? new StartError(`The database refuses this: ${reasonOf(error)}`) : error;
   } finally {
     await session.close();
   }

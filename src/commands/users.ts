@@ -79,7 +79,9 @@ export async function users(words: readonly string[]): Promise<void> {
   if (action !== 'add' && (admin || sets.length > 0))
     throw new UsageError('--admin and --set belong to vitrine user add');
   const values = parseSets(sets);
-  await withService(settings, async ({ users: stored }) => {
+  // Only the first user can be one of a database that is still to be made.
+  const schema = action === 'add' ? settings.schema : 'check';
+  await withService({ ...settings, schema }, async ({ users: stored }) => {
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {

@@ -1,6 +1,6 @@
 import type { ColumnType, Facts } from './column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from './column-types.ts';
-import type { Catalog, CatalogColumn, CatalogTable } from './catalog.ts';
+import { lengthOf, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
 import {
   fieldOf,
   isNullable,
@@ -15,10 +15,6 @@ import {
 import { humanize, type Column, type Model } from './model.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-/** The length of a varchar or char: pg_attribute keeps it plus four bytes of header. */
-const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
-  ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;
 
 /** The facts that the database knows better than the registry. */
 function storedFacts(stored: CatalogColumn): Facts {

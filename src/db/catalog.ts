@@ -21,6 +21,10 @@ export interface CatalogColumn {
   readonly granted: readonly string[];
 }
 
+/** The length of a varchar or char: pg_attribute keeps it plus four bytes of header. */
+export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
+  ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;
+
 export interface CatalogIndex {
   readonly name: string;
   readonly fields: readonly string[];

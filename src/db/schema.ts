@@ -1,4 +1,4 @@
-import { isKey, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import { isKey, lengthOf, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType, Facts } from './column-type.ts';
 import { COLUMN_TYPES } from './column-types.ts';
 import {
@@ -187,6 +187,9 @@ function isGranted(
     .every(({ granted }) => granted.includes(privilege));
 }
 
+/** Characters of a hash as it is written: `$argon2id$v=19$m=19456,t=2,p=1$`, 22 of the salt, `$`, 43 of the hash. */
+const HASH_LENGTH = 97;
+
 /** What keeps a table with heirs from being served. */
 export const inheritance = ({ heirs }: CatalogTable): string =>
   `its rows are also those of the tables that inherit from it (${heirs.join(', ')}), and no key is unique among all of them`;
@@ -233,6 +236,9 @@ function columnDifferences(
   const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
   if (![...type.accepts, ...widths].includes(stored.type))
     texts.push(`${field} is ${stored.printed}, which type '${column.type}' does not serve`);
+  const length = lengthOf(stored);
+  if (column.type === 'password' && length !== undefined && length < HASH_LENGTH)
+    texts.push(`${field} holds ${length} characters, and a hash takes ${HASH_LENGTH}`);
   if (stored.nullable && !isNullable(column)) texts.push(`${field} may be NULL there: say null: true`);
   if (!stored.nullable && isNullable(column) && !stored.generated)
     texts.push(`${field} is NOT NULL there: take null: true away`);

@@ -31,6 +31,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '08': [503, AWAY],
   '0A000': [400, 'The database cannot do this with such a column.'],
   '22': [400, 'A value cannot be used by the database.'],
+  '23000': [400, VALUES_REFUSED],
   '23001': [409, 'Other records refer to this one.'],
   '23502': [400, 'The database requires a value that is not there.'],
   '23503': [409, 'Other records refer to this one, or one that it refers to is gone.'],
@@ -48,7 +49,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '55P03': [503, BUSY],
   '57': [503, AWAY],
   '57014': [503, 'The database took too long. Ask for less, or try again.'],
-  P0001: [400, 'A rule of the database does not allow this.'],
+  P0: [400, 'A rule of the database does not allow this.'],
   CONNECTION_CLOSED: [503, AWAY],
   CONNECTION_ENDED: [503, AWAY],
   CONNECTION_DESTROYED: [503, AWAY],
@@ -79,9 +80,10 @@ export function toProblem(error: unknown): Problem | undefined {
   if (error instanceof LostWrite) return unavailable(LOST);
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
-  const isRule = error.routine === RAISED && NOT_OF_RULES.test(error.code);
-  const code = isRule ? 'P0001' : error.code;
-  const answer = ANSWERS[code] ?? (code.length === 5 ? ANSWERS[code.slice(0, 2)] : undefined);
+  const isRaised = error.routine === RAISED;
+  const known =
+    ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
+  const answer = isRaised && (!known || NOT_OF_RULES.test(error.code)) ? ANSWERS['P0'] : known;
   if (!answer) return undefined;
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);

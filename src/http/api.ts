@@ -4,7 +4,7 @@ import { badQuery, Problem } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
 import type { Listing, Page } from '../resources/listing.ts';
-import type { Operations } from '../resources/operations.ts';
+import type { Operations, Versions } from '../resources/operations.ts';
 import {
   CallerChanged,
   meets,
@@ -55,6 +55,10 @@ function assertNoParameters(query: string): void {
 
 /** Whether the database is away or overcharged, so that a further question would but wait in vain. */
 const isUnavailable = (error: unknown): boolean => asProblem(error)?.status === 503;
+
+/** The versions that a write may find: none where it asks for the record not to be there, and then it cannot be written. */
+const wantedVersions = ({ headers }: ApiRequest): Versions =>
+  headers['if-none-match']?.trim() === '*' ? [] : parseIfMatch(headers['if-match']);
 
 /** All paths but collections. */
 const FEW_FORMATS: readonly Format[] = ['json', 'html'];
@@ -195,7 +199,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const record = await asWriter(request, resource, async (caller) => {
       assertNoParameters(request.query);
       const sent = await members();
-      return operations.update(resource, id, sent, caller, parseIfMatch(request.headers['if-match']));
+      return operations.update(resource, id, sent, caller, wantedVersions(request));
     });
     return json(200, record.json, { ETag: entityTag(record.version) });
   }
@@ -203,7 +207,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
   async function remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
     await asWriter(request, resource, async (caller) => {
       assertNoParameters(request.query);
-      await operations.remove(resource, id, caller, parseIfMatch(request.headers['if-match']));
+      await operations.remove(resource, id, caller, wantedVersions(request));
     });
     return json(200, '{"deleted": 1}');
   }

@@ -16,7 +16,7 @@ const tooLarge = (limit: number): Problem =>
  */
 export async function readBody(request: IncomingMessage, limit: number, begin: () => void): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  if (request.readableEnded)
+  if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
     throw new Error('the body was read before the handler got the request: give it requests as they came');
   if (request.destroyed) throw new Problem(400, 'The body ended early.'); // no event would come any more
   begin();
@@ -39,6 +39,7 @@ export async function readBody(request: IncomingMessage, limit: number, begin: (
     };
     request.on('error', abort);
     request.on('close', abort);
+    request.resume(); // who has handed it on may have paused it until then
   });
   return Buffer.concat(chunks, size);
 }

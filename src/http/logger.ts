@@ -30,7 +30,8 @@ export function createLogger(
   write?: (lines: string) => void,
   format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
 ): Logger {
-  const out = write ?? ((lines: string) => void process.stderr.write(lines));
+  const fallBack = (lines: string): void => void process.stderr.write(lines);
+  const out = write ?? fallBack;
   const isColoured = !write && hasColours();
   const line = (lineLevel: LogLevel, fields: LogFields): string =>
     format === 'text'
@@ -44,11 +45,12 @@ export function createLogger(
     timer = undefined;
     const lines = held;
     held = '';
+    // Whoever asks must not pay for a log that cannot be written, and the lines should not be lost.
     try {
-      if (lines !== '') out(lines);
+      const written: unknown = lines === '' ? undefined : out(lines);
+      if (written instanceof Promise) written.catch(() => fallBack(lines));
     } catch {
-      // Whoever asks must not pay for a log that cannot be written, and the lines should not be lost.
-      process.stderr.write(lines);
+      fallBack(lines);
     }
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { folderWith, run, type Ended } from '../process/support.ts';
+import { folderWith, run, type Ended, type RunOptions } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 
 const USER = {
@@ -46,7 +46,7 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     address.username = role;
     address.password = 'hunter2';
     url = address.href;
-    const made = await check([USER, BOOK], { words: ['user', 'list'] });
+    const made = await check([USER, BOOK], { words: ['user', 'add', 'ada'], input: 'secret' });
     assert.equal(made.code, 0, made.stderr);
   });
   after(async () => {
@@ -56,10 +56,10 @@ describe('vitrine check', { timeout: 110_000 }, () => {
 
   async function check(
     resources: readonly unknown[],
-    { words = ['check'], env = {} }: { words?: readonly string[]; env?: Record<string, string> } = {},
+    { words = ['check'], env = {}, ...options }: RunOptions & { words?: readonly string[] } = {},
   ): Promise<Ended> {
     const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
-    return run(words, { env: { DATABASE_URL: url, RESOURCES: `${folder}/r.mjs`, ...env } });
+    return run(words, { env: { DATABASE_URL: url, RESOURCES: `${folder}/r.mjs`, ...env }, ...options });
   }
 
   test('what fits and is not dangerous is one line', async () => {

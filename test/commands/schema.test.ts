@@ -54,7 +54,8 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
     assert.deepEqual([code, stderr], [0, '']);
     const fresh = await createDatabase();
     try {
-      const logged = (await run(['user', 'list'], { env: { DATABASE_URL: fresh.url } })).stderr;
+      const logged = (await run(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'x' }))
+        .stderr;
       const ran = logged.split('\n').flatMap((line) => {
         const { statement } = JSON.parse(line || '{}') as { statement?: string };
         return statement === undefined ? [] : [`${statement};`];

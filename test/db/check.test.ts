@@ -55,6 +55,11 @@ const REFUSED: Record<string, [ddl: string, said: RegExp, more?: Partial<Resourc
     'create table two_keys (id integer, b integer, primary key (id, b))',
     /several columns.*\bid\b.*\bb\b/,
   ],
+  short_hash: [
+    'create table short_hash (id serial primary key, password varchar(60) not null)',
+    /password holds 60 characters, and a hash takes 97/,
+    { columns: { password: { type: 'password' } }, exclude: ['password'] },
+  ],
   no_key: ['create table no_key (id integer not null)', /\bid\b.*\bkey\b/],
   maybe_null: ['create table maybe_null (id integer unique)', /\bid\b.*\bkey\b/],
   part_key: [

@@ -180,7 +180,9 @@ describe('what is sent over a connection', () => {
       await work();
     });
   const isWaiting = async (): Promise<boolean> =>
-    (await service.sql`select from pg_locks where not granted`).length > 0;
+    (
+      await service.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    ).length > 0;
 
   for (const [when, isLocked] of [
     ['while its credentials are checked', true],

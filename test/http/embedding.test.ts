@@ -53,7 +53,10 @@ describe('the handler in a server of its own', () => {
       await transaction`select from note for update`;
       answer = request(base, '/api/note/1/', { method: 'PUT', user: 'bob', body: { message } });
       await eventually(
-        async () => (await database.sql`select from pg_locks where not granted`).length > 0,
+        async () =>
+          (
+            await database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+          ).length > 0,
         'the PUT to wait',
       );
       await work();
@@ -89,6 +92,30 @@ describe('the handler in a server of its own', () => {
       assert.equal((await database.sql`select from note`).length, 1);
     });
   }
+
+  for (const [how, spoil, status] of [
+    ['was paused', (incoming) => incoming.pause(), 201],
+    ['was read in part', (incoming) => once(incoming, 'data').then(() => incoming.pause()), 500],
+    ['is given as text', (incoming) => incoming.setEncoding('utf8'), 500],
+  ] as [string, (request: IncomingMessage) => unknown, number][]) {
+    test(`a body that ${how} before does not hang: ${status}`, async () => {
+      const base = await serve((incoming, response) => {
+        void Promise.resolve(spoil(incoming)).then(() => vitrine.handler(incoming, response));
+      });
+      const sent = { method: 'POST', user: 'bob', body: { message: 'x'.repeat(200_000) } };
+      assert.equal((await request(base, '/api/note/', sent)).status, status);
+      await database.sql`delete from note where id > 1`;
+    });
+  }
+
+  test('close() ends a server whose start is under way, and both of two starts are one', async () => {
+    const starting = await start();
+    const both = Promise.all([starting.start(), starting.start()]);
+    await starting.close();
+    const [one, other] = await both;
+    assert.deepEqual(one, other);
+    await assert.rejects(fetch(`${one.url}/healthz`));
+  });
 
   for (const [whose, isOwn] of [
     ['a server that the service does not know', true],

@@ -135,6 +135,21 @@ describe('entity tags', () => {
     }
   });
 
+  test('a write that asks for the record not to be there is 412 where it is, and 404 where it is not', async () => {
+    const [row] = await service.sql`insert into note (message) values ('there') returning id`;
+    for (const [id, status] of [
+      [row?.['id'], 412],
+      [9999, 404],
+    ] as const) {
+      for (const method of ['PUT', 'DELETE']) {
+        const headers = { 'if-none-match': '*' };
+        const body = method === 'PUT' ? { message: 'other' } : undefined;
+        assertProblem(await service.request(note(id), { method, user: 'ada', headers, body }), status);
+      }
+    }
+    assert.equal((await service.request(note(row?.['id']))).json.message, 'there');
+  });
+
   test('a record that was deleted and made again has another tag', async () => {
     const [row] = await service.sql`insert into note (message) values ('same') returning id, created`;
     const path = note(row?.['id']);

@@ -164,6 +164,16 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () 
   }
 });
 
+test('an address that would rather have no TLS, or does not mind, gets what there is', async () => {
+  const database = await createDatabase();
+  for (const mode of ['disable', 'allow', 'prefer']) {
+    const env = { DATABASE_URL: `${database.url}?sslmode=${mode}` };
+    const { code, stderr } = await run(['schema', '--diff'], { env });
+    assert.deepEqual([code, stderr], [0, ''], mode);
+  }
+  await database.drop();
+});
+
 describe('vitrine check', { timeout: 60_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
@@ -192,7 +202,7 @@ describe('vitrine check', { timeout: 60_000 }, () => {
     }
     assert.deepEqual(await tables(), []);
 
-    await run(['user', 'list'], { env }); // applies the schema
+    await run(['user', 'add', 'ada'], { env, input: 'secret' }); // applies the schema
     const fits = await run(['check'], { env });
     assert.equal(fits.code, 0);
     // The role of the test's server may do everything, which is told, too.

@@ -24,6 +24,7 @@ describe('the options of createVitrine', () => {
     { databaseUrl: undefined },
     { databaseURL: 'postgres://localhost/x' },
     { settings: {} },
+    { log: 'x' },
   ]) {
     test(`${JSON.stringify(options)} is refused by name`, async () => {
       const [key = ''] = Object.keys(options);
@@ -39,7 +40,7 @@ describe('the options of createVitrine', () => {
   });
 
   test('no options at all are told from a fault of the program', async () => {
-    for (const options of [undefined, null, {}])
+    for (const options of [undefined, null, 'x', {}])
       await assert.rejects(createVitrine(options as never), (error) => error instanceof StartError);
   });
 
@@ -52,15 +53,19 @@ describe('the options of createVitrine', () => {
   test('a log that cannot be written goes to standard error, and requests are answered', async (context) => {
     const lines: string[] = [];
     context.mock.method(process.stderr, 'write', (text: string) => lines.push(text) > 0);
-    const log = (): never => {
+    const fails = (): never => {
       throw new Error('disk full');
     };
-    const vitrine = (await start({ port: 0, log })) as Vitrine;
-    const { url } = await vitrine.start();
-    for (const path of ['/api/note/', '/api/nothing/'])
-      assert.ok((await fetch(`${url}${path}`)).status < 500, path);
-    await vitrine.close();
-    assert.match(lines.join(''), /"path":"\/api\/note\/"/);
+    for (const log of [fails, async () => Promise.reject(new Error('net down'))]) {
+      lines.length = 0;
+      const vitrine = (await start({ port: 0, log })) as Vitrine;
+      const { url } = await vitrine.start();
+      for (const path of ['/api/note/', '/api/nothing/'])
+        assert.ok((await fetch(`${url}${path}`)).status < 500, path);
+      await vitrine.close();
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.match(lines.join(''), /"path":"\/api\/note\/"/);
+    }
   });
 
   test('an option that is undefined has its default', async () => {

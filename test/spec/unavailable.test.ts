@@ -33,8 +33,10 @@ const STATES: readonly [state: string, what: string, status: number][] = [
   ['23503', 'a reference that is broken', 409],
   ['23505', 'a duplicate', 409],
   ['23P01', 'an overlap', 409],
-  ['XX000', 'a fault of the database', 500],
-  ['AB123', 'a state of its own', 500],
+  ['23000', 'a rule that does not say which', 400],
+  ['P0002', 'a record that a rule has not found', 400],
+  ['XX000', 'a rule that calls itself a fault of the database', 400],
+  ['AB123', 'a state of its own', 400],
 ];
 
 /** What PostgreSQL itself answers, brought about for real. */
