@@ -69,9 +69,12 @@ const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify
 
 function parseDatabaseUrl(text: string): string {
   // The value holds a password: the message must not repeat it.
-  if (!URL.canParse(text) || !/^postgres(ql)?:$/.test(new URL(text).protocol) || !isDecodable(text)) {
+  // An @ or a / that stands as it is in a password ends the host's name in the midst of it.
+  const isWhole = (url: URL): boolean =>
+    /^postgres(ql)?:$/.test(url.protocol) && /^\/?[^/@]*$/.test(url.pathname);
+  if (!URL.canParse(text) || !isWhole(new URL(text)) || !isDecodable(text)) {
     throw new Error(
-      'must be an address such as postgres://user:password@host:5432/database (#, @, / and % in a password are percent-encoded)',
+      'must be an address such as postgres://user:password@host:5432/database (#, ?, @, / and % in a password are percent-encoded)',
     );
   }
   const modes = new URL(text).searchParams.getAll('sslmode');

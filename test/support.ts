@@ -22,14 +22,17 @@ export function serverUrl(): string {
   return url;
 }
 
-export async function createDatabase(): Promise<TestDatabase> {
+/** @param encoding what PostgreSQL calls it */
+export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
   const name = `vitrine_test_${randomBytes(8).toString('hex')}`;
   const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
   // Copying files makes checkpoints, which are the quicker way only where nothing has to reach the disk.
   const [row] = await server<{ copies: boolean }[]>`
     select current_setting('server_version_num')::int >= 150000 and current_setting('fsync') = 'off' as copies`;
   const strategy = row?.copies ? 'strategy file_copy' : '';
-  await server.unsafe(`create database ${name} template template0 encoding 'UTF8' ${strategy}`);
+  await server.unsafe(
+    `create database ${name} template template0 encoding '${encoding}' ${encoding === 'UTF8' ? '' : "locale 'C'"} ${strategy}`,
+  );
   const url = new URL(serverUrl());
   url.pathname = `/${name}`;
   const sql = postgres(url.href, { max: 4, onnotice: () => undefined, connection: { TimeZone: 'UTC' } });

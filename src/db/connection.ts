@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
@@ -80,6 +82,17 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   },
 };
 
+/**
+ * How strict TLS is, where the address leaves the driver no way to be right: for a server that it names by a number, Node would
+ * compare the certificate with `localhost`.
+ */
+function strictness(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
+  const { hostname, searchParams } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
+  return { ssl: { checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate) } };
+}
+
 /** For parameters whose type PostgreSQL infers: they stay the text that they are, which the driver would turn into other values. */
 const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
 
@@ -88,7 +101,8 @@ const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryO
 
 /** Opens the two lanes; no connection is made before the first statement. */
 export function openDatabase(url: string): Database {
-  const open = (): postgres.Sql => postgres(url, OPTIONS);
+  const options = { ...OPTIONS, ...strictness(url) };
+  const open = (): postgres.Sql => postgres(url, options);
   const lanes: Record<LaneName, Lane> = {
     quick: new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: DEADLINE }),
     work: new Lane({ open, connections: 8, depth: 1, mostPending: 1000, deadline: DEADLINE }),
@@ -117,13 +131,13 @@ export function openDatabase(url: string): Database {
       const onclose = (): void => {
         isLost = true;
       };
-      const sql = postgres(url, { ...OPTIONS, types: { text: AS_TEXT }, onclose });
+      const sql = postgres(url, { ...options, types: { text: AS_TEXT }, onclose });
       const run = async (query: string, values: Statement['values'] = []): Promise<RawRow[]> => {
         // A new connection would run the statement outside of the transaction.
         if (isLost) throw unavailable('The database is out of reach. Try again.');
         // The connection ends with the transaction, so what it has prepared does not stay.
-        const options = { ...ONE_STATEMENT, prepare: values.length > 0 };
-        return await sql.unsafe(query, values as string[], options).raw();
+        const how = { ...ONE_STATEMENT, prepare: values.length > 0 };
+        return await sql.unsafe(query, values as string[], how).raw();
       };
       try {
         await sql.unsafe(`begin; ${PATIENCE[patience]}`);
@@ -138,9 +152,10 @@ export function openDatabase(url: string): Database {
       }
     },
     async *cursor({ text: query, values }, mostAtOnce, mostOpen = MOST_CURSORS) {
-      if (cursors >= mostOpen) throw unavailable('Too many exports are under way. Try again.', 10);
+      if (cursors >= mostOpen)
+        throw unavailable('Too many streams and exports are under way. Try again.', 10);
       cursors += 1;
-      const sql = postgres(url, OPTIONS);
+      const sql = open();
       try {
         // One connection is all that this client has, so that nothing has to be reserved (which a client without types never gets).
         await sql.unsafe(`begin read only; ${PATIENCE.people}`);

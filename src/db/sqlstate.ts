@@ -89,6 +89,12 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
+/** No rows, where the database cannot hold what was looked for: a sign that its encoding does not have. */
+export function noSuchText(error: unknown): [] {
+  if (isDatabaseError(error) && error.code === '22P05') return [];
+  throw error;
+}
+
 /** Whatever was thrown as a problem, or undefined for a fault of ours. */
 export const asProblem = (error: unknown): Problem | undefined =>
   error instanceof Problem ? error : toProblem(error);

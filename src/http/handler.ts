@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
 import { asProblem } from '../db/sqlstate.ts';
-import type { Problem} from '../errors.ts';
+import type { Problem } from '../errors.ts';
 import { notFound, unavailable } from '../errors.ts';
 import type { Caller, ServedResources } from '../resources/served.ts';
 import type { Api } from './api.ts';

@@ -118,13 +118,21 @@ function checkSizes(column: Record<string, unknown>, report: Report): void {
   if (typeof min === 'number' && typeof max === 'number' && min > max) report('min', 'must not be above max');
 }
 
-/** The text of a value in JSON; undefined where JSON has none for it: functions, NaN, BigInts. */
+/** Whether JSON has a text for a value and all that is in it, which it has not for functions, NaN, BigInts and the like. */
+function isJson(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object') return typeof value === 'string' || typeof value === 'boolean';
+  if (value === null) return true;
+  const isPlain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+  return isPlain && Object.values(value).every(isJson);
+}
+
+/** The text of a value in JSON; undefined where JSON has none for it. */
 function jsonOf(value: unknown): string | undefined {
-  if (typeof value === 'number' && !Number.isFinite(value)) return undefined;
   try {
-    return JSON.stringify(value);
+    return isJson(value) ? JSON.stringify(value) : undefined;
   } catch {
-    return undefined;
+    return undefined; // it has itself in it
   }
 }
 

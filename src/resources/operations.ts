@@ -2,7 +2,7 @@ import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import { isUnanswered } from '../db/lane.ts';
 import type { Model } from '../db/model.ts';
-import { isDatabaseError, LostWrite } from '../db/sqlstate.ts';
+import { isDatabaseError, LostWrite, noSuchText } from '../db/sqlstate.ts';
 import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
 import {
@@ -188,7 +188,7 @@ export function createOperations(
     async read(resource, id) {
       const statement = byKey.get(resource) ?? recordStatement(resource.model, plainRecord(resource.output));
       byKey.set(resource, statement);
-      const [row] = await database.run(statement(requireId(resource, id)), 'quick');
+      const [row] = await database.run(statement(requireId(resource, id)), 'quick').catch(noSuchText);
       if (!row?.[0]) throw notFound(NO_RECORD);
       return { json: row[0], version: versionOf(row[1], resource) };
     },

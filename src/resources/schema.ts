@@ -44,8 +44,14 @@ const TAKE_TURNS = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
 /** Insufficient privilege. */
 const NOT_ALLOWED = '42501';
 
-const notApplied = (error: unknown, statement: string): StartError =>
-  new StartError(`The schema cannot be applied: ${(error as Error).message}\n  ${statement}`);
+/** A table of this name is there already: it was not a moment ago, so that it is one of those that are being made. */
+const SAME_TABLE = '42P07';
+
+function notApplied(error: unknown, statement: string): StartError {
+  const isSame = isDatabaseError(error) && error.code === SAME_TABLE;
+  const reason = isSame ? 'two resources name the same table' : (error as Error).message;
+  return new StartError(`The schema cannot be applied: ${reason}\n  ${statement}`);
+}
 
 /**
  * Creates what is missing, all of it or, where the database would not fit the registry all the same, nothing. Processes that

@@ -1,7 +1,7 @@
 import { text, type Database } from '../db/connection.ts';
 import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../db/fragment.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
-import { isDatabaseError } from '../db/sqlstate.ts';
+import { isDatabaseError, noSuchText } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
@@ -99,7 +99,7 @@ export function createUsers(
   }
 
   return {
-    find: async (wanted) => (await select({ text: byName, values: [wanted] }))[0],
+    find: async (wanted) => (await select({ text: byName, values: [wanted] }).catch(noSuchText))[0],
     claim: (user) => {
       const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;

@@ -239,6 +239,16 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
+  test('a table that two resources want to make is refused in so many words', async () => {
+    const columns = { x: { type: 'integer', null: true } } as const;
+    const twice = [
+      { model: 'newt', columns },
+      { model: 'other', table: 'public.newt', columns },
+    ];
+    await assert.rejects(startOnce(database, twice), /two resources name the same table/);
+    assert.equal((await database.sql`select from pg_class where relname = 'newt'`).length, 0);
+  });
+
   test('a database that is none stops the start with a message, and no stack', async () => {
     const url = new URL(database.url);
     url.pathname = '/vitrine_test_that_is_not_there';

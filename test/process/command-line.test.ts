@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { TLSSocket } from 'node:tls';
+import { fileURLToPath } from 'node:url';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { REPOSITORY, run, temporaryFolder } from './support.ts';
 
@@ -121,6 +123,8 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     'ada:hunter2@localhost/db',
     'postgres://ada:hunter2@localhost/db?sslmode=bogus',
     'postgres://ada:hunter2@localhost/db?sslmode=',
+    'postgres://ada:abc@hunter2/x@localhost/db',
+    'postgres://ada:a/hunter2@localhost/db',
   ];
   for (const address of addresses) {
     test(`DATABASE_URL=${address} is named and not shown`, async () => {
@@ -160,6 +164,44 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () 
         const reason = 'the server offers no TLS. Look at sslmode in DATABASE_URL';
         assert.deepEqual([code, stderr], [1, `vitrine: The database cannot be used: ${reason}\n`]);
       }
+    });
+  }
+});
+
+describe('a server that is named by a number', { concurrency: 2, timeout: 60_000 }, () => {
+  /** PostgreSQL's answer to whoever has got through TLS: an error with this message. */
+  const refusal = (message: string): Buffer => {
+    const fields = Buffer.from(`SFATAL\0C28000\0M${message}\0\0`);
+    const head = Buffer.from('E\0\0\0\0');
+    head.writeInt32BE(fields.length + 4, 1);
+    return Buffer.concat([head, fields]);
+  };
+
+  for (const [whose, expected] of [
+    ['number', /: got through/],
+    ['name', /altnames/],
+  ] as const) {
+    test(`has to have the certificate of that number: it has one of its ${whose}`, async () => {
+      const file = fileURLToPath(new URL(`tls/${whose}.pem`, import.meta.url));
+      const pem = readFileSync(file);
+      const server = createServer((socket) => {
+        socket.on('error', () => undefined);
+        socket.once('data', () => {
+          socket.write('S');
+          const secure = new TLSSocket(socket, { isServer: true, key: pem, cert: pem });
+          secure.on('error', () => undefined);
+          secure.once('data', () => secure.end(refusal('got through')));
+        });
+      });
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      const { port } = server.address() as AddressInfo;
+      for (const mode of ['verify-full', 'verify-ca']) {
+        const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
+        const { code, stderr } = await run(['check'], { env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file } });
+        assert.equal(code, 1);
+        assert.match(stderr, expected);
+      }
+      server.close();
     });
   }
 });
