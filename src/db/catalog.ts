@@ -21,6 +21,9 @@ export interface CatalogColumn {
   readonly granted: readonly string[];
 }
 
+/** An ordinary or a partitioned table, as against views, foreign tables and others. */
+export const isTable = ({ kind }: CatalogTable): boolean => kind === 'r' || kind === 'p';
+
 /** The length of a varchar or char: pg_attribute keeps it plus four bytes of header. */
 export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
   ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;

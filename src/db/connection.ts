@@ -90,7 +90,12 @@ function strictness(url: string): Pick<postgres.Options<Record<string, never>>, 
   const { hostname, searchParams } = new URL(url);
   const host = hostname.replace(/^\[|\]$/g, '');
   if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
-  return { ssl: { checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate) } };
+  return {
+    ssl: {
+      checkServerIdentity: (_: string, certificate: PeerCertificate) =>
+        checkServerIdentity(host, certificate),
+    },
+  };
 }
 
 /** For parameters whose type PostgreSQL infers: they stay the text that they are, which the driver would turn into other values. */

@@ -1,6 +1,6 @@
 import { identifier, table as tableName } from '../db/fragment.ts';
 import type { Surroundings } from '../db/relations.ts';
-import type { Privilege } from '../db/schema.ts';
+import type { Privilege } from '../db/differences.ts';
 
 const quote = (name: string): string => identifier(name).text.join('');
 

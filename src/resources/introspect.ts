@@ -2,7 +2,7 @@ import { isKey, sameFields, type Catalog, type CatalogColumn, type CatalogTable 
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../db/column-types.ts';
 import type { ColumnType } from '../db/column-type.ts';
 import type { Relation } from '../db/relations.ts';
-import { inheritance } from '../db/schema.ts';
+import { inheritance } from '../db/differences.ts';
 import { checkValues } from './check-column.ts';
 import { OWN } from './own.ts';
 import { isSecret, nameColumn, nameModel } from './plain-names.ts';

@@ -1,7 +1,7 @@
 import type { Settings } from '../config.ts';
 import { identifier } from '../db/fragment.ts';
 import { tableOf } from '../db/definition.ts';
-import type { Privilege } from '../db/schema.ts';
+import type { Privilege } from '../db/differences.ts';
 import { HISTORY, OWN } from './own.ts';
 import type { AdminAction, Method, Resource } from './resource.ts';
 import { hasLogins, type ServedResource } from './served.ts';

@@ -3,7 +3,7 @@ import { buildModels } from '../db/build-models.ts';
 import { text, type Database } from '../db/connection.ts';
 import { tableOf } from '../db/definition.ts';
 import { surroundingsStatement, type Surroundings } from '../db/relations.ts';
-import { differences } from '../db/schema.ts';
+import { differences } from '../db/differences.ts';
 import { serveForAdmin, type AdminResources } from './admin.ts';
 import { accessMatrix, type ResourceAccess } from './matrix.ts';
 import { HISTORY, OWN } from './own.ts';

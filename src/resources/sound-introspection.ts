@@ -1,6 +1,6 @@
 import type { Catalog } from '../db/catalog.ts';
 import { fieldOf, tableOf } from '../db/definition.ts';
-import { differences } from '../db/schema.ts';
+import { differences } from '../db/differences.ts';
 import { checkRegistry } from './check.ts';
 import type { IntrospectedResource, Introspection } from './introspect.ts';
 import type { Resource } from './resource.ts';
