@@ -29,7 +29,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ...['9223372036854775808', '1.5', '9'.repeat(100)].map((text): [string] => [`bigint=${text}`]),
     ...['1e9999', '1,5', '--1', '.', 'e5'].map((text): [string] => [`float=${text}`]),
     ...['1e999999', '1e-99999', '1/2', '0x10', '1_000'].map((text): [string] => [`decimal=${text}`]),
-    ...['2', 'truth', 'y', 'null', ' true'].map((text): [string] => [`boolean=${text}`]),
+    ...['2', 'truth', 'y', 'n', 'null', ' true'].map((text): [string] => [`boolean=${text}`]),
     ...[
       '2024-02-30', '2023-02-29', '2024-13-01', '2024-00-10', '24-01-01', '2024-1-1', '2024-01-31 24:00', '2024-01-31 10',
       '2024-01-31 10:60', '2024-01-31T10:00+99:00', '2024-01-31Z', '2024-01-31 10:00:60', 'now', 'today', '1706695200',
@@ -77,6 +77,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ['text__like=\\\\\\'],
     ['-text__like=a%\\'],
   ],
+  'an ordering by a column that has no order': [['ordering=json'], ['ordering=id,-json', ['ordering']]],
   'any parameter that is faulty, all of them at once': [
     ['integer=a&nosuch=1&float=b&string=x', ['float', 'integer', 'nosuch']],
     ['integer=1&integer=a', ['integer']],
