@@ -195,4 +195,23 @@ describe('ordering and paging', () => {
     assert.equal(await total('-rank=3&page=2', 'count=exact'), '6');
     assert.equal(await total('rank=77', 'count=exact'), '0');
   });
+
+  test('a page is one statement, and its count another for those who ask for it', async () => {
+    /** How many statements the service has run. */
+    const statements = async (): Promise<number> => {
+      const { text } = await service.request('/metrics');
+      const counts = text.matchAll(/^vitrine_database_statement_duration_seconds_count\{.*\} (\d+)$/gm);
+      return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+    };
+    for (const query of ['', 'page=2', 'rank__gt=1&ordering=-name', 'limit=5&page=9']) {
+      for (const [headers, cost] of [
+        [{}, 1],
+        [{ prefer: 'count=exact' }, 2],
+      ] as const) {
+        const before = await statements();
+        assert.equal((await service.request(`/api/shelf/?${query}`, { headers })).status, 200);
+        assert.equal((await statements()) - before, cost, query);
+      }
+    }
+  });
 });
