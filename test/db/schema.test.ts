@@ -174,6 +174,29 @@ describe('SCHEMA=apply', () => {
     );
   });
 
+  test('the default now is that of UTC, whatever the time zone of whoever inserts', async () => {
+    const moment: Resource = {
+      model: 'moment',
+      columns: {
+        at: { type: 'datetime', default: 'now' },
+        day: { type: 'date', default: 'now' },
+        clock: { type: 'time', default: 'now' },
+      },
+    };
+    await startOnce(database, [moment]);
+    for (const zone of ['Pacific/Kiritimati', 'Pacific/Pago_Pago']) {
+      const row = await database.sql.begin(async (transaction) => {
+        await transaction`select set_config('timezone', ${zone}, true)`;
+        const [inserted] = await transaction`
+          insert into moment default values
+          returning to_jsonb(moment) - 'id' as stored, date_trunc('second', now() at time zone 'UTC') as now`;
+        return inserted;
+      });
+      const [day, clock] = (row?.['now'] as Date).toISOString().slice(0, 19).split('T');
+      assert.deepEqual(row?.['stored'], { at: `${day}T${clock}`, day, clock }, zone);
+    }
+  });
+
   test('a required column without a default is not added: the start stops and names it', async () => {
     const grown: Resource = {
       model: 'kept',
