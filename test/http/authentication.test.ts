@@ -16,6 +16,8 @@ describe('credentials', () => {
     service = await startService(registry, { trustProxy: 1 });
     await service.addUser('bob');
     await service.addUser('zoe', { active: false });
+    // What `Basic` credentials without a colon would be, cut before their last character.
+    await service.addUser('eve', { password: await cheapHash('eve!') });
   });
   after(() => service.close());
 
@@ -42,6 +44,7 @@ describe('credentials', () => {
     'something behind the base64': `Basic ${encoded('bob:pw-bob')} x`,
     'two credentials': `Basic ${encoded('bob:pw-bob')}, Basic ${encoded('bob:pw-bob')}`,
     'no colon': `Basic ${encoded('bob')}`,
+    'no colon, and a last character too many': `Basic ${encoded('eve!')}`,
     'bytes that are not UTF-8': `Basic ${encoded(Buffer.from([98, 111, 98, 58, 255]))}`,
     'a NUL character': `Basic ${encoded('bob\0:pw-bob')}`,
     'a byte order mark': `Basic ${encoded('\uFEFFbob:pw-bob')}`,
