@@ -1,10 +1,42 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readSettings } from '../../src/config.ts';
-import type { Resource } from '../../src/index.ts';
+import { StartError, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer } from '../support.ts';
 import { assertProblem } from '../http/expect.ts';
+
+/** Values of each setting up to its bounds, and past them. */
+const BOUNDS: readonly [variable: string, taken: string[], refused: string[]][] = [
+  ['DATABASE_URL', ['postgres://h/d', 'postgresql://u:p@h:5432/d'], ['mysql://h/d', 'h/d', 'postgres']],
+  ['PORT', ['0', '65535'], ['65536', '-1', '8e3', ' 80', '0x50']],
+  ['ACCESS', ['default', 'user', 'admin'], ['none', 'User']],
+  ['USER_MODEL', ['user', 'person_2'], ['User', '2nd', 'a-b']],
+  ['SCHEMA', ['apply', 'check'], ['none', 'APPLY']],
+  ['MAX_BODY', ['1', '1073741824'], ['0', '1073741825', '1.5', '1MB']],
+  ['LOG_LEVEL', ['info', 'warn', 'error'], ['debug', 'Info']],
+  ['LOG_FORMAT', ['json', 'text'], ['xml']],
+  [
+    'CORS_ORIGINS',
+    ['https://a.example', 'http://a.example:81,https://b.example'],
+    ['*', 'null', 'a.example', 'https://a.example/', 'https://a.example/x', 'https://a.example,'],
+  ],
+  ['TRUST_PROXY', ['0', '100'], ['101', '-1', 'yes']],
+];
+
+describe('the settings of the environment', () => {
+  for (const [variable, taken, refused] of BOUNDS) {
+    test(`${variable} is taken up to its bounds, and past them named in the message`, () => {
+      for (const value of taken) readSettings({ [variable]: value });
+      for (const value of refused)
+        assert.throws(
+          () => readSettings({ [variable]: value }),
+          (error) => error instanceof StartError && error.message.includes(`- ${variable} `),
+          value,
+        );
+    });
+  }
+});
 
 describe('what holds when nothing else is said', () => {
   test('an empty environment gives every setting the default of its page', () => {
