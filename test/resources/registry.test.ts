@@ -195,7 +195,7 @@ describe('the registry at work', () => {
   });
 
   test('USER_MODEL renames the user model, whose owners and credentials then count', async () => {
-    const person: Resource = { ...users, model: 'person' };
+    const person: Resource = { ...users, model: 'person', access: 'user' };
     const owned: Resource = {
       model: 'owned',
       columns: { person: { type: 'foreignKey', references: 'person' } },
@@ -214,6 +214,9 @@ describe('the registry at work', () => {
       assert.equal((await service.request('/api/owned/', attempt)).status, 401);
       await service.sql`insert into person (username, password, email) select username, password, email from "user"`;
       assert.equal((await service.request('/api/owned/', attempt)).status, 201);
+      const nameless = { username: 'a:b', password: 'x', email: '' };
+      const { status, json } = await service.request('/api/person/', { ...attempt, body: nameless });
+      assert.deepEqual([status, Object.keys(json.errors ?? {})], [400, ['username']]);
     } finally {
       await service.close();
     }
