@@ -95,6 +95,16 @@ describe('passwords', () => {
     }
   });
 
+  test('the stored PHC string of a hidden password changes nothing either', async () => {
+    const id = await service.addUser('same');
+    const path = `/api/user/${id}/`;
+    const [before, { headers }] = [await stored('user', id), await service.request(path)];
+    const put = await service.send('PUT', path, { password: before });
+    assert.deepEqual([put.status, put.headers.get('etag')], [200, headers.get('etag')]);
+    assert.equal(await stored('user', id), before);
+    assert.equal(await login('same', 'pw-same'), known);
+  });
+
   test('nothing is told of a hidden password by what may be sent back', async () => {
     const id = await service.addUser('legacy', { password: '' });
     const md5 = await service.addUser('md5', { password: '5f4dcc3b5aa765d61d8327deb882cf99' });
