@@ -222,6 +222,26 @@ describe('the registry at work', () => {
     }
   });
 
+  test('a user whose active or admin is NULL is neither', async () => {
+    const maybe = { type: 'boolean', null: true } as const;
+    const people: Resource = { ...users, columns: { ...users.columns, active: maybe, admin: maybe } };
+    const service = await startService([people, { ...note, access: 'user' }]);
+    try {
+      await service.addUser('ann', { active: null, admin: true });
+      await service.addUser('bea', { active: true, admin: null });
+      for (const [user, path, status] of [
+        ['ann', '/api/note/', 401],
+        ['bea', '/api/note/', 201],
+        ['bea', '/api/user/', 403],
+      ] as const) {
+        const answer = await service.request(path, { method: 'POST', user, body: { text: 'x' } });
+        assert.equal(answer.status, status, `${user} ${path}`);
+      }
+    } finally {
+      await service.close();
+    }
+  });
+
   test('columns called as JavaScript objects have their members are written and read', async () => {
     const number = { type: 'integer', null: true } as const;
     const odd: Resource = {
