@@ -138,6 +138,17 @@ describe('credentials of nobody', () => {
   });
 });
 
+test('credentials of a user who is not active cost a hash, right or wrong', async () => {
+  const row = { id: '1', name: 'ada', password: await hash('right'), active: false, admin: false };
+  const users = { find: () => Promise.resolve(row) } as unknown as Users;
+  const { authenticate } = createAuthentication(users, await readyPasswords(), createThrottle());
+  for (const password of ['right', 'wrong']) {
+    const answer = authenticate(basic('ada', password), '192.0.2.1');
+    assert.equal(await outcomeAtOnce(answer), undefined, password);
+    await assert.rejects(answer, Unauthorized);
+  }
+});
+
 test('tries that are under way count like failures until they end, and those that succeed do not', () => {
   const throttle = createThrottle();
   const isRefused = (): boolean => {
