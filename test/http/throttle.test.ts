@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, mock, test } from 'node:test';
 import { Problem } from '../../src/errors.ts';
 import { createThrottle } from '../../src/http/throttle.ts';
+import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+
+const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 
 function assertThrottled(answer: Answer): void {
   assertProblem(answer, 429);
@@ -16,7 +19,7 @@ function assertThrottled(answer: Answer): void {
 describe('failed logins', () => {
   let service: TestService;
   before(async () => {
-    service = await startService([user, note], { trustProxy: 1 });
+    service = await startService([user, note, secret], { trustProxy: 1 });
   });
   after(() => service.close());
 
@@ -81,6 +84,8 @@ describe('failed logins', () => {
     assert.equal((await write('eli', 'pw-eli', '192.0.2.40')).status, 201);
     await fail(10, 'eli', () => '192.0.2.40');
     assert.equal((await write('eli', 'pw-eli', '192.0.2.40')).status, 201);
+    const read = { user: 'eli', headers: { 'x-forwarded-for': '192.0.2.40' } };
+    assert.equal((await service.request('/api/secret/', read)).status, 200);
     assertThrottled(await write('eli', 'wrong', '192.0.2.40'));
     await service.sql`update "user" set password = ${await cheapHash('new')} where username = 'eli'`;
     assertThrottled(await write('eli', 'pw-eli', '192.0.2.40'));
