@@ -152,7 +152,11 @@ const SPECIMENS: Record<string, Specimen> = {
   ],
 };
 
+/** What a database may prefer, and what must not show in any answer. */
+const PREFERENCES = ["datestyle = 'German, DMY'", "timezone = 'Asia/Tokyo'"];
+
 const DDL = `
+  ${PREFERENCES.map((each) => `do $$ begin execute format($f$alter database %I set ${each}$f$, current_database()); end $$;`).join('\n')}
   create domain "Short ""Text""" as varchar(10);
   create domain amount as numeric(4,1) check (value > -1);
   create type "Mood" as enum ('so, so', 'it''s "ok"', 'déçu');
