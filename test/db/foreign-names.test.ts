@@ -82,6 +82,11 @@ describe('names of a database that others made', () => {
       await assertFindable(service, 'item', column, 2, shown, 'text');
   });
 
+  test('a collection goes by the name of its model', async () => {
+    const { json } = await service.request('/api/item/?limit=1');
+    assert.deepEqual(json.meta, { model: 'item', page: 1, next: '/api/item/?limit=1&page=2', previous: '' });
+  });
+
   test('joins and orderings reach through such names', async () => {
     const joined = await service.request(
       '/api/item/?parent__title=first&ordering=-parent__size,title&limit=5',
