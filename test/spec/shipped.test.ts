@@ -78,7 +78,9 @@ describe('the shipped registry', () => {
       const found = await service.request(`/api/relationship/?${query}`);
       assert.deepEqual(found.json.objects, [json], query);
     }
-    const nobody = await post('relationship', 'bob', { to_user_id: 99 });
-    assert.deepEqual([nobody.status, Object.keys(nobody.json.errors)], [400, ['to_user_id']]);
+    for (const body of [{ to_user_id: 99 }, {}, { from_user_id: bob }]) {
+      const nobody = await post('relationship', 'bob', body);
+      assert.deepEqual([nobody.status, Object.keys(nobody.json.errors ?? {})], [400, ['to_user_id']]);
+    }
   });
 });
