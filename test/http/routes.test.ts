@@ -70,6 +70,7 @@ describe('paths and methods', () => {
     '/API/note/',
     '/api/Note/',
     '/api/nothing/',
+    '/api/v1/note/',
     '/api/note//',
     '/api/note/1//',
     '/api/note/1/message/',
