@@ -4,7 +4,7 @@ import { relationsStatement, SCHEMAS, type Relation } from '../db/relations.ts';
 import { StartError } from '../errors.ts';
 import { introspect as read, isNameable, tableName } from '../resources/introspect.ts';
 import { printRegistry } from '../resources/print-registry.ts';
-import { requireEncoding } from '../resources/schema.ts';
+import { requireFidelity } from '../resources/schema.ts';
 import { soundIntrospection } from '../resources/sound-introspection.ts';
 import { noWords, parse, requireDatabaseUrl, tell, withDatabase } from './command.ts';
 
@@ -51,7 +51,7 @@ export async function introspect(words: readonly string[]): Promise<void> {
   noWords('introspect', given.positionals);
   const { schema = 'public', table = [] } = given.values;
   const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
-    await requireEncoding(database);
+    await requireFidelity(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(isNameable).map(tableName);
     const [row] = await database.run(catalogStatement(names), 'work');

@@ -23,18 +23,24 @@ export interface Schema {
 
 const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map(tableOf);
 
-/** @throws StartError where texts may be any bytes, which could not be output as UTF-8 */
-export async function requireEncoding(database: Database): Promise<void> {
-  const [row] = await database.run({ text: 'select getdatabaseencoding()', values: [] }, 'work');
-  if (text(row?.[0]) !== 'SQL_ASCII') return;
-  throw new StartError(
-    'The database has the encoding SQL_ASCII, whose texts may be any bytes, and cannot be served as UTF-8. Make one with the encoding UTF8.',
-  );
+/** @throws StartError where the database does not give away what it holds as it is */
+export async function requireFidelity(database: Database): Promise<void> {
+  const query = "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1";
+  const [row] = await database.run({ text: query, values: [] }, 'work');
+  const [encoding, isRounded] = (row ?? []).map(text);
+  if (encoding === 'SQL_ASCII')
+    throw new StartError(
+      'The database has the encoding SQL_ASCII, whose texts may be any bytes, and cannot be served as UTF-8. Make one with the encoding UTF8.',
+    );
+  if (isRounded === 't')
+    throw new StartError(
+      'The database has the setting extra_float_digits below 1, which cuts digits off floats. Reset it for the database and the role.',
+    );
 }
 
-/** @throws StartError for a database with an encoding that cannot be served */
+/** @throws StartError for a database that cannot be served */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
-  await requireEncoding(database);
+  await requireFidelity(database);
   const [row] = await database.run(catalogStatement(tablesOf([...resources, ...OWN])), 'work');
   return parseCatalog(text(row?.[0]) ?? '[]');
 }

@@ -239,6 +239,19 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
+  test('a database that cuts digits off floats stops the start', async () => {
+    const name = new URL(database.url).pathname.slice(1);
+    await database.sql.unsafe(`alter database ${name} set extra_float_digits = 0`);
+    try {
+      await assert.rejects(startOnce(database, [target]), {
+        name: 'StartError',
+        message: /extra_float_digits/,
+      });
+    } finally {
+      await database.sql.unsafe(`alter database ${name} reset extra_float_digits`);
+    }
+  });
+
   test('a table that two resources want to make is refused in so many words', async () => {
     const columns = { x: { type: 'integer', null: true } } as const;
     const twice = [
