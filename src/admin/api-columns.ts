@@ -3,7 +3,7 @@ import { COLUMN_TYPES, KEY_TYPES } from '../db/column-types.ts';
 import type { Column, Model } from '../db/model.ts';
 import type { ServedResource, ServedResources } from '../resources/served.ts';
 import { apiLinks } from './api-links.ts';
-import { optionsOf } from './filters.ts';
+import { textsOf } from './form-values.ts';
 import { html, type Content, type Html } from './html.ts';
 
 const NAMES = new Map<unknown, string>(
@@ -40,7 +40,7 @@ const isUnique = (column: Column, { uniques }: Model): boolean =>
 
 /** What else there is to know of a column, a phrase each. */
 function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {
-  const options = optionsOf(column);
+  const options = textsOf(column);
   const notes = [
     column.nullable && 'may be null',
     column !== model.primaryKey && readonly.has(column) && 'read-only',

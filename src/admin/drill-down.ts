@@ -15,7 +15,7 @@ const MOST_YEARS = 40;
 const pad = (number: number, width = 2): string => String(number).padStart(width, '0');
 
 /** The first day of a period, and the first day after it; undefined where the calendar of `Date` ends. */
-function daysOf(period: Period): readonly [string, string] | undefined {
+export function daysOf(period: Period): readonly [string, string] | undefined {
   const [year = 0, month, day] = period.split('-').map(Number);
   const start = new Date(Date.UTC(2000, (month ?? 1) - 1, day ?? 1));
   start.setUTCFullYear(year, (month ?? 1) - 1, day ?? 1);

@@ -6,13 +6,17 @@ import type { Entry } from '../resources/browse.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
 import { chips } from './filter-chips.ts';
-import { columnAt, formOf, offeredComparisons, optionsOf, pathTitle } from './filters.ts';
+import { daysOf } from './drill-down.ts';
+import { columnAt, dayFilters, formOf, offeredComparisons, pathTitle } from './filters.ts';
+import { textsOf } from './form-values.ts';
 import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
 import { logChoices } from './log.ts';
 import { isKey, recordMeant, referencesOf } from './references.ts';
 import { redirect, redirectWith, type Visit } from './visit.ts';
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
 
 /** How many records the page offers where a foreign key is looked for by words. */
 const MOST_OFFERED = 50;
@@ -29,7 +33,7 @@ export function valueInput(
   text = '',
 ): Html {
   const { control } = column.type.input;
-  const options = optionsOf(column);
+  const options = textsOf(column);
   if (control === 'checkbox') {
     return html`<select name="_value" id="filter-value">
       <option value="true">Yes</option>
@@ -212,6 +216,15 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
   };
+  const days = column.type.input.control === 'datetime-local' && DAY.test(value) ? daysOf(value) : undefined;
+  const within = days && dayFilters(path, comparison.key, ...days);
+  if (within)
+    return redirect(
+      links.list(
+        resource.name,
+        within.reduce((all, one) => all.and(one.name, one.value), state),
+      ),
+    );
   const related = column.references && desk.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(to(value));
   if (await isKey(desk, related, value)) return redirect(to(value));

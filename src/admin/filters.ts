@@ -4,6 +4,7 @@ import type { Parameter } from '../query/grammar.ts';
 import { filterValues, OPERATORS } from '../query/filter-values.ts';
 import { escapePattern } from '../query/plan.ts';
 import { findPath, type AdminResource, type AdminResources } from '../resources/admin.ts';
+import { textsOf } from './form-values.ts';
 import type { Content } from './html.ts';
 
 /** How a filter reads: what is compared, how, and with what. */
@@ -81,14 +82,10 @@ const MOMENTS: typeof NUMBERS = {
 const isMoment = ({ type }: Column): boolean =>
   ['date', 'datetime-local', 'time'].includes(type.input.control);
 
-/** The values that a column is limited to, if it is. */
-export const optionsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
-  labels ?? choices?.map(String);
-
 /** What can be asked of a column: the operators that fit its type, in the words of people. */
 export function comparisonsOf(column: Column): Comparison[] {
   const { operators, input, castType } = column.type;
-  const isChosen = input.control === 'checkbox' || optionsOf(column) !== undefined;
+  const isChosen = input.control === 'checkbox' || textsOf(column) !== undefined;
   const isText = operators.has('ilike') && !isChosen && !column.references;
   const words = isMoment(column) ? MOMENTS : NUMBERS;
   // The order of UUIDs means nothing to people, and that of texts is another in each database.
@@ -107,12 +104,25 @@ export function comparisonsOf(column: Column): Comparison[] {
   ];
 }
 
-/**
- * What the panel offers: not several keys of related records at once, which nobody knows by heart and which cannot be found by
- * words there.
- */
+/** Whether several values can be typed at once: not where the control takes one, nor keys, which nobody knows by heart. */
+const takesSeveral = ({ references, type: { input } }: Column): boolean =>
+  !references && input.json !== 'json' && input.control !== 'date' && input.control !== 'time';
+
+/** What the panel offers. */
 export const offeredComparisons = (column: Column): Comparison[] =>
-  comparisonsOf(column).filter((comparison) => !column.references || comparison !== ONE_OF);
+  comparisonsOf(column).filter((comparison) => takesSeveral(column) || comparison !== ONE_OF);
+
+/**
+ * What a comparison of moments with a day means: that day from its midnight to the next.
+ * @param next the day after it
+ */
+export function dayFilters(path: string, how: string, day: string, next: string): Parameter[] | undefined {
+  const [from, to] = [
+    { name: `${path}__gte`, value: day },
+    { name: `${path}__lt`, value: next },
+  ];
+  return { eq: [from, to], lte: [to], gt: [{ name: `${path}__gte`, value: next }] }[how];
+}
 
 /** The column that a path leads to, of those that the admin area shows. */
 export const columnAt = (

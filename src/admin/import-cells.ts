@@ -4,7 +4,7 @@ import { isFree, withoutGuard, type CsvRow } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember } from '../resources/browse.ts';
 import type { Member, Members } from '../resources/members.ts';
-import { memberOf, NULL } from './form-values.ts';
+import { memberOf, mustHaveText, NULL } from './form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 
 /** The value of a column as a cell would hold it; null for none. */
@@ -31,7 +31,8 @@ export function cellMember(column: Column, told: string | null): Member | { read
 
 /**
  * The members that a row sets: those that differ from the record, or of a new one all that it says. Spreadsheets do not tell
- * NULL from the empty text, so in a column that takes no NULL an empty cell is the empty text, and of a new record the default.
+ * NULL from the empty text, so in a column that takes no NULL an empty cell is the empty text, where the form takes that or the
+ * record has it, and of a new record the default.
  */
 export function membersOf(
   { columns }: ImportFile,
@@ -47,6 +48,10 @@ export function membersOf(
     if (told === null && !column.nullable) {
       if (!present) return;
       if (isFree(column) && column.type.input.json === 'string') told = '';
+      if (told === '' && mustHaveText(column) && storedText(present, column) !== '') {
+        addError(errors, column.key, 'is required');
+        return;
+      }
     }
     if (present && told === storedText(present, column)) return;
     const member = cellMember(column, told);

@@ -4,6 +4,7 @@ import type { Column } from '../db/model.ts';
 import { Problem, type FieldErrors } from '../errors.ts';
 import { presentStatement } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
+import { checkBody } from '../resources/body.ts';
 import { textOfMember } from '../resources/browse.ts';
 import { parseMembers, type Member, type Members } from '../resources/members.ts';
 import { parseId, type Operations } from '../resources/operations.ts';
@@ -119,7 +120,7 @@ export function createImporter(
 ): (named: NamedRow) => Promise<RowOutcome> {
   const { may, model, output } = resource;
   const isOnlyChanged = needsPassword(resource);
-  const others = output.filter((column) => column !== model.primaryKey);
+  const columns = output.filter((column) => column !== model.primaryKey);
 
   async function write(
     { row: { line }, id, record }: NamedRow,
@@ -127,12 +128,12 @@ export function createImporter(
   ): Promise<RowOutcome> {
     if (record && id !== undefined) {
       const { json } = await operations.update(resource, id, members, caller, undefined);
-      const changes = changesBetween(others, record, parseMembers(json.toString()));
+      const changes = changesBetween(columns, record, parseMembers(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
     if (id !== undefined) members.set('id', cellMember(model.primaryKey, id) as Member);
     const { json } = await operations.create(resource, members, caller);
-    const changes = changesBetween(others, undefined, parseMembers(json.toString()));
+    const changes = changesBetween(columns, undefined, parseMembers(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };
   }
 
@@ -144,7 +145,10 @@ export function createImporter(
     const errors: FieldErrors = {};
     const members = membersOf(file, row, resource, record, errors);
     if (record && isOwn(id)) addLockOut(errors, members);
-    if (Object.keys(errors).length > 0) return faulty(named, errors);
+    if (Object.keys(errors).length > 0) {
+      const others = checkBody(members, resource, { id, caller }).errors;
+      return faulty(named, { ...others, ...errors });
+    }
     if (record && members.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
     if (!may.has(record ? 'change' : 'add'))
       return faulty(named, { [ROW]: [`Records may not be ${record ? 'changed' : 'added'} here.`] });

@@ -6,14 +6,17 @@ import { attributes, html, type Content, type Html } from './html.ts';
 import { links, type Parameters } from './links.ts';
 import { isNumeric, shortened } from './text.ts';
 
-/** The column that a list is sorted by when its head is clicked: of a foreign key what the related record is called. */
-function sortName(column: Column, { resources }: Desk): string {
+/** The columns that a list is sorted by when a head is clicked: of a foreign key what the related record is called. */
+function sortNames(column: Column, { resources }: Desk): readonly string[] {
   const related = column.references && resources.get(column.references.name);
-  const part = related?.label.find((one) => typeof one !== 'string');
-  if (!part || typeof part === 'string' || part.path.length > 0 || part.column.type.unordered)
-    return column.name;
-  return `${column.name}__${part.column.name}`;
+  const parts = (related?.label ?? []).flatMap((one) => (typeof one === 'string' ? [] : [one]));
+  const isFar = parts.some(({ path, column: part }) => path.length > 0 || part.type.unordered);
+  return parts.length === 0 || isFar
+    ? [column.name]
+    : parts.map(({ column: part }) => `${column.name}__${part.name}`);
 }
+
+const withoutSign = (part: string): string => part.replace(/^-/, '');
 
 /** The ordering of a list that nobody has sorted, as the address would have it. */
 const defaultOrdering = ({ ordering }: AdminResource): string =>
@@ -24,20 +27,20 @@ function head(column: Column, desk: Desk, resource: AdminResource, parameters: P
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
-  const name = sortName(column, desk);
+  const names = sortNames(column, desk);
   const chosen = parameters.get('ordering');
   const present = (chosen ?? defaultOrdering(resource)).split(',').filter((part) => part !== '');
-  const at = present.findIndex((part) => part.replace(/^-/, '') === name);
+  const at = present.findIndex((part) => withoutSign(part) === names[0]);
   const descends = at >= 0 && present[at]?.startsWith('-');
-  const others = present.filter((_, index) => index !== at);
+  const others = present.filter((part) => !names.includes(withoutSign(part)));
   const sortedBy = (parts: readonly string[]): string => {
     const rest = parameters.without('ordering', 'page');
     return links.list(resource.name, parts.length === 0 ? rest : rest.with('ordering', parts.join(',')));
   };
-  const next = at === 0 && !descends ? `-${name}` : name;
+  const next = names.map((name) => (at === 0 && !descends ? `-${name}` : name));
   const state = at < 0 ? undefined : descends ? 'descending' : 'ascending';
   return html`<th scope="col" ${attributes({ class: className, 'aria-sort': at === 0 ? state : undefined })}>
-    <a href="${sortedBy([next, ...others].slice(0, 8))}">${column.title}</a>${
+    <a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>${
       state &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && at + 1}</span

@@ -36,7 +36,8 @@ const NAMES = ['name', 'title', 'label', 'username', 'subject', 'code', 'email']
 const MOST_LISTED = 6;
 const MOST_SEARCHED = 8;
 
-const isText = ({ type, labels }: Column): boolean => type.operators.has('ilike') && !labels;
+const isText = ({ type, labels, references }: Column): boolean =>
+  type.operators.has('ilike') && !labels && !references;
 
 /**
  * Follows the columns of a path, as the admin area may see them.

@@ -26,6 +26,8 @@ export interface ResourceAccess {
   readonly create: Who;
   readonly change: Who;
   readonly delete: Who;
+  /** Who may delete its records in the admin area. */
+  readonly adminDelete: Who;
   readonly columns: readonly ColumnAccess[];
 }
 
@@ -110,6 +112,7 @@ export function accessMatrix(served: ServedResources, people: AdminResources): R
       create: writersOf(resource, 'POST'),
       change: writersOf(resource, 'PUT'),
       delete: writersOf(resource, 'DELETE'),
+      adminDelete: people.get(resource.name)?.may.has('delete') ? 'admins' : 'nobody',
       columns: [model.primaryKey, ...model.columns].map((column) =>
         columnAccess(column, resource, people.get(resource.name), joiners),
       ),
@@ -148,7 +151,9 @@ export function printMatrix(matrix: readonly ResourceAccess[]): string {
         .join('  ')
         .trimEnd(),
     );
-    return [...lines, `(delete: ${may.delete})`].join('\n');
+    const api = may.delete === 'nobody' ? [] : [may.delete];
+    const admin = may.adminDelete === 'nobody' ? [] : [`${may.adminDelete} in the admin area`];
+    return [...lines, `(delete: ${[...api, ...admin].join(', ') || '-'})`].join('\n');
   });
   return tables.join('\n\n');
 }

@@ -31,6 +31,16 @@ export function seal(text: string): string {
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
+/** The most that verifying a stored hash may take: KiB, and KiB times passes, which is a few seconds. */
+const MOST_MEMORY = 1_048_576;
+const MOST_WORK = 4 * MOST_MEMORY;
+
+/** Whether a stored hash, which may come from anywhere, does not ask for so much that nothing else gets its turn. */
+function isAffordable(stored: string): boolean {
+  const [, memory, passes] = /\$m=(\d+),t=(\d+),/.exec(stored) ?? [];
+  return Number(memory ?? 0) <= MOST_MEMORY && Number(memory ?? 0) * Number(passes ?? 0) <= MOST_WORK;
+}
+
 /** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */
 export function createPasswords(): Passwords {
   let running = 0;
@@ -77,7 +87,7 @@ export function createPasswords(): Passwords {
     verify: (stored, password, admit) =>
       gated(async () => {
         admit?.();
-        if (stored?.startsWith('$argon2')) {
+        if (stored?.startsWith('$argon2') && isAffordable(stored)) {
           try {
             return await verify(stored, password);
           } catch {

@@ -51,6 +51,11 @@ describe('the panel makes the API’s own parameters', () => {
     ['name', 'begins', 'a b&c=d', '?name__ilike=a b&c=d%'],
     ['name', 'eq', "O'Hara +", "?name=O'Hara +"],
     ['name', 'ne', '', '?name__ne='],
+    ['at', 'eq', '2024-02-29', '?at__gte=2024-02-29&at__lt=2024-03-01'],
+    ['at', 'lte', '2024-12-31', '?at__lt=2025-01-01'],
+    ['at', 'gt', '2024-12-31', '?at__gte=2025-01-01'],
+    ['at', 'gte', '2024-12-31', '?at__gte=2024-12-31'],
+    ['at', 'eq', '2024-02-29 10:00', '?at=2024-02-29 10:00'],
     ['name', 'in', ' a , "b , c" ,d', '?name__in=a,"b , c",d'],
     ['name', 'ilike', '%x_', '?name__ilike=%x_'],
     ['note', 'empty', 'whatever', '?note__is=null'],
@@ -149,7 +154,7 @@ describe('the panel makes the API’s own parameters', () => {
         !/^(name|note|secret|code|ready|maybe|colour|author)$/.test(name),
         name,
       );
-      assert.equal(hows.includes('in'), !/^(ready|maybe|colour|author)$/.test(name), name);
+      assert.equal(hows.includes('in'), !/^(ready|maybe|colour|author|day|hour|extra)$/.test(name), name);
     }
     const { text } = await ada.get('/admin/thing/?_filter=colour');
     assert.match(text, /<option value="green"\s*>green<\/option>/);

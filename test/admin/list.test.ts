@@ -15,6 +15,7 @@ const resources: readonly Resource[] = [
       : one,
   ),
   { model: 'many', columns: { name: { type: 'string' }, at: { type: 'datetime' } }, admin: { dates: 'at' } },
+  { model: 'stay', columns: { land: { type: 'foreignKey', references: 'land' } }, access: 'user' },
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
 ] satisfies Resource[];
 
@@ -30,9 +31,14 @@ before(async () => {
   await service.sql`insert into many (name, at) select 'many ' || n, '2024-01-01' from generate_series(1, 20000) n`;
   await service.sql`analyze many`;
   await service.sql`insert into land (code, name) values ('no', 'Norway'), ('a/b?c=d&e', 'Odd'), (' ', 'Blank'), ('-', 'Dash'), ('é€', 'Signs')`;
+  await service.sql`insert into stay (land_id) values ('no')`;
   ada = await logIn(service, 'ada');
 });
 after(() => service.close());
+
+test('a record without a text of its own is called by its key, and not by that of another', async () => {
+  assert.match((await ada.get('/admin/stay/1/')).text, /<h1>#1<\/h1>/);
+});
 
 const names = ({ text }: AdminAnswer): string[] =>
   [...text.matchAll(/<th scope="row"[^>]*>\s*<a[^>]*>([\s\S]*?)<\/a>/g)].map(([, name = '']) =>

@@ -241,7 +241,7 @@ username  anyone  anyone  admins  admins  admins   admins  admins  admins
 password  -       -       -       -       -        admins  admins  admins
 active    anyone  anyone  admins  admins  admins   admins  admins  admins
 admin     anyone  anyone  admins  admins  admins   admins  admins  admins
-(delete: admins)
+(delete: admins, admins in the admin area)
 
 book       read    join  admin   export  history  create  change  admin sets
 id         anyone  -     admins  admins  admins   -       -       -
@@ -249,7 +249,7 @@ title      anyone  -     admins  admins  admins   users   owner   admins
 secret     -       -     -       -       -        users   owner   -
 reader_id  anyone  -     admins  admins  admins   -       -       admins
 added      anyone  -     admins  admins  admins   -       -       admins
-(delete: owner)
+(delete: owner, admins in the admin area)
 
 the registry (2 resources) fits the database
 `,

@@ -195,5 +195,8 @@ describe('the example of the Chinook database', () => {
     assert.equal((await labels('track', 'love'))[0], 'Love');
     const filters = await andrew.get('/admin/track/?_filter=name&genre__in=1,2');
     assert.match(readable(filters), /Genre is one of Rock, Jazz .* contains begins with/);
+    // People of one name stand together.
+    const { text } = await andrew.get('/admin/invoice/?ordering=total');
+    assert.ok(text.includes('?ordering=customer__first_name%2Ccustomer__last_name%2Ctotal"'));
   });
 });

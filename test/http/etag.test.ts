@@ -77,7 +77,12 @@ describe('entity tags', () => {
       ['another tag', () => '"other"', false, false],
       ['another weak tag', () => 'W/"other"', false, false],
       ['a longer tag', (tag) => `"x${tag.slice(1)}`, false, false],
-      ['a tag with another end', (tag) => `${tag.slice(0, -2)}${tag.at(-2) === '0' ? '1' : '0'}"`, false, false],
+      [
+        'a tag with another end',
+        (tag) => `${tag.slice(0, -2)}${tag.at(-2) === '0' ? '1' : '0'}"`,
+        false,
+        false,
+      ],
       ['an empty tag', () => '""', false, false],
       ['the tag without quotes', (tag) => tag.replaceAll('"', ''), false, false],
       ['no tag at all', () => 'nonsense', false, false],

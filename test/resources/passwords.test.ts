@@ -1,8 +1,10 @@
+import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
+import { createPasswords } from '../../src/resources/passwords.ts';
 import { basic, cheapHash } from '../support.ts';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
@@ -223,4 +225,16 @@ describe('passwords', () => {
     assert.match(shown[0] ?? '', /\baccount\b.*\bpassword\b.*\bpin\b/);
     assert.equal(users.exclude?.includes('password'), true);
   });
+});
+
+test('a stored hash that asks for more than a service can give opens nothing', async () => {
+  const passwords = createPasswords();
+  const options = { timeCost: 1, parallelism: 4 };
+  const [most, more] = await Promise.all(
+    [65_536, 1_048_577].map((memoryCost) => hash('right', { ...options, memoryCost })),
+  );
+  assert.deepEqual(
+    [await passwords.verify(most, 'right'), await passwords.verify(more, 'right')],
+    [true, false],
+  );
 });
