@@ -224,21 +224,32 @@ export function createHandler(options: HandlerOptions): Handler {
       }
       return route(request, options, mark);
     };
-    const before = turn(socket, response);
-    (before ? before.then(answer) : answer())
-      .catch((error: unknown) =>
-        errorReply(error, requestId, logger, (problem, id) => {
-          const area = errorArea(request, site());
-          return area ? area.problem(problem, id, request) : problemReply(problem, id);
-        }),
-      )
-      .then(finish)
-      .catch((error: unknown) => {
+    const refuse = (error: unknown): Reply =>
+      errorReply(error, requestId, logger, (problem, id) => {
+        const area = errorArea(request, site());
+        return area ? area.problem(problem, id, request) : problemReply(problem, id);
+      });
+    // One function and few promises: each of them costs every request something.
+    const respond = async (before: Promise<unknown> | undefined): Promise<void> => {
+      try {
+        if (before) await before;
+        let reply: Reply;
+        try {
+          reply = await answer();
+        } catch (error) {
+          reply = refuse(error);
+        }
+        const streaming = finish(reply);
+        if (streaming) await streaming;
+      } catch (error) {
         metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
         logger.error({ id: requestId, message: (error as Error).message, stack: (error as Error).stack });
         response.destroy();
-      })
-      .finally(inFlight.end);
+      } finally {
+        inFlight.end();
+      }
+    };
+    void respond(turn(socket, response));
   };
 
   return Object.assign(answerTo, {

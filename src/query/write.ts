@@ -55,7 +55,6 @@ export interface Guard {
 /** The row as it was found and locked; the names beside its columns are ones that no table has. */
 const FOUND = 'f';
 const VERSION = raw('f."vitrine version"');
-const OWNED = raw('f."vitrine owned"');
 const MATCHES = raw('f."vitrine matches"');
 const RESULTS = raw('f."vitrine checks"');
 /** The version of a row that this very statement writes: its `xmin`, which RETURNING does not give of a partitioned table. */
@@ -153,9 +152,17 @@ export function insertStatement(
   );
 }
 
+/** The row by its key, and what the answer says of it. */
+interface Found {
+  /** As "vitrine found": locked, and there only if the caller may change it. */
+  readonly row: Fragment;
+  /** Its version, or null; where it is not there, whether a record of this key is the caller's; whether `If-Match` matches. */
+  readonly verdict: Fragment;
+}
+
 /**
- * The row by its key as "vitrine found", and what decides whether the caller may change it. It is locked where they own it:
- * others need not wait for somebody who changes it to hear that it is not theirs.
+ * Finds the row, which is locked where the caller owns it: others need not wait for somebody who changes it to hear that it is
+ * not theirs.
  * @param lock the weakest that does: one that leaves the key alone does not hold up inserts of records that refer to it
  */
 function found(
@@ -163,17 +170,17 @@ function found(
   id: string,
   { owner, versions, claim }: Guard,
   lock: 'update' | 'no key update',
-): Fragment {
-  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+): Found {
+  const from = sql`from ${table(model.table)} ${raw(ROOT)} where ${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  const row = (owned: Fragment, condition: Fragment): Fragment =>
-    sql`select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${owned} as "vitrine owned", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${claim ? sql` and ${claim}` : EMPTY}${condition}`;
-  if (!owner) return sql`"vitrine found" as materialized (${row(raw('true'), EMPTY)} for ${raw(lock)})`;
-  const isOwn = sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`;
-  const own = sql`${row(raw('true'), sql` and ${isOwn}`)} for ${raw(lock)}`;
-  // Owned when the statement began, and not to be had once it could be locked: null.
-  const other = row(sql`nullif(${isOwn}, true)`, raw(' and not exists (select from "vitrine own")'));
-  return sql`"vitrine own" as materialized (${own}), "vitrine found" as materialized (select * from "vitrine own" union all ${other})`;
+  const isOwn =
+    owner && sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`;
+  const conditions = [claim, isOwn].flatMap((condition) => (condition ? [sql` and ${condition}`] : []));
+  const row = sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" ${from}${join(conditions, '')} for ${raw(lock)})`;
+  const other = isOwn
+    ? sql`case when ${VERSION} is null then (select ${isOwn} ${from}) end`
+    : raw('null::bool');
+  return { row, verdict: sql`${VERSION}, ${other}, ${MATCHES}` };
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -191,9 +198,9 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
- * @returns one row: the version that was found (null: no record, or a claim that does not hold), whether the caller owns it
- * (null: no longer, or it is gone by now), whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version
- * now, whether the database has suppressed a change
+ * @returns one row: the version that was found and locked (null: no record, not the caller's, or a claim that does not hold),
+ * then whether a record of that key is the caller's (null: none), whether `If-Match` matches, the checks as `{t,f}`, the
+ * record's JSON, its version now, whether the database has suppressed a change
  */
 export function updateStatement(
   model: Model,
@@ -204,10 +211,10 @@ export function updateStatement(
   guard: Guard,
   recording?: Recording,
 ): Statement {
-  const row = found(model, id, guard, 'no key update');
+  const { row, verdict: told } = found(model, id, guard, 'no key update');
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join "vitrine found" f on true)`;
-  const verdict = sql`${VERSION}, ${OWNED}, ${MATCHES}, ${RESULTS}`;
+  const verdict = sql`${told}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
     return compile(sql`with ${row}, ${decided} select ${verdict}, ${present}, false from decided f`);
@@ -216,7 +223,7 @@ export function updateStatement(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
   );
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
-  const allowed = sql`${OWNED} and ${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
+  const allowed = sql`${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
   const states = [FOUND, ROOT] as const;
   const forLog = recording
     ? returningLog(
@@ -235,18 +242,18 @@ export function updateStatement(
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
- * @returns no row when there is no record or the claim does not hold, else its version, whether the caller owns it (as in
- * `updateStatement`), whether `If-Match` matches, whether it is gone
+ * @returns one row: the first three columns of `updateStatement`, and whether the record is gone
  */
 export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${keys} and ${OWNED} and ${MATCHES} returning true${forLog}`;
+  const { row, verdict } = found(model, id, guard, 'update');
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${keys} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with ${found(model, id, guard, 'update')}, gone as (${gone})${log} select ${VERSION}, ${OWNED}, ${MATCHES}, exists (select from gone) from "vitrine found" f`,
+    sql`with ${row}, gone as (${gone})${log} select ${verdict}, exists (select from gone) from (select) one left join "vitrine found" f on true`,
   );
 }
 

@@ -188,7 +188,14 @@ export function createOperations(
     async read(resource, id) {
       const statement = byKey.get(resource) ?? recordStatement(resource.model, plainRecord(resource.output));
       byKey.set(resource, statement);
-      const [row] = await database.run(statement(requireId(resource, id)), 'quick').catch(noSuchText);
+      const wanted = statement(requireId(resource, id));
+      let rows: readonly RawRow[];
+      try {
+        rows = await database.run(wanted, 'quick');
+      } catch (error) {
+        rows = noSuchText(error);
+      }
+      const [row] = rows;
       if (!row?.[0]) throw notFound(NO_RECORD);
       return { json: row[0], version: versionOf(row[1], resource) };
     },
@@ -229,11 +236,16 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const recording = recordingOf(resource, caller, log);
       const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
-      const row = await settled(() => write(statement, resource, changes));
-      assertClaimed(Boolean(row?.[0]), caller);
-      addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
+      const row = await settled(() => write(statement, resource, changes), caller);
+      assertClaimed(row, caller);
+      // Of somebody else's record it was not looked at what would stay as it is.
+      const isOthers = !row?.[0] && Boolean(row?.[1]);
+      const results = parseBooleans(row?.[3]).map(
+        (holds, at) => holds || (isOthers && body.checks[at]?.kind === 'unchanged'),
+      );
+      addCheckErrors(body.checks, results, body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-      assertChangeable(Boolean(row?.[0]), row?.[1], row?.[2]);
+      assertChangeable(row);
       if (text(row?.[6]) === 't') throw suppressed();
       return { json: row?.[4] ?? Buffer.from('null'), version: versionOf(row?.[5], resource) };
     },
@@ -243,9 +255,9 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const row = await settled(() => run(statement));
-        assertClaimed(Boolean(row), caller);
-        assertChangeable(Boolean(row), row?.[1], row?.[2]);
+        const row = await settled(() => run(statement), caller);
+        assertClaimed(row, caller);
+        assertChangeable(row);
         if (text(row?.[3]) !== 't') throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, log);

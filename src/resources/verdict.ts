@@ -22,30 +22,31 @@ export function addCheckErrors(
   });
 }
 
-/** In the order of the answers' precedence: 404, 403, 412. */
-export function assertChangeable(
-  found: boolean,
-  owned: Buffer | null | undefined,
-  matches: Buffer | null | undefined,
-): void {
-  if (!found) throw notFound(NO_RECORD);
-  if (text(owned) !== 't') throw new Problem(403, 'Only the owner of a record may change or delete it.');
-  if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
-}
-
-/** Runs the statement that changes or deletes a record; anew where the caller has ceased to own it while it waited. */
-export async function settled(run: () => Promise<RawRow[]>): Promise<RawRow | undefined> {
-  const isUnsettled = (row: RawRow | undefined): boolean => Boolean(row?.[0]) && row?.[1] === null;
+/**
+ * Runs the statement that changes or deletes a record. Where the record was the caller's when it began and could not be had
+ * any more, it is run anew: it has been given away or deleted meanwhile, or the caller is no longer who it was.
+ */
+export async function settled(run: () => Promise<RawRow[]>, { claim }: Caller): Promise<RawRow | undefined> {
+  const isUnsettled = (row: RawRow | undefined): boolean => !row?.[0] && text(row?.[1]) === 't';
   const [row] = await run();
   if (!isUnsettled(row)) return row;
+  if (claim) throw new CallerChanged();
   const [again] = await run();
   if (isUnsettled(again)) throw unavailable('Others keep changing this record. Try again.');
   return again;
 }
 
 /** A record that was not found may be one that the caller's claim has kept from being looked for. */
-export function assertClaimed(found: boolean, { claim }: Caller): void {
-  if (!found && claim) throw new CallerChanged();
+export function assertClaimed(row: RawRow | undefined, { claim }: Caller): void {
+  if (!row?.[0] && !row?.[1] && claim) throw new CallerChanged();
+}
+
+/** In the order of the answers' precedence: 404, 403, 412. */
+export function assertChangeable(row: RawRow | undefined): void {
+  const [found, other, matches] = row ?? [];
+  if (!found && !other) throw notFound(NO_RECORD);
+  if (!found) throw new Problem(403, 'Only the owner of a record may change or delete it.');
+  if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
 }
 
 /** What rules (CREATE RULE) make of a statement may be what PostgreSQL takes no records back from. */
