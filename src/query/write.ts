@@ -152,17 +152,12 @@ export function insertStatement(
   );
 }
 
-/** The row by its key, and what the answer says of it. */
-interface Found {
-  /** As "vitrine found": locked, and there only if the caller may change it. */
-  readonly row: Fragment;
-  /** Its version, or null; where it is not there, whether a record of this key is the caller's; whether `If-Match` matches. */
-  readonly verdict: Fragment;
-}
+/** What the answer says of the row: its version, or null; a place for `ownedStatement`; whether `If-Match` matches. */
+const VERDICT = sql`${VERSION}, null::bool, ${MATCHES}`;
 
 /**
- * Finds the row, which is locked where the caller owns it: others need not wait for somebody who changes it to hear that it is
- * not theirs.
+ * The row by its key as "vitrine found", locked; only if the caller owns it, since others need not wait for somebody who changes
+ * it to hear that it is not theirs.
  * @param lock the weakest that does: one that leaves the key alone does not hold up inserts of records that refer to it
  */
 function found(
@@ -170,17 +165,23 @@ function found(
   id: string,
   { owner, versions, claim }: Guard,
   lock: 'update' | 'no key update',
-): Found {
-  const from = sql`from ${table(model.table)} ${raw(ROOT)} where ${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+): Fragment {
+  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
-  const isOwn =
-    owner && sql`coalesce(${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}, false)`;
+  const isOwn = owner && sql`${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}`;
   const conditions = [claim, isOwn].flatMap((condition) => (condition ? [sql` and ${condition}`] : []));
-  const row = sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" ${from}${join(conditions, '')} for ${raw(lock)})`;
-  const other = isOwn
-    ? sql`case when ${VERSION} is null then (select ${isOwn} ${from}) end`
-    : raw('null::bool');
-  return { row, verdict: sql`${VERSION}, ${other}, ${MATCHES}` };
+  return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${join(conditions, '')} for ${raw(lock)})`;
+}
+
+/** Whether the record is the caller's, for one that could not be had: one cell, or no row where there is none. */
+export function ownedStatement(
+  model: Model,
+  id: string,
+  { column, caller }: NonNullable<Guard['owner']>,
+): Statement {
+  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+  const isOwn = sql`coalesce(${reference(ROOT, column)} = ${typed(caller, column)}, false)`;
+  return compile(sql`select ${isOwn} from ${table(model.table)} ${raw(ROOT)} where ${key}`);
 }
 
 /** The new value of a column: what the type makes of it beside the present one, for instance to keep microseconds. */
@@ -199,8 +200,8 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
  * @returns one row: the version that was found and locked (null: no record, not the caller's, or a claim that does not hold),
- * then whether a record of that key is the caller's (null: none), whether `If-Match` matches, the checks as `{t,f}`, the
- * record's JSON, its version now, whether the database has suppressed a change
+ * a place for what `ownedStatement` says, whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now,
+ * whether the database has suppressed a change
  */
 export function updateStatement(
   model: Model,
@@ -211,10 +212,10 @@ export function updateStatement(
   guard: Guard,
   recording?: Recording,
 ): Statement {
-  const { row, verdict: told } = found(model, id, guard, 'no key update');
+  const row = found(model, id, guard, 'no key update');
   const fresh = changes.map((change, index) => sql`, ${assigned(change)} as ${newValue(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(fresh, '')} from (select) one left join "vitrine found" f on true)`;
-  const verdict = sql`${told}, ${RESULTS}`;
+  const verdict = sql`${VERDICT}, ${RESULTS}`;
   const present = sql`${record(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
     return compile(sql`with ${row}, ${decided} select ${verdict}, ${present}, false from decided f`);
@@ -249,11 +250,11 @@ export function deleteStatement(model: Model, id: string, guard: Guard, recordin
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const { row, verdict } = found(model, id, guard, 'update');
+  const row = found(model, id, guard, 'update');
   const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${keys} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logged(recording, 'delete', 'gone') : EMPTY;
   return compile(
-    sql`with ${row}, gone as (${gone})${log} select ${verdict}, exists (select from gone) from (select) one left join "vitrine found" f on true`,
+    sql`with ${row}, gone as (${gone})${log} select ${VERDICT}, exists (select from gone) from (select) one left join "vitrine found" f on true`,
   );
 }
 

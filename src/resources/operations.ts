@@ -9,6 +9,7 @@ import {
   checkStatement,
   deleteStatement,
   insertStatement,
+  ownedStatement,
   referrersStatement,
   updateStatement,
   type Change,
@@ -163,6 +164,10 @@ export function createOperations(
     }
   }
 
+  /** The question whose a record is, where that matters. */
+  const whose = (model: Model, id: string, { owner }: Guard): (() => Promise<RawRow[]>) | undefined =>
+    owner && (() => database.run(ownedStatement(model, id, owner), 'work'));
+
   /** The models whose records refer to one that cannot be deleted for that. */
   async function referrers(
     { model }: ServedResource,
@@ -236,7 +241,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const recording = recordingOf(resource, caller, log);
       const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
-      const row = await settled(() => write(statement, resource, changes), caller);
+      const row = await settled(() => write(statement, resource, changes), whose(model, id, guard), caller);
       assertClaimed(row, caller);
       // Of somebody else's record it was not looked at what would stay as it is.
       const isOthers = !row?.[0] && Boolean(row?.[1]);
@@ -255,7 +260,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const row = await settled(() => run(statement), caller);
+        const row = await settled(() => run(statement), whose(resource.model, id, guard), caller);
         assertClaimed(row, caller);
         assertChangeable(row);
         if (text(row?.[3]) !== 't') throw suppressed();

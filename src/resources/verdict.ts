@@ -23,11 +23,22 @@ export function addCheckErrors(
 }
 
 /**
- * Runs the statement that changes or deletes a record. Where the record was the caller's when it began and could not be had
+ * Runs the statement that changes or deletes a record. Where that has found none that is the caller's, it asks whose it is;
+ * where the record was the caller's when it began and could not be had
  * any more, it is run anew: it has been given away or deleted meanwhile, or the caller is no longer who it was.
  */
-export async function settled(run: () => Promise<RawRow[]>, { claim }: Caller): Promise<RawRow | undefined> {
+export async function settled(
+  change: () => Promise<RawRow[]>,
+  whose: (() => Promise<RawRow[]>) | undefined,
+  { claim }: Caller,
+): Promise<RawRow | undefined> {
   const isUnsettled = (row: RawRow | undefined): boolean => !row?.[0] && text(row?.[1]) === 't';
+  const run = async (): Promise<readonly [RawRow | undefined]> => {
+    const [row] = await change();
+    if (row?.[0] || !whose) return [row];
+    const [owned] = await whose();
+    return [[null, owned?.[0] ?? null, ...(row ?? []).slice(2)]];
+  };
   const [row] = await run();
   if (!isUnsettled(row)) return row;
   if (claim) throw new CallerChanged();
