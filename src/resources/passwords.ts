@@ -37,8 +37,10 @@ const MOST_WORK = 4 * MOST_MEMORY;
 
 /** Whether a stored hash, which may come from anywhere, does not ask for so much that nothing else gets its turn. */
 function isAffordable(stored: string): boolean {
-  const [, memory, passes] = /\$m=(\d+),t=(\d+),/.exec(stored) ?? [];
-  return Number(memory ?? 0) <= MOST_MEMORY && Number(memory ?? 0) * Number(passes ?? 0) <= MOST_WORK;
+  const [memory = 0, passes = 0] = [/[$,]m=(\d+)/, /[$,]t=(\d+)/].map((one) =>
+    Number(one.exec(stored)?.[1] ?? 0),
+  );
+  return memory <= MOST_MEMORY && memory * passes <= MOST_WORK;
 }
 
 /** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */

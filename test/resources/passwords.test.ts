@@ -233,8 +233,11 @@ test('a stored hash that asks for more than a service can give opens nothing', a
   const [most, more] = await Promise.all(
     [65_536, 1_048_577].map((memoryCost) => hash('right', { ...options, memoryCost })),
   );
-  assert.deepEqual(
-    [await passwords.verify(most, 'right'), await passwords.verify(more, 'right')],
-    [true, false],
-  );
+  const turned = more?.replace(/m=(\d+),t=(\d+)/, 't=$2,m=$1'); // parameters may stand in any order
+  for (const [stored, opens] of [
+    [most, true],
+    [more, false],
+    [turned, false],
+  ] as const)
+    assert.equal(await passwords.verify(stored, 'right'), opens, stored);
 });
