@@ -152,8 +152,8 @@ export function insertStatement(
   );
 }
 
-/** What the answer says of the row: its version, or null; a place for `ownedStatement`; whether `If-Match` matches. */
-const VERDICT = sql`${VERSION}, null::bool, ${MATCHES}`;
+/** What the answer says of the row: its version, or null, and whether `If-Match` matches. */
+const VERDICT = sql`${VERSION}, ${MATCHES}`;
 
 /**
  * The row by its key as "vitrine found", locked; only if the caller owns it, since others need not wait for somebody who changes
@@ -200,7 +200,7 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
  * @returns one row: the version that was found and locked (null: no record, not the caller's, or a claim that does not hold),
- * a place for what `ownedStatement` says, whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now,
+ * whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now,
  * whether the database has suppressed a change
  */
 export function updateStatement(
@@ -243,7 +243,7 @@ export function updateStatement(
 
 /**
  * DELETE: finds and locks the row, decides, and deletes it where everything allows.
- * @returns one row: the first three columns of `updateStatement`, and whether the record is gone
+ * @returns one row: the first two columns of `updateStatement`, and whether the record is gone
  */
 export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;

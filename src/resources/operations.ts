@@ -24,7 +24,6 @@ import { CallerChanged, type Caller, type ServedResource, type ServedResources }
 import {
   addCheckErrors,
   assertChangeable,
-  assertClaimed,
   NO_RECORD,
   NOT_SUPPORTED,
   parseBooleans,
@@ -241,18 +240,21 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const recording = recordingOf(resource, caller, log);
       const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
-      const row = await settled(() => write(statement, resource, changes), whose(model, id, guard), caller);
-      assertClaimed(row, caller);
+      const outcome = await settled(
+        () => write(statement, resource, changes),
+        whose(model, id, guard),
+        caller,
+      );
+      const { row, standing } = outcome;
       // Of somebody else's record it was not looked at what would stay as it is.
-      const isOthers = !row?.[0] && Boolean(row?.[1]);
-      const results = parseBooleans(row?.[3]).map(
-        (holds, at) => holds || (isOthers && body.checks[at]?.kind === 'unchanged'),
+      const results = parseBooleans(row?.[2]).map(
+        (holds, at) => holds || (standing === 'others' && body.checks[at]?.kind === 'unchanged'),
       );
       addCheckErrors(body.checks, results, body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-      assertChangeable(row);
-      if (text(row?.[6]) === 't') throw suppressed();
-      return { json: row?.[4] ?? Buffer.from('null'), version: versionOf(row?.[5], resource) };
+      assertChangeable(outcome);
+      if (text(row?.[5]) === 't') throw suppressed();
+      return { json: row?.[3] ?? Buffer.from('null'), version: versionOf(row?.[4], resource) };
     },
 
     async remove(resource, idText, caller, versions) {
@@ -260,10 +262,9 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const row = await settled(() => run(statement), whose(resource.model, id, guard), caller);
-        assertClaimed(row, caller);
-        assertChangeable(row);
-        if (text(row?.[3]) !== 't') throw suppressed();
+        const outcome = await settled(() => run(statement), whose(resource.model, id, guard), caller);
+        assertChangeable(outcome);
+        if (text(outcome.row?.[2]) !== 't') throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, log);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();

@@ -22,42 +22,41 @@ export function addCheckErrors(
   });
 }
 
+/** How it stands with a record that was to be changed or deleted, and what the statement that was to do so has said. */
+export interface Settled {
+  readonly row: RawRow | undefined;
+  readonly standing: 'own' | 'others' | 'missing';
+}
+
 /**
  * Runs the statement that changes or deletes a record. Where that has found none that is the caller's, it asks whose it is;
- * where the record was the caller's when it began and could not be had
- * any more, it is run anew: it has been given away or deleted meanwhile, or the caller is no longer who it was.
+ * where the record is the caller's after all, it is run anew: it has been given to the caller meanwhile.
+ * @param change its answer begins with the version of the record that it has found
+ * @throws CallerChanged where the caller's claim may have kept the record from being looked for
  */
 export async function settled(
   change: () => Promise<RawRow[]>,
   whose: (() => Promise<RawRow[]>) | undefined,
   { claim }: Caller,
-): Promise<RawRow | undefined> {
-  const isUnsettled = (row: RawRow | undefined): boolean => !row?.[0] && text(row?.[1]) === 't';
-  const run = async (): Promise<readonly [RawRow | undefined]> => {
+): Promise<Settled> {
+  const attempt = async (): Promise<Settled | undefined> => {
     const [row] = await change();
-    if (row?.[0] || !whose) return [row];
-    const [owned] = await whose();
-    return [[null, owned?.[0] ?? null, ...(row ?? []).slice(2)]];
+    if (row?.[0]) return { row, standing: 'own' };
+    const [owned] = (await whose?.()) ?? [];
+    if (owned && text(owned[0]) !== 't') return { row, standing: 'others' };
+    if (claim) throw new CallerChanged();
+    return owned ? undefined : { row, standing: 'missing' };
   };
-  const [row] = await run();
-  if (!isUnsettled(row)) return row;
-  if (claim) throw new CallerChanged();
-  const [again] = await run();
-  if (isUnsettled(again)) throw unavailable('Others keep changing this record. Try again.');
-  return again;
-}
-
-/** A record that was not found may be one that the caller's claim has kept from being looked for. */
-export function assertClaimed(row: RawRow | undefined, { claim }: Caller): void {
-  if (!row?.[0] && !row?.[1] && claim) throw new CallerChanged();
+  const outcome = (await attempt()) ?? (await attempt());
+  if (!outcome) throw unavailable('Others keep changing this record. Try again.');
+  return outcome;
 }
 
 /** In the order of the answers' precedence: 404, 403, 412. */
-export function assertChangeable(row: RawRow | undefined): void {
-  const [found, other, matches] = row ?? [];
-  if (!found && !other) throw notFound(NO_RECORD);
-  if (!found) throw new Problem(403, 'Only the owner of a record may change or delete it.');
-  if (text(matches) !== 't') throw new Problem(412, 'The record has changed since it was read.');
+export function assertChangeable({ row, standing }: Settled): void {
+  if (standing === 'missing') throw notFound(NO_RECORD);
+  if (standing === 'others') throw new Problem(403, 'Only the owner of a record may change or delete it.');
+  if (text(row?.[1]) !== 't') throw new Problem(412, 'The record has changed since it was read.');
 }
 
 /** What rules (CREATE RULE) make of a statement may be what PostgreSQL takes no records back from. */
