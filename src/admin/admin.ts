@@ -192,14 +192,14 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // Cookies are for the paths below it.
       if (request.path === '/admin') return redirect(links.dashboard);
-      // Who is not logged in learns nothing, not even which pages there are.
+      const visit = await findVisit(desk, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(desk, request, (caller, token, path, form) =>
+        return logIn(desk, request, visit !== undefined, (caller, token, path, form) =>
           resume(desk, visitOf(desk, request, caller, token), path, form),
         );
       }
-      const visit = await findVisit(desk, request);
+      // Who is not logged in learns nothing, not even which pages there are.
       if (!visit) return withoutVisit(desk, request);
       try {
         return await answerVisit(desk, visit);

@@ -28,7 +28,7 @@ export function typedMember(column: Column, { text, isNull }: Typed): Member | {
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
-    return { fault: 'choose a record: type what it is called, or press Search …' };
+    return { fault: 'choose one of the records: no single one is meant by this' };
   return memberOf(column, text);
 }
 

@@ -6,6 +6,10 @@ import { counted, grouped, shortened } from './text.ts';
 /** Bytes of the CSV itself. The text goes to the browser and back in Base64, which takes a third more. */
 export const MOST_BYTES = 5 * 1024 * 1024;
 export const MOST_ROWS = 10_000;
+/** What some spreadsheets write between cells. */
+const OTHER_SEPARATOR = /[;\t]/;
+const NEEDS_COMMAS =
+  'The names in the first line must have commas between them, and so must the cells below.';
 /** How many faults of one kind are told. */
 const MOST_TOLD = 10;
 
@@ -54,14 +58,14 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
     if (name === '') faults.push(`Column ${index + 1} has no name.`);
     else if (column && passwords.includes(column))
       faults.push(`The column ${quoted} cannot be imported: passwords are set on a page of their own.`);
-    else if (!column || !output.includes(column)) faults.push(`There is no column ${quoted}.`);
-    else if (columns.includes(column)) faults.push(`The column ${quoted} stands there twice.`);
+    else if (!column || !output.includes(column)) {
+      const meant = output.find(({ title }) => title.toLowerCase() === name.toLowerCase());
+      faults.push(`There is no column ${quoted}.${meant ? ` Its name in a file is “${meant.key}”.` : ''}`);
+    } else if (columns.includes(column)) faults.push(`The column ${quoted} stands there twice.`);
     else columns.push(column);
   }
-  if (faults.length > 0 && cells.length === 1 && /[;\t]/.test(cells[0] ?? ''))
-    return {
-      faults: ['The names in the first line must have commas between them, and so must the cells below.'],
-    };
+  if (faults.length > 0 && cells.length === 1 && OTHER_SEPARATOR.test(cells[0] ?? ''))
+    return { faults: [NEEDS_COMMAS] };
   if (faults.length === 0 && !columns.some((column) => isSettable(column, resource)))
     faults.push('No column of the file is one that can be set.');
   return faults.length > 0 ? { faults: told(faults) } : columns;
@@ -81,12 +85,15 @@ export function readImportFile(
       ],
     };
   const parsed = parseCsv(text);
-  if ('faultyLine' in parsed)
+  if ('faultyLine' in parsed) {
+    const [head = ''] = text.split(/[\r\n]/, 1);
+    if (!head.includes(',') && OTHER_SEPARATOR.test(head)) return { faults: [NEEDS_COMMAS] };
     return {
       faults: [
         `Line ${parsed.faultyLine}: the quotes around a cell are not closed, or stand inside of it alone.`,
       ],
     };
+  }
   const [head, ...rows] = parsed;
   if (!head) return { faults: ['The file is empty.'] };
   const columns = readHead(head.cells, resource);

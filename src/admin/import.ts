@@ -120,6 +120,13 @@ function previewPage(visit: Visit, preview: Preview, sent: Sent): Reply {
   });
 }
 
+/** `2 records added, 1 changed.` */
+function doneText({ new: added, changed }: ImportOutcome['counts']): string {
+  if (added === 0 && changed === 0) return 'Nothing was changed: the records were like that already.';
+  if (added === 0) return `${counted(changed, 'record')} changed.`;
+  return `${counted(added, 'record')} added${changed === 0 ? '' : `, ${grouped(changed)} changed`}.`;
+}
+
 /** @param problem why what was sent could not even be read */
 export function showImport(_desk: Desk, visit: Visit, resource: AdminResource, problem?: Problem): Reply {
   assertImportable(resource);
@@ -153,9 +160,8 @@ export async function runImport(
     const labelOf = await referenceLabels(desk, outcome);
     return previewPage(visit, { outcome, resource, file, labelOf }, sent);
   }
-  const { counts } = outcome;
   return redirectWith(visit, links.list(resource.name), {
     kind: 'done',
-    text: `${counted(counts.new, 'record')} added, ${grouped(counts.changed)} changed.`,
+    text: doneText(outcome.counts),
   });
 }

@@ -150,15 +150,21 @@ export async function openSession(
   return { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
 }
 
-/** @param resume shows a form again that was sent without a login */
+/**
+ * @param isIn whether the visitor has a session: then the form of the login before, sent once more, leads on
+ * @param resume shows a form again that was sent without a login
+ */
 export async function logIn(
   desk: Desk,
   request: ApiRequest,
+  isIn: boolean,
   resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
   const form = await readForm(request, formLimit(desk.settings));
   const next = ownPath(form.get('next'));
-  assertSameSite(request, form, readCookie(request, 'login'), desk.settings);
+  const token = readCookie(request, 'login');
+  if (isIn && token === undefined) return redirect(next);
+  assertSameSite(request, form, token, desk.settings);
   try {
     const caller = await verify(desk, request, form);
     request.recognize(caller);

@@ -36,12 +36,37 @@ export class LabelJoins {
   }
 }
 
-/** The label of a record as one text; what is NULL is left out, so that it may be empty. */
+const mayBeNull = ({ path, column }: LabelPath): boolean =>
+  [...path, column].some(({ nullable }) => nullable);
+
+/**
+ * The label of a record as one text. What is NULL is left out, with the text before it, the text at the start without a column
+ * before it, and the text at the end behind it: `{title} ({year})` without a year is the title. So it may be empty.
+ */
 export function labelSql(alias: string, label: Label, joins: LabelJoins): Fragment {
-  const parts = label.map((part) => {
-    if (typeof part === 'string') return literal(part);
-    const at = part.path.reduce((from, column) => joins.follow(from, column), alias);
-    return output(at, part.column);
-  });
+  const value = ({ path, column }: LabelPath): Fragment =>
+    output(
+      path.reduce((from, step) => joins.follow(from, step), alias),
+      column,
+    );
+  const columns = label.flatMap((part, index) => (typeof part === 'string' ? [] : [{ ...part, index }]));
+  /** A text between two columns stands there for both: without one of them it separates nothing. */
+  const text = (part: string, index: number): Fragment => {
+    const next = columns.find((column) => column.index > index);
+    const before = columns.filter((column) => column.index < index);
+    const needed = next && mayBeNull(next) ? [sql`${value(next)} is not null`] : [];
+    const last = next ? before : before.slice(-1);
+    if (last.length > 0 && last.every(mayBeNull))
+      needed.push(
+        sql`(${join(
+          last.map((column) => sql`${value(column)} is not null`),
+          ' or ',
+        )})`,
+      );
+    return needed.length === 0
+      ? literal(part)
+      : sql`case when ${join(needed, ' and ')} then ${literal(part)} end`;
+  };
+  const parts = label.map((part, index) => (typeof part === 'string' ? text(part, index) : value(part)));
   return parts.length === 0 ? raw("''::text") : sql`btrim(concat(${join(parts, ', ')}))`;
 }

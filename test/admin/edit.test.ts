@@ -387,7 +387,7 @@ describe('a foreign key to many records', () => {
       assert.equal(answer.status, 400);
       assert.equal(
         errorsIn(answer)['author_id'],
-        'Choose a record: type what it is called, or press Search ….',
+        'Choose one of the records: no single one is meant by this.',
       );
       assert.equal(fieldsOf(answer)['author_id'], author_id);
     }

@@ -127,6 +127,19 @@ describe('a form that is sent after the login has ended', () => {
   });
 });
 
+test('the login that has brought a form back, sent once more by a reload, leads on', async () => {
+  const address = await thing('Reloaded');
+  const browser = await logIn(service, 'ada');
+  const fields = fieldsOf(await browser.get(address));
+  await service.sql`delete from vitrine_session`;
+  const login = await browser.post(address, { ...fields, note: 'typed' });
+  const sent = { ...fieldsOf(login), username: 'ada', password: 'pw-ada' };
+  assert.equal(fieldsOf(await browser.post('/admin/-/login/', sent))['note'], 'typed');
+  const reloaded = await browser.post('/admin/-/login/', sent);
+  assert.deepEqual([reloaded.status, reloaded.location], [303, address]);
+  assert.equal((await browser.get(address)).status, 200);
+});
+
 test('a form of an earlier login is shown again with a new token, and not lost', async () => {
   const address = await thing('Earlier');
   const old = fieldsOf(await (await logIn(service, 'ada')).get(address));
