@@ -65,8 +65,18 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 
 const parameters = process.argv.slice(2);
 
+/** Nothing is left that could happen, and the command is not done. */
+const unfinished = (): void => {
+  process.stderr.write(
+    'vitrine: The command cannot be finished: it waits for something that never comes. Look at what the registry file awaits.\n',
+  );
+  process.exitCode = 1;
+};
+process.once('beforeExit', unfinished);
+
 main(parameters).then(
   (code) => {
+    process.off('beforeExit', unfinished);
     if (code) process.exitCode = code;
   },
   (error: unknown) => {

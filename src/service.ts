@@ -21,7 +21,14 @@ import { checkPanels, type Panel } from './resources/panel.ts';
 import { createPasswords } from './resources/passwords.ts';
 import { recordingOf } from './resources/recording.ts';
 import type { Resource } from './resources/resource.ts';
-import { applySchema, checkSchema, readCatalog, sealHistory, type Schema } from './resources/schema.ts';
+import {
+  applySchema,
+  checkSchema,
+  readCatalog,
+  SchemaLocked,
+  sealHistory,
+  type Schema,
+} from './resources/schema.ts';
 import { hasLogins, serveResources, type ServedResources } from './resources/served.ts';
 import { createSessions } from './resources/sessions.ts';
 import { createUsers, type Users } from './resources/users.ts';
@@ -84,6 +91,27 @@ async function awaitCatalog(
   }
 }
 
+/** How often the schema is tried to be applied while others hold a lock on a table, which is for more than a minute. */
+const MOST_TRIES = 20;
+
+/** Applies the schema; between two tries it lets those through who have waited behind it. */
+async function applied(
+  apply: () => Promise<readonly string[]>,
+  logger: Logger,
+  givesUp: () => boolean,
+): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      for (const statement of await apply()) logger.info({ message: 'schema', statement });
+      return;
+    } catch (error) {
+      if (!(error instanceof SchemaLocked) || tries === MOST_TRIES || givesUp()) throw error;
+      logger.warn({ message: `trying again: ${error.message}` });
+      await sleep(RETRY);
+    }
+  }
+}
+
 /** Errors after which somebody should look at the address: nobody there, a refused login, no such database. */
 const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
 
@@ -140,10 +168,12 @@ export function createService(
     try {
       const hasUsers = hasLogins(resources, settings);
       const definitions = hasUsers ? [...resources, ...OWN] : resources;
-      if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0) {
-        for (const statement of await applySchema(database, definitions, settings))
-          logger.info({ message: 'schema', statement });
-      }
+      if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0)
+        await applied(
+          () => applySchema(database, definitions, settings),
+          logger,
+          () => isClosing,
+        );
       const schema = await checkSchema(database, resources, settings);
       if (settings.schema === 'apply' && hasUsers)
         for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });

@@ -21,7 +21,7 @@ import { links } from './links.ts';
 import { showSent } from './edit.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './login.ts';
 import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './routes.ts';
-import { csrfOf, isOurs, staleForm, readFlash, redirect, type Visit } from './visit.ts';
+import { csrfOf, isOurs, isOwnForm, readFlash, redirect, staleForm, type Visit } from './visit.ts';
 import type { Caller } from '../resources/served.ts';
 import { change, show } from './dispatch.ts';
 
@@ -81,10 +81,6 @@ function toLogin(request: ApiRequest): Reply {
   const undone = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
   return redirect(loginAddress(next, method === 'POST' ? undone : hasEnded ? 'ended' : undefined));
 }
-
-/** Whether the browser says that the form comes from a page of this very site. */
-const isOwnForm = ({ headers }: ApiRequest): boolean =>
-  headers['sec-fetch-site'] === 'same-origin' || headers.origin !== undefined;
 
 type EditRoute = ResourceRoute & { readonly page: 'add' | 'record' };
 
@@ -195,7 +191,7 @@ export function createAdmin(options: AdminOptions): Area {
       const visit = await findVisit(desk, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(desk, request, visit !== undefined, (caller, token, path, form) =>
+        return logIn(desk, request, visit, (caller, token, path, form) =>
           resume(desk, visitOf(desk, request, caller, token), path, form),
         );
       }

@@ -60,7 +60,8 @@ export async function chosenRecords(
     ${
       gone > 0 &&
       html`<p class="hint">
-        ${grouped(gone)} of those you chose are no longer there, or no longer on the list.
+        ${grouped(gone)} of those you chose ${gone === 1 ? 'is' : 'are'} no longer there, or no longer on the
+        list.
       </p>`
     }
     <ul>

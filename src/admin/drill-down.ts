@@ -54,6 +54,11 @@ const titleOf = (period: Period): string => {
   return month === undefined ? year : (MONTHS[Number(month) - 1] ?? month);
 };
 
+/** The finest period that has both moments, where that is no day: there is nothing to choose above it. */
+function commonPeriod(first: string, last: string): Period | undefined {
+  return [first.slice(0, 7), first.slice(0, 4)].find((period) => last.startsWith(period) && daysOf(period));
+}
+
 /** The periods one step finer than this one that lie between two moments. */
 function periodsWithin(period: Period | undefined, first: string, last: string): Period[] {
   const length = period === undefined ? 4 : period.length + 3;
@@ -84,23 +89,23 @@ export async function drillDown(
   const bounds = await browsing.bounds(resource, selection, column);
   const period = chosenPeriod(parameters, column);
   if (!bounds) return undefined;
-  const finer = period?.length === 10 ? [] : periodsWithin(period, ...bounds);
+  const within = period ?? commonPeriod(...bounds);
+  const finer = period?.length === 10 ? [] : periodsWithin(within, ...bounds);
   if (period === undefined && (finer.length < 2 || finer.length > MOST_YEARS)) return undefined;
   const link = (to: Period | undefined, text: string): Html =>
     html`<li><a href="${links.list(name, narrowed(parameters, column, to))}">${text}</a></li>`;
   const way =
-    period === undefined
+    within === undefined
       ? []
-      : [period.slice(0, 4), period.slice(0, 7), period].slice(0, (period.length - 1) / 3);
+      : [within.slice(0, 4), within.slice(0, 7), within].slice(0, (within.length - 1) / 3);
   return html`<nav class="dates" aria-label="${column.title}">
     <span class="what">${column.title}</span>
     <ul>
       ${period !== undefined && link(undefined, 'All dates')}
-      ${way.map((one, index) =>
-        index === way.length - 1
-          ? html`<li aria-current="true">${titleOf(one)}</li>`
-          : link(one, titleOf(one)),
-      )}
+      ${way.map((one) => {
+        if (period === undefined) return html`<li>${titleOf(one)}</li>`;
+        return one === period ? html`<li aria-current="true">${titleOf(one)}</li>` : link(one, titleOf(one));
+      })}
       ${finer.map((one) => link(one, titleOf(one)))}
     </ul>
   </nav>`;

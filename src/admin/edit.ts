@@ -71,8 +71,11 @@ async function create(
   const body = bodyOf(typed, undefined);
   addPassword(body, resource, form);
   const { caller } = visit;
-  const outcome = await attempt(body, resource, { id: undefined, caller }, () =>
-    addOnce(desk, visit, form, (operations) => operations.create(resource, body.members, caller)),
+  const outcome = await attempt(
+    body,
+    resource,
+    { operations: desk.operations, writing: { id: undefined, caller } },
+    () => addOnce(desk, visit, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
     return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, ...outcome });
@@ -101,8 +104,11 @@ async function update(
   const { caller } = visit;
   if (isOneself(desk, resource, stored.id, caller)) addLockOut(body.errors, body.members);
   try {
-    const outcome = await attempt(body, resource, { id: stored.id, caller }, () =>
-      desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
+    const outcome = await attempt(
+      body,
+      resource,
+      { operations: desk.operations, writing: { id: stored.id, caller } },
+      () => desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
     if (!outcome.done)
       return await formPage(desk, visit, { resource, typed, stored, sent: form, ...outcome });

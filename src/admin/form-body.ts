@@ -2,9 +2,10 @@ import type { Column } from '../db/model.ts';
 import { asProblem } from '../db/sqlstate.ts';
 import { addError, type FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { checkBody, type Writing } from '../resources/body.ts';
+import type { Writing } from '../resources/body.ts';
 import type { Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
+import type { Operations } from '../resources/operations.ts';
 import type { Form } from './form-data.ts';
 import {
   hidesDefault,
@@ -82,19 +83,18 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
   );
 }
 
-/** Runs a write, unless its form is faulty already: then all is told that can be told without the database. */
+/** Runs a write, unless its form is faulty already: then all is told that is wrong with the rest. */
 export async function attempt<T>(
   { members, errors }: FormBody,
   resource: AdminResource,
-  writing: Writing,
+  { operations, writing }: { readonly operations: Operations; readonly writing: Writing },
   write: () => Promise<T>,
 ): Promise<Outcome<T>> {
-  if (Object.keys(errors).length > 0)
-    return {
-      errors: { ...byField(checkBody(members, resource, writing).errors, resource), ...errors },
-      status: 400,
-    };
   try {
+    if (Object.keys(errors).length > 0) {
+      const others = await operations.faults(resource, members, writing);
+      return { errors: { ...byField(others, resource), ...errors }, status: 400 };
+    }
     return { done: await write() };
   } catch (error) {
     const problem = asProblem(error);

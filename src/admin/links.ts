@@ -1,4 +1,5 @@
-import { parseParameters, type Parameter } from '../query/grammar.ts';
+import { Problem, type FieldErrors } from '../errors.ts';
+import { decodeForm, parseParameters, type Parameter } from '../query/grammar.ts';
 
 const ROOT = '/admin/';
 
@@ -53,6 +54,23 @@ export class Parameters {
   /** @throws Problem 414, 400 */
   static parse(query: string): Parameters {
     return new Parameters(parseParameters(query));
+  }
+
+  /**
+   * The same of an address that may have been typed by hand. What cannot be read is kept as it stands there, and told by name.
+   * @throws Problem 414
+   */
+  static typed(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
+    try {
+      return { parameters: Parameters.parse(query), errors: {} };
+    } catch (error) {
+      if (!(error instanceof Problem) || !error.errors) throw error;
+      const list = decodeForm(query).map(({ part, encoded, name = encoded, value }): Parameter => {
+        const source = part.slice(part.indexOf('=') + 1);
+        return { name, value: value === undefined || value.includes('\0') ? source : value };
+      });
+      return { parameters: new Parameters(list), errors: error.errors };
+    }
   }
 
   get isEmpty(): boolean {

@@ -1,4 +1,4 @@
-import { Problem, type FieldErrors } from '../errors.ts';
+import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Count, EntryPage, Selection } from '../resources/browse.ts';
@@ -43,7 +43,11 @@ function bulkForm(
   </form>`;
 }
 
-const searchForm = ({ name, search }: AdminResource, parameters: Parameters): Html | false =>
+const searchForm = (
+  { name, search }: AdminResource,
+  parameters: Parameters,
+  errors: readonly string[] = [],
+): Html | false =>
   search.length > 0 &&
   html`<form class="search" role="search" action="${links.list(name)}">
     ${parameters
@@ -56,9 +60,11 @@ const searchForm = ({ name, search }: AdminResource, parameters: Parameters): Ht
       name="_search"
       value="${parameters.get('_search')}"
       placeholder="Search"
+      ${errors.length > 0 && html`aria-invalid="true" aria-describedby="search-error"`}
     />
     <button class="secondary">Search</button>
     ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
+    ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
   </form>`;
 
 /** A page behind the last one. */
@@ -104,19 +110,20 @@ function footer(desk: Desk, { name, list, inApi }: AdminResource, parameters: Pa
 
 export async function showList(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
   const { name, title, may } = resource;
-  const parameters = Parameters.parse(visit.request.query);
+  const { parameters, errors: unread } = Parameters.typed(visit.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;
-  let errors: FieldErrors = {};
+  let errors = unread;
   try {
-    [page, count] = await Promise.all([
-      desk.browsing.list(resource, selection),
-      desk.browsing.count(resource, {
-        ...selection,
-        query: parameters.query.without('ordering', 'page', 'limit').toString(),
-      }),
-    ]);
+    if (Object.keys(errors).length === 0)
+      [page, count] = await Promise.all([
+        desk.browsing.list(resource, selection),
+        desk.browsing.count(resource, {
+          ...selection,
+          query: parameters.query.without('ordering', 'page', 'limit').toString(),
+        }),
+      ]);
   } catch (error) {
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;
@@ -133,7 +140,7 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
     ));
   const show = page && resource === desk.history ? await logCells(desk, page.entries) : shownColumn;
   const body = html` <div class="tools">
-      ${searchForm(resource, state)}${await filterPanel(desk, resource, parameters, errors)}
+      ${searchForm(resource, state, errors['_search'])}${await filterPanel(desk, resource, parameters, errors)}
     </div>
     ${dates}
     ${

@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../errors.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
+import { assertOrigin } from '../http/origin.ts';
 import { readCookie, setCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
 import { createForm, formLimit, readForm, type Form } from './form-data.ts';
 import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
-import { assertSameSite, csrfOf, redirect, type Visit } from './visit.ts';
+import { assertSameSite, csrfOf, isOurs, isOwnForm, redirect, type Visit } from './visit.ts';
 
 /** Seconds for which the browser keeps the session's cookie: as long as a session can last. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -151,26 +152,30 @@ export async function openSession(
 }
 
 /**
- * @param isIn whether the visitor has a session: then the form of the login before, sent once more, leads on
+ * @param visit of somebody who has logged in meanwhile, in another tab or by the very form that is sent once more: then it goes on
+ * as after a login
  * @param resume shows a form again that was sent without a login
  */
 export async function logIn(
   desk: Desk,
   request: ApiRequest,
-  isIn: boolean,
+  visit: Visit | undefined,
   resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
   const form = await readForm(request, formLimit(desk.settings));
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
-  if (isIn && token === undefined) return redirect(next);
+  const sent = carriedForm(form);
+  if (visit && (token === undefined || !isOurs(form, token))) {
+    assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
+    return sent && isOwnForm(request) ? resume(visit.caller, visit.token, next, sent) : redirect(next);
+  }
   assertSameSite(request, form, token, desk.settings);
   try {
     const caller = await verify(desk, request, form);
     request.recognize(caller);
     const { token, cookie } = await openSession(desk, request, caller);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];
-    const sent = carriedForm(form);
     if (!sent) return redirect(next, cookies);
     const reply = await resume(caller, token, next, sent);
     return { ...reply, headers: { ...reply.headers, 'Set-Cookie': cookies } };

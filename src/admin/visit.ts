@@ -39,6 +39,10 @@ export const csrfOf = (token: string): string => seal(token, 'form');
 export const isOurs = (form: Form, token: string): boolean =>
   isSealed(token, 'form', form.get('_csrf') ?? '');
 
+/** Whether the browser says that the form comes from a page of this very site, once the origin was found to be no other one. */
+export const isOwnForm = ({ headers }: ApiRequest): boolean =>
+  headers['sec-fetch-site'] === 'same-origin' || headers.origin !== undefined;
+
 export const staleForm = (): Problem =>
   new Problem(403, 'This form is no longer valid. Go back, reload the page, and try again.');
 

@@ -5,7 +5,7 @@ import { isHeld, openListener, takePassedSocket, type Listener } from '../http/l
 import { loadSamples } from '../resources/samples.ts';
 import type { Prepared } from '../service.ts';
 import { noWords, parse, print } from './command.ts';
-import { open, type Session } from './session.ts';
+import { open, refusal, type Session } from './session.ts';
 
 /** What makes a first look worthwhile: a user to log in with, and records of the shipped registry. */
 async function welcome({ users, resources, operations }: Prepared, isShipped: boolean): Promise<void> {
@@ -14,9 +14,10 @@ async function welcome({ users, resources, operations }: Prepared, isShipped: bo
   try {
     await users.add('admin', password, true);
   } catch (error) {
-    if (!(error instanceof StartError)) throw error;
+    const reason = refusal(error);
+    if (!(reason instanceof StartError)) throw error;
     return print(
-      `no user "admin" could be created: ${error.message} Create one with: vitrine user add NAME --admin`,
+      `no user "admin" could be created: ${reason.message} Create one with: vitrine user add NAME --admin`,
     );
   }
   print(`created the user "admin" with the password ${password}`); // at once: nobody else knows it

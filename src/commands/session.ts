@@ -32,6 +32,10 @@ export async function open(settings: Settings): Promise<Session> {
   return { settings, logger, service, embedded, close };
 }
 
+/** What the database says of what a command has asked for, as the reason why it cannot be done. */
+export const refusal = (error: unknown): unknown =>
+  isDatabaseError(error) ? new StartError(`The database refuses this: ${reasonOf(error)}`) : error;
+
 /** Runs a command on a prepared service, and leaves nothing open. */
 export async function withService(
   settings: Settings,
@@ -41,7 +45,7 @@ export async function withService(
   try {
     await work(await session.service.prepare({ waits: false }));
   } catch (error) {
-    throw isDatabaseError(error) ? new StartError(`The database refuses this: ${reasonOf(error)}`) : error;
+    throw refusal(error);
   } finally {
     await session.close();
   }

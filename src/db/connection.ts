@@ -12,7 +12,8 @@ export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: 
 
 /**
  * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is
- * fastest; `work` may be slow or wait for a lock, so each has a connection to itself and never holds up the others.
+ * fastest; `work` may be slow or wait for a lock, so each has a connection to itself and never holds up the others. It takes
+ * the place of `quick` while that is held up.
  */
 export type LaneName = 'quick' | 'work';
 
@@ -51,7 +52,7 @@ const DEADLINE = 15_000;
 const MOST_PREPARED = 200;
 
 /**
- * What a transaction may take: changes of the schema on large tables their time, people's changes of many records a while, and
+ * What a transaction may take: changes of the schema on large tables their time, and to wait for their turn, people's changes of many records a while, and
  * what a panel of the start page asks for but a moment, and no change at all.
  */
 const PATIENCE = {
@@ -128,7 +129,11 @@ export function openDatabase(url: string): Database {
   }
 
   return {
-    run: (statement, lane) => lanes[lane].run(statement, isPrepared(statement)),
+    run: (statement, lane) => {
+      // A large record, or a lock on a whole table, can make long what should be short.
+      const free = lane === 'quick' && lanes.quick.isStalled ? 'work' : lane;
+      return lanes[free].run(statement, isPrepared(statement));
+    },
     transaction: async (work, patience) => {
       // A connection of its own: a lane that does not pipeline cannot hold a transaction.
       // The driver's own `begin` would send its rollback on a connection that is lost, which ends the process.

@@ -58,6 +58,16 @@ const unanswered = new WeakSet<Error>();
 /** Whether the statement of this error may have been carried out: it had been sent, and its answer was lost. */
 export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
 
+/** Milliseconds without an answer after which whatever a lane works on is not short, or waits for a lock. */
+const STALL = 100;
+
+/**
+ * The driver counts rows where they come in, and does not begin anew when an error ends a statement whose first rows were
+ * there: those of the next statement on the connection then stand further back, behind places without any.
+ */
+const withoutGaps = (rows: RawRow[]): RawRow[] =>
+  rows.length > 0 && rows[0] === undefined ? rows.filter(Boolean) : rows;
+
 /** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */
 const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
 
@@ -80,6 +90,8 @@ export class Lane {
   readonly #pending = new Set<Job>();
   readonly #waiting: Job[] = [];
   readonly #durations = new Histogram();
+  /** When it last had an answer, or a statement after it had none to work on. */
+  #progress = 0;
   #shed = 0;
   #abandoned = 0;
   #isClosed = false;
@@ -99,6 +111,11 @@ export class Lane {
       abandoned: this.#abandoned,
       durations: this.#durations,
     };
+  }
+
+  /** Whether what it works on holds up what is behind it, so that the next statement had better go elsewhere. */
+  get isStalled(): boolean {
+    return this.#pending.size > 0 && performance.now() - this.#progress > STALL;
   }
 
   run(statement: Statement, prepare: boolean): Promise<RawRow[]> {
@@ -155,6 +172,7 @@ export class Lane {
   #start(job: Job, connection: Connection): void {
     const { statement, prepare, resolve, reject } = job;
     const started = performance.now();
+    if (this.#pending.size === 1) this.#progress = started;
     const query = connection.sql
       .unsafe(statement.text, statement.values as string[], extended(prepare))
       .raw();
@@ -165,14 +183,15 @@ export class Lane {
     job.isSent = isSent;
     const settle = (): void => {
       connection.underway -= 1;
+      this.#progress = performance.now();
       // What was given up counts as that; its connection ends, which is no answer.
-      if (this.#pending.delete(job)) this.#durations.observe((performance.now() - started) / 1000);
+      if (this.#pending.delete(job)) this.#durations.observe((this.#progress - started) / 1000);
       this.#next();
     };
     query.then(
       (rows) => {
         settle();
-        resolve(rows);
+        resolve(withoutGaps(rows));
       },
       (reason: unknown) => {
         const error = reason instanceof Error ? reason : new Error(String(reason));

@@ -39,10 +39,12 @@ function pageBody(resource: ServedResource, page: Page): Buffer {
   return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
 }
 
-const wantsCount = (prefer: string | string[] | undefined): boolean =>
-  String(prefer ?? '')
-    .split(/[,;]/)
-    .some((preference) => /^\s*count\s*=\s*"?exact"?\s*$/i.test(preference));
+/** Of a preference that is stated twice the first one counts (RFC 7240, section 2). */
+function wantsCount(prefer: string | string[] | undefined): boolean {
+  const preferences = String(prefer ?? '').split(/[,;]/);
+  const count = preferences.find((preference) => /^\s*count\s*=/i.test(preference));
+  return /=\s*"?exact"?\s*$/i.test(count ?? '');
+}
 
 /** Only collections take parameters, and only for GET: elsewhere each is unknown. */
 function assertNoParameters(query: string): void {

@@ -169,14 +169,31 @@ function endOf({ steps, last }: Trail, start: Model): Fragment {
 /**
  * How many records stand at the end of each trail of the records that the plan matches, each counted no further than one past
  * the cap; those that the plan matches itself are not counted.
+ * @param isDeletion whether those do not count as staying that go by another foreign key
  */
-export function dependentsStatement(plan: ListPlan, trails: readonly Trail[], cap: number): Statement {
+export function dependentsStatement(
+  plan: ListPlan,
+  trails: readonly Trail[],
+  cap: number,
+  isDeletion: boolean,
+): Statement {
+  const goingTo = (model: Model): Trail[] =>
+    trails.filter(({ steps, last }) => {
+      const end = steps.at(-1);
+      return !last && end?.model === model && end.column.onDelete === 'cascade';
+    });
   const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)}`;
   const counts = trails.map((trail) => {
     const end = trail.last ? trail.last.from : trail.steps.at(-1)?.model;
     const isOwn = end === plan.model;
     const others = isOwn ? withoutStart(plan.model) : EMPTY;
-    return sql`(select count(*) from (select ${endOf(trail, plan.model)}${others} limit ${raw(String(cap + 1))}) c)`;
+    const effect = trail.last ? trail.last.onDelete : trail.steps.at(-1)?.column.onDelete;
+    const key = end && reference('d', end.primaryKey);
+    const gone =
+      isDeletion && key && effect === 'setNull'
+        ? goingTo(end).map((one) => sql` and ${key} not in (select ${key} ${endOf(one, plan.model)})`)
+        : [];
+    return sql`(select count(*) from (select ${endOf(trail, plan.model)}${others}${join(gone, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
 }

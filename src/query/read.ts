@@ -56,9 +56,12 @@ export const plainRecord = (columns: readonly Column[]): Shown => ({
   joins: EMPTY,
 });
 
-/** Whether the statement of the plan is certain to be short: a page near the start, in the order of the key. */
-export const isQuick = ({ where, orderings, offset }: ListPlan): boolean =>
-  where.length === 0 && orderings.length === 1 && offset <= NEAR;
+/** Rows of a page that are short to read and to send. */
+const FEW = 100;
+
+/** Whether the statement of the plan is certain to be short: a small page near the start, in the order of the key. */
+export const isQuick = ({ where, orderings, offset, limit }: ListPlan): boolean =>
+  where.length === 0 && orderings.length === 1 && offset <= NEAR && limit <= FEW;
 
 /** The page's records in their order, one more than the page has where there is one. */
 function rowsOf(plan: ListPlan, { value: shown, joins }: Shown): Fragment {

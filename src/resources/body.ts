@@ -49,7 +49,10 @@ function parseMember({ value, source }: Member, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
   if (parsed.fault !== undefined || !column.choices) return parsed;
   if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;
-  return { fault: `must be one of ${column.choices.join(', ')}`, value: parsed.value };
+  const choices = column.choices.map((choice) =>
+    typeof choice === 'string' ? choice : JSON.stringify(choice),
+  );
+  return { fault: `must be one of ${choices.join(', ')}`, value: parsed.value };
 }
 
 /** A choice is written as in the registry and a value as in JSON, so 1.5 is the same as "1.50". */
@@ -67,10 +70,15 @@ function checkLoginName(value: string): Parsed {
   return { fault: 'must not be empty, nor have a colon: nobody could log in with it', value };
 }
 
+/** The most bytes of a key: encoded, which makes up to three of each, it is to fit into the first line of a request. */
+const MOST_OF_KEY = 4096;
+
 /** Clients take dots out of an address, and with nothing behind the slash it is the collection's. */
-function checkKey(value: string, { castType }: Column): Parsed {
+export function checkKey(value: string, { castType }: Column): Parsed {
   // What a text is padded with is no part of it.
   const known = castType === 'bpchar' ? value.replace(/ *$/, '') : value;
+  if (Buffer.byteLength(known) > MOST_OF_KEY)
+    return { fault: 'has too many bytes for an address (at most 4,096)', value };
   if (!['', '.', '..'].includes(known)) return { value };
   return { fault: 'must not be empty, nor be one dot or two: no address could lead to it', value };
 }

@@ -102,6 +102,10 @@ export const textOfColumn = (members: Members, { key, type }: Column): string | 
     ? (members.get(key)?.source ?? null)
     : textOfMember(members, key);
 
+/** Whether there is anything in a text that can be seen, and so be a link. */
+const isVisible = (text: string): boolean =>
+  /[^\s\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/u.test(text);
+
 function parseEntry(source: string): Entry {
   const parts = parseMembers(source);
   const members = parseMembers(parts.get('record')?.source ?? '{}');
@@ -109,8 +113,12 @@ function parseEntry(source: string): Entry {
   const label = parts.get('label')?.value;
   return {
     id,
-    label: typeof label === 'string' && label !== '' ? label : `#${id}`,
-    labels: (parts.get('labels')?.value ?? {}) as Record<string, string | null>,
+    label: typeof label === 'string' && isVisible(label) ? label : `#${id}`,
+    labels: Object.fromEntries(
+      Object.entries((parts.get('labels')?.value ?? {}) as Record<string, string | null>).map(
+        ([key, text]) => [key, text !== null && isVisible(text) ? text : null],
+      ),
+    ),
     members,
   };
 }

@@ -13,7 +13,7 @@ import {
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { OWN_PREFIX } from './own.ts';
 import { checkOrderings, neededUserModel, serveResources } from './served.ts';
-import { doubtfulNames, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
+import { soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 import type { Settings } from '../config.ts';
 import type { Resource } from './resource.ts';
 
@@ -51,11 +51,11 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
     if (isObject(entry)) parts.push(soundPart(entry, name, faulty));
   });
   // How names fit each other is told of faulty resources, too, as far as their other keys allow.
-  const doubtful = doubtfulNames(parts);
   const firsts = parts.filter(
     ({ resource: { model } }, index) => index === parts.findIndex((one) => one.resource.model === model),
   );
-  const resources = firsts.map((part) => withoutDoubt(part, doubtful));
+  const byModel = new Map(firsts.map((part) => [part.resource.model, part]));
+  const resources = firsts.map((part) => withoutDoubt(part, byModel));
   const models = buildModels(resources);
   const orderings = checkOrderings(serveResources(resources, models, settings));
   const admin = checkAdminNames(resources, models);

@@ -109,9 +109,14 @@ const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
   isCapped: count > COUNTED,
 });
 
-async function countsOf(database: Database, plan: ListPlan, trails: readonly Trail[]): Promise<number[]> {
+async function countsOf(
+  database: Database,
+  plan: ListPlan,
+  trails: readonly Trail[],
+  isDeletion: boolean,
+): Promise<number[]> {
   if (trails.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED), 'work');
+  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED, isDeletion), 'work');
   return numbersIn(row);
 }
 
@@ -134,7 +139,8 @@ async function countFurther(
 
 /**
  * Counts what deleting all that the plan matches would touch.
- * @param mostSteps how many foreign keys of the registry are followed; without it, those that only the database knows are, too
+ * @param mostSteps how many foreign keys of the registry are followed; without it, for a deletion, those that only the database
+ * knows are, too
  */
 export async function countDependents(
   database: Database,
@@ -154,7 +160,7 @@ export async function countDependents(
       trails.push(...ways.map(({ steps }) => ({ steps, last })));
     }
   }
-  const counts = await countsOf(database, plan, trails);
+  const counts = await countsOf(database, plan, trails, mostSteps === undefined);
   const isFurther = mostSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
   const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
   const near = trails.flatMap(({ steps, last }, index): Dependents[] => {

@@ -15,7 +15,7 @@ import {
   type Change,
   type Guard,
 } from '../query/write.ts';
-import { checkBody, type CheckedBody } from './body.ts';
+import { checkBody, type CheckedBody, type Writing } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
 import { historyFault, recordingOf } from './recording.ts';
@@ -24,6 +24,7 @@ import { CallerChanged, type Caller, type ServedResource, type ServedResources }
 import {
   addCheckErrors,
   assertChangeable,
+  isSuppressed,
   NO_RECORD,
   NOT_SUPPORTED,
   parseBooleans,
@@ -43,6 +44,8 @@ export type Versions = readonly string[] | undefined;
 /** What can be done with a record of a resource. Each operation is one statement; access levels are the caller's to check. */
 export interface Operations {
   readonly read: (resource: ServedResource, id: string) => Promise<RecordResult>;
+  /** All that is wrong with a body, without writing it; duplicates are told by the write alone. */
+  readonly faults: (resource: ServedResource, members: Members, writing: Writing) => Promise<FieldErrors>;
   readonly create: (
     resource: ServedResource,
     members: Members,
@@ -104,17 +107,25 @@ export function createOperations(
    * the statement that writes asks itself, unless it will not run: that is what `always` is for.
    */
   async function assertValid(
-    { model }: ServedResource,
-    { checks, errors }: CheckedBody,
+    resource: ServedResource,
+    body: CheckedBody,
     id?: string,
     always = false,
   ): Promise<void> {
-    if (!always && Object.keys(errors).length === 0) return;
-    if (checks.length > 0) {
-      const [row] = await database.run(checkStatement(model, id, checks), 'work');
-      addCheckErrors(checks, parseBooleans(row?.[0]), errors);
-    }
-    if (Object.keys(errors).length > 0) throw badBody(errors);
+    if (!always && Object.keys(body.errors).length === 0) return;
+    await addKnown(resource, body, id);
+    if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+  }
+
+  /** Adds the faults that the database knows. */
+  async function addKnown(
+    { model }: ServedResource,
+    { checks, errors }: CheckedBody,
+    id?: string,
+  ): Promise<void> {
+    if (checks.length === 0) return;
+    const [row] = await database.run(checkStatement(model, id, checks), 'work');
+    addCheckErrors(checks, parseBooleans(row?.[0]), errors);
   }
 
   /** @param resource whose record is changed; undefined for a new one */
@@ -204,6 +215,12 @@ export function createOperations(
       return { json: row[0], version: versionOf(row[1], resource) };
     },
 
+    async faults(resource, members, writing) {
+      const body = checkBody(members, resource, writing);
+      await addKnown(resource, body, writing.id === undefined ? undefined : parseId(resource, writing.id));
+      return body.errors;
+    },
+
     async create(resource, members, caller) {
       const body = checkBody(members, resource, { id: undefined, caller });
       await assertValid(resource, body);
@@ -253,7 +270,7 @@ export function createOperations(
       addCheckErrors(body.checks, results, body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
-      if (text(row?.[5]) === 't') throw suppressed();
+      if (isSuppressed(row)) throw suppressed();
       return { json: row?.[3] ?? Buffer.from('null'), version: versionOf(row?.[4], resource) };
     },
 

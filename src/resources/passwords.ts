@@ -35,12 +35,15 @@ export function seal(text: string): string {
 const MOST_MEMORY = 1_048_576;
 const MOST_WORK = 4 * MOST_MEMORY;
 
-/** Whether a stored hash, which may come from anywhere, does not ask for so much that nothing else gets its turn. */
+/**
+ * Whether a stored hash, which may come from anywhere, does not ask for so much that nothing else gets its turn. Its parameters
+ * may stand in any order, but none of them twice: it is not for us to guess which one is meant.
+ */
 function isAffordable(stored: string): boolean {
-  const [memory = 0, passes = 0] = [/[$,]m=(\d+)/, /[$,]t=(\d+)/].map((one) =>
-    Number(one.exec(stored)?.[1] ?? 0),
-  );
-  return memory <= MOST_MEMORY && memory * passes <= MOST_WORK;
+  const costs = [...stored.matchAll(/[$,]([^$,=]+)=([^$,]*)/g)];
+  const parameters = new Map(costs.map(([, name = '', cost]) => [name, Number(cost)]));
+  const { m: memory = 0, t: passes = 0 } = Object.fromEntries(parameters);
+  return parameters.size === costs.length && memory <= MOST_MEMORY && memory * passes <= MOST_WORK;
 }
 
 /** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */

@@ -48,6 +48,17 @@ export async function readCatalog(database: Database, resources: readonly Resour
 /** Processes that start together change the schema one after the other. */
 const TAKE_TURNS = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
 
+/**
+ * From then on it does not wait for a table that somebody reads: whoever comes after us would have to wait behind us. Less than
+ * the five seconds after which those give up.
+ */
+const LET_THROUGH = "set local lock_timeout = '3s'";
+
+/** Somebody else holds a lock on a table that is to be changed: another try may do. */
+export class SchemaLocked extends StartError {}
+
+const LOCK_NOT_AVAILABLE = '55P03';
+
 /** Insufficient privilege. */
 const NOT_ALLOWED = '42501';
 
@@ -55,6 +66,10 @@ const NOT_ALLOWED = '42501';
 const SAME_TABLE = '42P07';
 
 function notApplied(error: unknown, statement: string): StartError {
+  if (isDatabaseError(error) && error.code === LOCK_NOT_AVAILABLE)
+    return new SchemaLocked(
+      `The schema cannot be applied, since others use the table and hold a lock on it:\n  ${statement}`,
+    );
   const isSame = isDatabaseError(error) && error.code === SAME_TABLE;
   const reason = isSame ? 'two resources name the same table' : (error as Error).message;
   return new StartError(`The schema cannot be applied: ${reason}\n  ${statement}`);
@@ -65,7 +80,7 @@ function notApplied(error: unknown, statement: string): StartError {
  * start together take turns, so each thing is created once.
  * @param definitions those of the registry, and of the service's own tables those that it needs
  * @returns the statements that were run
- * @throws StartError
+ * @throws StartError; SchemaLocked where another try may do
  */
 export async function applySchema(
   database: Database,
@@ -74,6 +89,7 @@ export async function applySchema(
 ): Promise<readonly string[]> {
   return database.transaction(async (run) => {
     await run(TAKE_TURNS);
+    await run(LET_THROUGH);
     const { text: query, values } = catalogStatement(tablesOf([...definitions, ...OWN]));
     const read = async (): Promise<Catalog> => parseCatalog(text((await run(query, values))[0]?.[0]) ?? '[]');
     const catalog = await read();

@@ -39,36 +39,41 @@ export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string
   return { resource: resource as unknown as Resource, isFaulty: (key) => faulty.has(key), doubtful };
 }
 
-/** The names of all columns that a path cannot be followed to or through for a fault that is told already. */
-export function doubtfulNames(parts: readonly SoundPart[]): ReadonlySet<string> {
-  const known = new Set(
-    parts.filter(({ isFaulty }) => !isFaulty('columns')).map(({ resource }) => resource.model),
-  );
-  const leadNowhere = parts.flatMap(({ resource }) =>
-    Object.entries(resource.columns).flatMap(([name, column]) =>
-      column.type === 'foreignKey' && !known.has(column.references) ? [name] : [],
-    ),
-  );
-  const names = [...leadNowhere, ...parts.flatMap(({ doubtful }) => [...doubtful])];
-  return new Set(names.flatMap((name) => [name, `${name}_id`]));
+/**
+ * Whether a path of columns can be followed as far as it leads without coming upon a fault that is told already: only then is it
+ * right or wrong by itself.
+ */
+function isClear(path: string, from: SoundPart, parts: ReadonlyMap<string, SoundPart>): boolean {
+  let at: SoundPart | undefined = from;
+  for (const step of path.split('__')) {
+    if (!at || at.isFaulty('columns')) return false;
+    const { columns } = at.resource;
+    const name = Object.hasOwn(columns, step) ? step : step.replace(/_id$/, '');
+    if (at.doubtful.has(name)) return false;
+    const column = Object.hasOwn(columns, name) ? columns[name] : undefined;
+    if (column?.type !== 'foreignKey') return true;
+    at = parts.get(column.references);
+  }
+  return true;
 }
 
 /** The resource without what it says of doubtful columns. */
-export function withoutDoubt({ resource, isFaulty }: SoundPart, names: ReadonlySet<string>): Resource {
-  const isClear = (path: string): boolean => !path.split('__').some((part) => names.has(part));
+export function withoutDoubt(part: SoundPart, parts: ReadonlyMap<string, SoundPart>): Resource {
+  const { resource, isFaulty } = part;
+  const clearly = (path: string): boolean => isClear(path, part, parts);
   const { ordering = '', admin = {} } = resource;
   const { label, list, search, filters, dates, ...others } = admin;
   const paths = (given: readonly string[] | undefined): readonly string[] | undefined =>
-    given?.filter(isClear);
+    given?.filter(clearly);
   const clear = {
     ...others,
     list: paths(list),
     search: paths(search),
     filters: paths(filters),
-    label: label?.split(/[{}]/).every(isClear) ? label : undefined,
-    dates: dates !== undefined && isClear(dates) ? dates : undefined,
+    label: label?.split(/[{}]/).every(clearly) ? label : undefined,
+    dates: dates !== undefined && clearly(dates) ? dates : undefined,
   };
-  const orderings = ordering.split(',').filter((path) => isClear(path.replace(/^-/, '')));
+  const orderings = ordering.split(',').filter((path) => clearly(path.replace(/^-/, '')));
   const kept = isFaulty('columns') ? undefined : orderings.join(',') || undefined;
   return { ...resource, ordering: kept, admin: clear } as Resource;
 }

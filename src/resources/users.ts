@@ -5,7 +5,9 @@ import { isDatabaseError, noSuchText } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
+import { checkKey } from './body.ts';
 import { MAX_PASSWORD, type Passwords } from './passwords.ts';
+import { isSuppressed } from './verdict.ts';
 
 export interface User {
   readonly id: string;
@@ -23,7 +25,7 @@ export interface Users {
   readonly claim: (user: User) => Fragment;
   readonly list: () => Promise<User[]>;
   /**
-   * Creates an active user; required texts that are not given are empty.
+   * Creates an active user; required texts that are not given are empty, and a text for a key is the name.
    * @param values further columns by name, as texts
    * @throws StartError that says what is wrong
    */
@@ -71,6 +73,8 @@ export function createUsers(
   const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
   const byName = compile(sql`${all} where ${isNamed('')}`).text;
 
+  const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
+
   async function select(statement: Statement): Promise<User[]> {
     const rows = await database.run({ ...statement, fixed: true }, 'quick');
     return rows.map((row) => ({
@@ -94,8 +98,10 @@ export function createUsers(
     const parsed = column.type.sized
       ? column.type.fromJson(value, '', column)
       : column.type.parse(value, column);
-    if (parsed.fault !== undefined) throw new StartError(`${column.name} ${parsed.fault}.`);
-    return { column, value: parsed.value };
+    const { value: given = '', fault } =
+      column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
+    if (fault !== undefined) throw new StartError(`${nameOf(column)} ${fault}.`);
+    return { column, value: given };
   }
 
   return {
@@ -120,7 +126,7 @@ export function createUsers(
       }
       for (const [key, value] of values) {
         const column = findColumn(model, key);
-        if (!column || column === model.primaryKey || column === password)
+        if (!column || column === password || (column === model.primaryKey && column.hasDefault))
           throw new StartError(`The user model has no column ${key} to set.`);
         const otherwise = givenOtherwise.get(column);
         if (otherwise) throw new StartError(`--set ${key}: ${otherwise}.`);
@@ -130,12 +136,15 @@ export function createUsers(
       changes.set(active, { column: active, value: 'true' });
       changes.set(admin, { column: admin, value: String(makeAdmin) });
       changes.set(password, await hashed(plain));
-      const missing = model.columns.filter(
+      // A key that the database does not make: for a text the name itself will do.
+      if (!model.primaryKey.hasDefault && model.primaryKey.type.sized && !changes.has(model.primaryKey))
+        changes.set(model.primaryKey, changeOf(model.primaryKey, wanted));
+      const missing = [model.primaryKey, ...model.columns].filter(
         (column) => !column.nullable && !column.hasDefault && !column.generated && !changes.has(column),
       );
       if (missing.length > 0) {
         throw new StartError(
-          `The user model requires ${missing.map(({ name: key }) => key).join(', ')}: give --set NAME=VALUE for each.`,
+          `The user model requires ${missing.map(nameOf).join(', ')}: give --set NAME=VALUE for each.`,
         );
       }
       try {
@@ -146,9 +155,7 @@ export function createUsers(
         if (!row) throw new StartError(SUPPRESSED);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== '23505') throw error;
-        const taken = model.uniques.get(error.constraint_name ?? '')?.map(({ name: key }) => key) ?? [
-          'username',
-        ];
+        const taken = model.uniques.get(error.constraint_name ?? '')?.map(nameOf) ?? ['username'];
         throw new StartError(`There is a user with this ${taken.join(', ')} already.`);
       }
     },
@@ -160,7 +167,7 @@ export function createUsers(
         updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}, recording),
         'work',
       );
-      if (text(row?.[6]) === 't') throw new StartError(SUPPRESSED);
+      if (isSuppressed(row)) throw new StartError(SUPPRESSED);
     },
   };
 }

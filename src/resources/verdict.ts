@@ -62,5 +62,8 @@ export function assertChangeable({ row, standing }: Settled): void {
 /** What rules (CREATE RULE) make of a statement may be what PostgreSQL takes no records back from. */
 export const NOT_SUPPORTED = '0A000';
 
+/** Whether a change was turned into nothing, by the row of `updateStatement`. */
+export const isSuppressed = (row: RawRow | undefined): boolean => text(row?.[5]) === 't';
+
 /** A trigger can turn a write into nothing, without an error. */
 export const suppressed = (): Problem => new Problem(409, 'A rule of the database does not allow this.');

@@ -346,6 +346,30 @@ describe('deleting what the own user goes with', () => {
   });
 });
 
+test('a record that goes by one foreign key does not count as one that stays by another', async () => {
+  const parent: Resource = { model: 'parent', columns: { name: { type: 'text' } }, access: 'user' };
+  const link = { type: 'foreignKey', references: 'parent', null: true } as const;
+  const kid: Resource = {
+    model: 'kid',
+    columns: { p: { ...link, onDelete: 'cascade' }, q: { ...link, onDelete: 'setNull' } },
+    access: 'user',
+  };
+  const service = await startService([user, parent, kid]);
+  try {
+    await service.addUser('ada', { admin: true });
+    const ada = await logIn(service, 'ada');
+    await service.sql`insert into parent (name) values ('a'), ('b'), ('c'), ('d')`;
+    await service.sql`insert into kid (p_id, q_id) values (1, 2), (1, 1), (3, 1), (4, 4)`;
+    const told = async (id: number): Promise<string> =>
+      readable(await ada.get(`/admin/parent/${id}/delete/`));
+    assert.match(await told(1), /deleted with it 2 records of Kid, by “P” What stays, and no longer refers to it 1 record of Kid, by “Q”/); // prettier-ignore
+    assert.doesNotMatch(await told(4), /What stays/);
+    assert.match(readable(await ada.get('/admin/parent/4/')), /Kid by P 1 .*Kid by Q 1/);
+  } finally {
+    await service.close();
+  }
+});
+
 describe('deleting what many go with, one through the other', () => {
   const own = (onDelete: 'cascade' | 'setNull' | 'restrict') =>
     ({ type: 'foreignKey', references: 'user', null: true, onDelete }) as const;

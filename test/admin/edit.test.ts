@@ -103,7 +103,16 @@ describe('adding', () => {
     const answer = await add(typed);
     assert.equal(answer.status, 400);
     const errors = errorsIn(answer);
-    assert.deepEqual(Object.keys(errors).sort(), ['amount', 'big', 'code', 'day', 'extra', 'name', 'price']);
+    assert.deepEqual(Object.keys(errors).sort(), [
+      'amount',
+      'author_id',
+      'big',
+      'code',
+      'day',
+      'extra',
+      'name',
+      'price',
+    ]);
     assert.match(errors['name'] ?? '', /required/);
     assert.match(answer.text, /href="#field-amount"/);
     assert.deepEqual({ ...fieldsOf(answer), ...typed }, fieldsOf(answer));

@@ -260,6 +260,10 @@ describe('an active filter', () => {
 
   for (const query of [
     'amount=five',
+    'name__like=foo%',
+    'name=%00',
+    'name=%ff&note=x',
+    'n%zz=1',
     'nothing=1',
     'name__between=a',
     'hidden=out+of+sight',
@@ -284,11 +288,18 @@ describe('an active filter', () => {
       assert.equal(page.status, 400);
       assert.doesNotMatch(page.text, /<table|id="bulk"|export\.csv/);
       assert.match(page.text, /class="chip faulty"/);
-      assert.match(page.text, /href="\/admin\/thing\/\?colour=red" ?\s*class="remove"/);
+      assert.match(page.text, /href="\/admin\/thing\/\?colour=red(&amp;note=x)?" ?\s*class="remove"/);
       assert.match(readable(page), /The list cannot be shown/);
       assert.doesNotMatch(page.text, /argon2/);
     });
   }
+});
+
+test('a search that cannot be read stands in its field, with what is wrong with it', async () => {
+  const page = await ada.get('/admin/thing/?_search=100%');
+  assert.equal(page.status, 400);
+  assert.match(page.text, /name="_search"\s+value="100%"/);
+  assert.match(readable(page), /is not percent-encoded UTF-8/);
 });
 
 test('the list of the admin area has the very records that the API gives an admin for the same query', async () => {

@@ -15,6 +15,11 @@ const resources: readonly Resource[] = [
       : one,
   ),
   { model: 'many', columns: { name: { type: 'string' }, at: { type: 'datetime' } }, admin: { dates: 'at' } },
+  {
+    model: 'recent',
+    columns: { name: { type: 'string' }, at: { type: 'datetime' } },
+    admin: { dates: 'at' },
+  },
   { model: 'stay', columns: { land: { type: 'foreignKey', references: 'land' } }, access: 'user' },
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
 ] satisfies Resource[];
@@ -169,8 +174,8 @@ describe('the pages of a list', () => {
 });
 
 describe('the dates of a list', () => {
-  const dates = async (query: string): Promise<string | undefined> => {
-    const nav = /<nav class="dates"[\s\S]*?<\/nav>/.exec((await list(query)).text)?.[0];
+  const dates = async (query: string, model?: string): Promise<string | undefined> => {
+    const nav = /<nav class="dates"[\s\S]*?<\/nav>/.exec((await list(query, model)).text)?.[0];
     return (
       nav &&
       unescaped(nav.replace(/<[^>]*>/g, ' '))
@@ -192,6 +197,23 @@ describe('the dates of a list', () => {
     assert.deepEqual(names(await ada.get(day)), ['Green apple', 'Pear']);
     const back = linksOf(await ada.get(day));
     assert.deepEqual([back['All dates'], back['2024'], back['February']], ['/admin/thing/', year, month]);
+  });
+
+  test('begin where there is something to choose: within the one year, or the one month, that there is', async () => {
+    const rows = (...days: string[]) => service.sql`
+      insert into recent (name, at) select day, day::timestamp from unnest(${days}::text[]) day`;
+    const shown = async (): Promise<string | undefined> => dates('', 'recent');
+    await rows('2026-03-04');
+    assert.equal(await shown(), undefined);
+    await rows('2026-03-06 12:00');
+    assert.equal(await shown(), 'At 2026 March 4 5 6');
+    const day = linksOf(await list('', 'recent'))['6'] ?? '';
+    assert.equal(day, '/admin/recent/?at__gte=2026-03-06&at__lt=2026-03-07');
+    assert.equal(names(await ada.get(day)).length, 1);
+    await rows('2026-05-01');
+    assert.equal(await shown(), 'At 2026 March April May');
+    await rows('2027-01-01');
+    assert.equal(await shown(), 'At 2026 2027');
   });
 
   test('keep what else narrows the list, and stay away where they would cost a look at every row', async () => {

@@ -127,7 +127,33 @@ describe('a form that is sent after the login has ended', () => {
   });
 });
 
-test('the login that has brought a form back, sent once more by a reload, leads on', async () => {
+test('two tabs whose login has ended have their forms back by two logins', async () => {
+  const browser = await logIn(service, 'ada');
+  const tabs = await Promise.all(
+    ['One tab', 'Another tab'].map(async (name) => {
+      const address = await thing(name);
+      return { address, fields: { ...fieldsOf(await browser.get(address)), note: `typed in ${name}` } };
+    }),
+  );
+  await service.sql`delete from vitrine_session`;
+  const logins = [];
+  for (const { address, fields } of tabs) logins.push(fieldsOf(await browser.post(address, fields)));
+  const backs = [];
+  for (const fields of logins)
+    backs.push(await browser.post('/admin/-/login/', { ...fields, username: 'ada', password: 'pw-ada' }));
+  assert.deepEqual(
+    backs.map((back) => [back.status, fieldsOf(back)['note']]),
+    [
+      [200, 'typed in One tab'],
+      [200, 'typed in Another tab'],
+    ],
+  );
+  const foreign = { ...logins[1], username: 'ada', password: 'pw-ada' };
+  const refused = await browser.post('/admin/-/login/', foreign, { origin: 'https://evil.example' });
+  assert.equal(refused.status, 403);
+});
+
+test('the login that has brought a form back, sent once more by a reload, brings it again', async () => {
   const address = await thing('Reloaded');
   const browser = await logIn(service, 'ada');
   const fields = fieldsOf(await browser.get(address));
@@ -136,7 +162,11 @@ test('the login that has brought a form back, sent once more by a reload, leads 
   const sent = { ...fieldsOf(login), username: 'ada', password: 'pw-ada' };
   assert.equal(fieldsOf(await browser.post('/admin/-/login/', sent))['note'], 'typed');
   const reloaded = await browser.post('/admin/-/login/', sent);
-  assert.deepEqual([reloaded.status, reloaded.location], [303, address]);
+  assert.deepEqual([reloaded.status, fieldsOf(reloaded)['note']], [200, 'typed']);
+  const { _sent, ...plain } = sent as Record<string, string>;
+  assert.ok(_sent);
+  const without = await browser.post('/admin/-/login/', plain);
+  assert.deepEqual([without.status, without.location], [303, address]);
   assert.equal((await browser.get(address)).status, 200);
 });
 

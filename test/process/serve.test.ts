@@ -123,6 +123,45 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     });
   }
 
+  test('RESOURCES=waits.mjs, which never is done, ends the start and the check with a reason', async () => {
+    const cwd = await folderWith({ 'waits.mjs': 'await new Promise(() => {}); export default [];' });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'waits.mjs', PORT: '0' };
+    for (const command of ['serve', 'check']) {
+      const { code, stdout, stderr } = await run([command], { env, cwd });
+      assert.deepEqual([code, stdout], [1, ''], command);
+      assert.match(stderr, /^vitrine: .* never comes\. .*registry file awaits\.\n$/);
+    }
+  });
+
+  test('a table that somebody reads is changed once that is over, and others can read it meanwhile', async () => {
+    const own = await createDatabase();
+    try {
+      const cwd = await folderWith({
+        'one.mjs': `export default ${things};`,
+        'two.mjs': `export default ${things};`.replace(
+          "{ name: { type: 'string' } }",
+          "{ name: { type: 'string' }, more: { type: 'text', null: true } }",
+        ),
+      });
+      const serving = (file: string) =>
+        start(['serve'], { cwd, env: { DATABASE_URL: own.url, RESOURCES: file, PORT: '0' } });
+      await (await listening(await serving('one.mjs'))).stop();
+      const program = await own.sql.begin(async (reader) => {
+        await reader`select from thing`;
+        const second = await serving('two.mjs');
+        await until('it to try again', () => /trying again: .*add column/is.test(second.stderr()));
+        assert.equal((await own.sql`select from thing`).count, 0);
+        assert.doesNotMatch(second.stdout(), /listening/);
+        return second;
+      });
+      const service = await listening(program);
+      assert.equal((await own.sql`select more from thing`).count, 0);
+      assert.equal((await service.stop()).code, 0);
+    } finally {
+      await own.drop();
+    }
+  });
+
   test('SCHEMA=check on an empty database lists what is missing, and creates nothing', async () => {
     const empty = await createDatabase();
     try {

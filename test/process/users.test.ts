@@ -132,6 +132,50 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     assert.match(stderr, /^vitrine: The database refuses this: .*"short"\n$/);
   });
 
+  test('a key that the database does not make is set, or for a text is the name', async () => {
+    const own = await createDatabase();
+    await own.sql`create table account (no integer primary key, username text unique not null, password text not null,
+      active boolean not null default true, admin boolean not null default false)`;
+    const registry = await folderWith({
+      'registry.mjs': `const columns = { username: { type: 'string', unique: true }, password: { type: 'password' },
+        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } };
+        export default [{ model: 'member', primaryKey: { type: 'string' }, columns },
+          { model: 'account', primaryKey: { type: 'integer', column: 'no' }, columns }];`,
+    });
+    const add = (model: string, ...words: string[]): Promise<Ended> =>
+      run(['user', 'add', ...words], {
+        cwd: registry,
+        env: { DATABASE_URL: own.url, RESOURCES: 'registry.mjs', USER_MODEL: model, LOG_LEVEL: 'error' },
+        input: 'secret',
+      });
+    const answers = [
+      await add('member', 'ada', '--admin'),
+      await add('member', 'bob', '--set', 'id=b'),
+      await add('member', '..'),
+      await add('account', 'ada'),
+      await add('account', 'ada', '--set', 'id=7'),
+    ];
+    const members = await own.sql`select id, username, admin from member order by id`;
+    const accounts = await own.sql`select no, username from account`;
+    await own.drop();
+    assert.deepEqual(
+      answers.map(({ code }) => code),
+      [0, 0, 1, 1, 0],
+    );
+    assert.match(answers[2]?.stderr ?? '', /^vitrine: id must not be .*\n$/);
+    assert.match(answers[3]?.stderr ?? '', /^vitrine: The user model requires id: .*\n$/);
+    assert.deepEqual(
+      [[...members], [...accounts]],
+      [
+        [
+          { id: 'ada', username: 'ada', admin: true },
+          { id: 'b', username: 'bob', admin: false },
+        ],
+        [{ no: 7, username: 'ada' }],
+      ],
+    );
+  });
+
   test('to list them makes no tables', async () => {
     const empty = await createDatabase();
     const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: empty.url } });

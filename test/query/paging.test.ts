@@ -189,6 +189,8 @@ describe('ordering and paging', () => {
     assert.equal(await total('', 'respond-async, wait=5'), null);
     assert.equal(await total('', 'count=exact'), '8');
     assert.equal(await total('', 'respond-async, count=exact'), '8');
+    assert.equal(await total('', 'count=none, count=exact'), null);
+    assert.equal(await total('', 'count="exact", count=none'), '8');
     assert.equal(await total('page=3&limit=1&ordering=-name', 'count=exact'), '8');
     assert.equal(await total('page=99', 'count=exact'), '8');
     assert.equal(await total('rank__gt=1', 'count=exact'), '4');

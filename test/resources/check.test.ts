@@ -263,6 +263,17 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
+  test('and a fault of one resource hides none of another that has a column of the same name', async () => {
+    await assertFaults(
+      [
+        { model: 'x', columns: { name: { type: 'txt' }, z: { type: 'foreignKey', references: 'y' } }, ordering: 'z__other' },
+        { model: 'y', columns: { title: { type: 'text' } }, ordering: 'name', admin: { list: ['name'] } },
+        { model: 'w', columns: { x: { type: 'foreignKey', references: 'x' } }, ordering: 'x__name', admin: { search: ['x__name'] } },
+      ],
+      ['x: columns.name.type:', 'x: ordering:', 'y: ordering:', 'y: admin.list:'],
+    ); // prettier-ignore
+  });
+
   test('and what a fault leaves open is not called one', async () => {
     const link = { type: 'foreignKey', references: 'e' };
     await assertFaults(

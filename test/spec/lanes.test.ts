@@ -1,0 +1,72 @@
+// One statement that fails, is long or waits does nothing to those that come behind it.
+import assert from 'node:assert/strict';
+import postgres from 'postgres';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Lane } from '../../src/db/lane.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { eventually } from '../http/expect.ts';
+import { serverUrl, startService } from '../support.ts';
+
+test('a statement that fails amid its rows leaves none of them to the next', async () => {
+  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
+  const lane = new Lane({ open, connections: 1, depth: 10, mostPending: 10, deadline: 60_000 });
+  const run = (text: string): Promise<unknown> =>
+    lane.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
+  try {
+    const [failed, ...others] = await Promise.allSettled([
+      run('select 1 / (4 - n) from generate_series(1, 9) n'),
+      run('select 42'),
+      run('select n from generate_series(1, 5) n'),
+    ]);
+    assert.equal(failed?.status, 'rejected');
+    assert.deepEqual(
+      others.map((end) => end.status === 'fulfilled' && end.value),
+      [[['42']], ['1', '2', '3', '4', '5'].map((n) => [n])],
+    );
+    await assert.rejects(run('select 1 / (4 - n) from generate_series(1, 9) n'));
+    assert.deepEqual(await run('select where false'), []);
+    assert.deepEqual(await run('select 43'), [['43']]);
+  } finally {
+    await lane.close();
+  }
+});
+
+describe('the quick lane', () => {
+  test('leaves a statement that waits for a lock behind, so that it holds up no others', async () => {
+    const service = await startService([user, note]);
+    try {
+      await service.addUser('bob');
+      await service.sql`insert into note (message) values ('locked')`;
+      assert.equal((await service.request('/api/note/1/')).status, 200);
+      let answered = 0;
+      const { requests: stuck } = await service.sql.begin(async (own) => {
+        await own`lock table note in access exclusive mode`;
+        const requests = ['/api/note/1/', '/api/note/'].map((path) =>
+          service.request(path).finally(() => (answered += 1)),
+        );
+        await eventually(async () => {
+          const waiting =
+            await service.sql`select from pg_locks where relation = 'note'::regclass and not granted`;
+          return waiting.count > 0;
+        }, 'the wait for the lock');
+        await sleep(300);
+        const answers = [
+          await service.request('/api/user/1/'),
+          await service.request('/readyz'),
+          await service.request('/api/user/'),
+          await service.request('/api/user/1/', { method: 'PUT', user: 'bob', body: {} }),
+        ];
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          [200, 200, 200, 403],
+        );
+        assert.equal(answered, 0, 'the table is still locked');
+        return { requests };
+      });
+      for (const answer of await Promise.all(stuck)) assert.equal(answer.status, 200);
+    } finally {
+      await service.close();
+    }
+  });
+});
