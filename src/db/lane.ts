@@ -1,10 +1,10 @@
 import type postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
+import { isCut, isOutdated, send, withoutGaps, type Query, type RawRow } from './driver.ts';
 import { Histogram } from './histogram.ts';
 
-/** One row as it came off the wire: a column's text as bytes, or null. */
-export type RawRow = readonly (Buffer | null)[];
+export type { RawRow };
 
 export interface LaneOptions {
   /** Gives a pool of one connection; none is made before its first statement. */
@@ -46,10 +46,9 @@ interface Job {
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
   connection?: Connection;
-  /** Whether the connection works on it, so that it does not just stand behind another one. */
-  isActive?: () => boolean;
-  /** Whether it has gone to the server. */
-  isSent?: () => boolean;
+  query?: Query;
+  /** Whether it was tried already, as it had been prepared before. */
+  isAgain?: boolean;
 }
 
 /** Errors that came in place of the answer to a statement that had been sent. */
@@ -62,31 +61,14 @@ export const isUnanswered = (error: unknown): boolean => error instanceof Error 
 const STALL = 100;
 
 /**
- * The driver counts rows where they come in, and does not begin anew when an error ends a statement whose first rows were
- * there: those of the next statement on the connection then stand further back, behind places without any.
- */
-const withoutGaps = (rows: RawRow[]): RawRow[] =>
-  rows.length > 0 && rows[0] === undefined ? rows.filter(Boolean) : rows;
-
-/** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */
-const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
-
-/**
- * Whether the connection has ended, which every error tells that is no answer of the server to the statement. Its client is not
- * used again: the driver would give what the server said at last to the next statement, and could lose that altogether.
- */
-function isCut(error: unknown): boolean {
-  const severity = (error as { readonly severity?: unknown } | null)?.severity;
-  return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
-}
-
-/**
  * Connections for statements of one kind. Each is a pool of its own for postgres.js, whose queues grow with every statement
  * as long as a pool of several connections never comes to rest.
  */
 export class Lane {
   readonly #options: LaneOptions;
   readonly #connections: Connection[];
+  /** Connections in whose place there is another one, and that still owe answers. */
+  readonly #retired = new Set<Connection>();
   readonly #pending = new Set<Job>();
   readonly #waiting: Job[] = [];
   readonly #durations = new Histogram();
@@ -127,9 +109,7 @@ export class Lane {
       const deadline = Date.now() + this.#options.deadline;
       const job: Job = { statement, prepare, deadline, resolve, reject };
       this.#pending.add(job);
-      const connection = this.#free();
-      if (connection) this.#start(job, connection);
-      else this.#waiting.push(job);
+      this.#begin(job);
     });
   }
 
@@ -143,17 +123,18 @@ export class Lane {
       this.#pending.delete(job);
       this.#abandoned += 1;
       const late = unavailable('The database took too long. Try again.');
-      if (job.isSent?.()) unanswered.add(late);
+      if (job.query?.state) unanswered.add(late);
       job.reject(late);
       if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
       // Where it was alone nothing else can have held it up, whatever the driver thinks of it.
-      else if (this.#options.depth === 1 || job.isActive?.()) this.#replace(job.connection);
+      else if (this.#options.depth === 1 || job.query?.active) this.#replace(job.connection, true);
     }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(this.#connections.map(({ sql }) => sql.end({ timeout: 1 })));
+    const all = [...this.#connections, ...this.#retired];
+    await Promise.all(all.map(({ sql }) => sql.end({ timeout: 1 })));
   }
 
   #connect(): Connection {
@@ -169,21 +150,27 @@ export class Lane {
     return free;
   }
 
+  #begin(job: Job): void {
+    const connection = this.#free();
+    if (connection) this.#start(job, connection);
+    else this.#waiting.push(job);
+  }
+
   #start(job: Job, connection: Connection): void {
     const { statement, prepare, resolve, reject } = job;
     const started = performance.now();
     if (this.#pending.size === 1) this.#progress = started;
-    const query = connection.sql
-      .unsafe(statement.text, statement.values as string[], extended(prepare))
-      .raw();
+    const query = send(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;
-    job.isActive = () => (query as unknown as { active: boolean }).active;
-    const isSent = (): boolean => (query as unknown as { state: object | null }).state !== null;
-    job.isSent = isSent;
-    const settle = (): void => {
+    job.query = query;
+    const leave = (): void => {
       connection.underway -= 1;
       this.#progress = performance.now();
+      if (connection.underway === 0) this.#end(connection);
+    };
+    const settle = (): void => {
+      leave();
       // What was given up counts as that; its connection ends, which is no answer.
       if (this.#pending.delete(job)) this.#durations.observe((this.#progress - started) / 1000);
       this.#next();
@@ -195,9 +182,15 @@ export class Lane {
       },
       (reason: unknown) => {
         const error = reason instanceof Error ? reason : new Error(String(reason));
+        if (isOutdated(error) && !job.isAgain && this.#pending.has(job)) {
+          job.isAgain = true;
+          this.#replace(connection, false);
+          leave();
+          return this.#begin(job);
+        }
         if (isCut(error)) {
-          if (isSent()) unanswered.add(error);
-          this.#replace(connection);
+          if (query.state) unanswered.add(error);
+          this.#replace(connection, true);
         }
         settle();
         reject(error);
@@ -211,12 +204,23 @@ export class Lane {
     if (job) this.#start(job, connection);
   }
 
-  #replace(dead: Connection): void {
-    const at = this.#connections.indexOf(dead);
-    // Replaced already, for another of its statements; or past the end, when a new one would keep the process from ending.
-    if (at < 0 || this.#isClosed) return;
-    this.#connections[at] = this.#connect();
-    void dead.sql.end({ timeout: 0 });
-    this.#next();
+  /**
+   * Puts a new connection in the place of one.
+   * @param isDead whether it gives no more answers; else it is left to those that it owes some
+   */
+  #replace(old: Connection, isDead: boolean): void {
+    const at = this.#connections.indexOf(old);
+    // Past the end of the lane, a new one would keep the process from ending.
+    if (at >= 0 && !this.#isClosed) {
+      this.#connections[at] = this.#connect();
+      this.#retired.add(old);
+    }
+    if (isDead) this.#end(old);
+    if (at >= 0) this.#next();
+  }
+
+  /** Ends a connection that was replaced. */
+  #end(old: Connection): void {
+    if (this.#retired.delete(old)) void old.sql.end({ timeout: 0 });
   }
 }

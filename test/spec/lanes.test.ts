@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from '../../src/db/lane.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { serverUrl, startService } from '../support.ts';
+import { createDatabase, serverUrl, startService } from '../support.ts';
 
 test('a statement that fails amid its rows leaves none of them to the next', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
@@ -29,6 +29,47 @@ test('a statement that fails amid its rows leaves none of them to the next', asy
     assert.deepEqual(await run('select 43'), [['43']]);
   } finally {
     await lane.close();
+  }
+});
+
+test('what was prepared for other tables is prepared anew, and every answer goes to those who asked for it', async () => {
+  const database = await createDatabase();
+  await database.sql`create table numbered as select n as id, n::text::varchar(9) as name from generate_series(1, 500) n`;
+  await database.sql`create table single as select 'one'::varchar(9) as name`;
+  const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
+  const lane = new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: 60_000 });
+  const single = async (): Promise<string> => {
+    const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
+    return String(row?.[0]);
+  };
+  const numbered = async (id: number): Promise<string> => {
+    const text = 'select name from numbered where id = $1';
+    const [row] = await lane.run({ text, values: [String(id)] }, true);
+    return String(row?.[0]);
+  };
+  try {
+    for (let round = 0; round < 6; round += 1) {
+      assert.deepEqual([await single(), await numbered(7)], ['one', '7']);
+      if (round % 2 === 0)
+        await database.sql.unsafe(
+          `alter table single alter name type ${round % 4 === 0 ? 'text' : 'varchar(9)'}`,
+        );
+      else await lane.run({ text: 'deallocate all', values: [] }, false);
+      const answers: Promise<string>[] = [];
+      for (let id = 1; id <= 500; id += 1) {
+        answers.push(numbered(id));
+        if (id % 10 === 5) answers.push(single());
+        await new Promise(setImmediate);
+      }
+      const expected = Array.from({ length: 500 }, (_, at) => [
+        String(at + 1),
+        ...(at % 10 === 4 ? ['one'] : []),
+      ]);
+      assert.deepEqual(await Promise.all(answers), expected.flat());
+    }
+  } finally {
+    await lane.close();
+    await database.drop();
   }
 });
 
