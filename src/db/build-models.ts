@@ -131,6 +131,7 @@ export function buildModels(
     models.set(definition.model, {
       name: definition.model,
       table: tableOf(definition),
+      schema: found?.schema,
       primaryKey,
       columns,
       uniques,

@@ -48,6 +48,8 @@ export interface CatalogForeignKey {
 
 export interface CatalogTable {
   readonly name: string;
+  /** Where it was found, whether its name says so or not. */
+  readonly schema: string;
   /** pg_class.oid: two names may mean the same table. */
   readonly oid: number;
   /** pg_class.relkind. */
@@ -74,6 +76,7 @@ with wanted as (
 )
 select coalesce(json_agg(json_build_object(
   'name', w.name,
+  'schema', n.nspname,
   'oid', c.oid::int8,
   'kind', c.relkind,
   'heirs', (
@@ -139,7 +142,7 @@ select coalesce(json_agg(json_build_object(
     ) order by f.conname), '[]')
     from pg_constraint f where f.conrelid = c.oid and f.contype = 'f')
 )), '[]')
-from wanted w join pg_class c on c.oid = w.relation`);
+from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`);
 }
 
 export function parseCatalog(json: string): Catalog {

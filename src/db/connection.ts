@@ -78,6 +78,8 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
     // What `::text` makes of dates and times depends on these two.
     TimeZone: 'UTC',
     DateStyle: 'ISO, YMD',
+    // Texts in our own SQL are written with it.
+    standard_conforming_strings: 'on',
     statement_timeout: STATEMENT_TIMEOUT,
     lock_timeout: LOCK_TIMEOUT,
   },

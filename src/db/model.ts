@@ -35,6 +35,8 @@ export interface Model {
   readonly name: string;
   /** `table` or `schema.table`. */
   readonly table: string;
+  /** Where the table was found; undefined for one that was not looked for. */
+  readonly schema: string | undefined;
   readonly primaryKey: Column;
   /** All but the primary key, in output order. */
   readonly columns: readonly Column[];

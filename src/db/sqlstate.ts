@@ -1,9 +1,11 @@
 import { Problem, unavailable } from '../errors.ts';
+import type { Column, Model } from './model.ts';
 
 /** What postgres.js rejects with: an error of the server has a five-character SQLSTATE as `code`, one of its own a name. */
 export interface DatabaseError extends Error {
   readonly code: string;
   readonly constraint_name?: string;
+  readonly schema_name?: string;
   readonly table_name?: string;
   /** The function of the server that has raised it, which no language of messages changes. */
   readonly routine?: string;
@@ -11,6 +13,14 @@ export interface DatabaseError extends Error {
 
 export const isDatabaseError = (error: unknown): error is DatabaseError =>
   error instanceof Error && typeof (error as Partial<DatabaseError>).code === 'string';
+
+/** Whether it is the model's table that an error names. */
+export const isOfTable = ({ table, schema }: Model, error: DatabaseError): boolean =>
+  table.split('.').at(-1) === error.table_name && (schema === undefined || schema === error.schema_name);
+
+/** The columns of the unique index that a duplicate has met; none where that is of another table, as a trigger may change one. */
+export const duplicated = (model: Model, error: DatabaseError): readonly Column[] =>
+  isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
 
 const BUSY = 'The database is busy. Try again.';
 const AWAY = 'The database is out of reach. Try again.';

@@ -1,7 +1,7 @@
 import { text, type Database } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Model } from '../db/model.ts';
-import { isDatabaseError, toProblem } from '../db/sqlstate.ts';
+import { duplicated, isDatabaseError, isOfTable, toProblem } from '../db/sqlstate.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../errors.ts';
 import { bulkDeleteStatement, bulkUpdateStatement, chosenOnly } from '../query/bulk.ts';
 import { countStatement } from '../query/read.ts';
@@ -12,7 +12,7 @@ import type { Browsing, Selection } from './browse.ts';
 import { countDependents, isDependent, type Dependents } from './dependents.ts';
 import type { Members } from './members.ts';
 import { historyFault, recordingOf } from './recording.ts';
-import { isTableOf, Referred, REFERRED } from './referred.ts';
+import { Referred, REFERRED } from './referred.ts';
 import type { Caller } from './served.ts';
 import { addCheckErrors, parseBooleans, suppressed } from './verdict.ts';
 
@@ -84,18 +84,18 @@ function addUnsettable(members: Members, { model, readonly }: AdminResource, err
 /** What the database has against a change of many records, where it can be explained. */
 function explained(
   error: unknown,
-  { uniques }: Model,
+  changed: Model,
   changes: readonly Change[],
   models: readonly Model[],
 ): unknown {
   if (!isDatabaseError(error)) return error;
   if (changes.length === 0 && REFERRED.has(error.code)) {
-    const names = models.filter((model) => isTableOf(model, error)).map(({ name }) => name);
+    const names = models.filter((model) => isOfTable(model, error)).map(({ name }) => name);
     return new Referred('Other records refer to some of these. Nothing was deleted.', names);
   }
   if (error.code !== '23505') return toProblem(error) ?? error;
   const errors: FieldErrors = {};
-  for (const column of uniques.get(error.constraint_name ?? '') ?? []) {
+  for (const column of duplicated(changed, error)) {
     if (changes.some((change) => change.column === column))
       addError(errors, column.key, 'no two records may have the same value');
   }

@@ -2,7 +2,14 @@ import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import { isUnanswered } from '../db/lane.ts';
 import type { Model } from '../db/model.ts';
-import { isDatabaseError, LostWrite, noSuchText } from '../db/sqlstate.ts';
+import {
+  duplicated,
+  isDatabaseError,
+  isOfTable,
+  LostWrite,
+  noSuchText,
+  type DatabaseError,
+} from '../db/sqlstate.ts';
 import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
 import {
@@ -19,7 +26,7 @@ import { checkBody, type CheckedBody, type Writing } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
 import { historyFault, recordingOf } from './recording.ts';
-import { isTableOf, Referred, REFERRED } from './referred.ts';
+import { Referred, REFERRED } from './referred.ts';
 import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
 import {
   addCheckErrors,
@@ -163,9 +170,8 @@ export function createOperations(
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error) || error.code !== '23505') throw error;
       const sent = new Set(changes.map(({ column }) => column));
-      const columns = model.uniques.get(error.constraint_name ?? '') ?? [];
       const errors: FieldErrors = {};
-      for (const column of columns) {
+      for (const column of duplicated(model, error)) {
         if (sent.has(column) && column !== owner)
           addError(errors, column.key, 'another record has this value');
       }
@@ -179,11 +185,7 @@ export function createOperations(
     owner && (() => database.run(ownedStatement(model, id, owner), 'work'));
 
   /** The models whose records refer to one that cannot be deleted for that. */
-  async function referrers(
-    { model }: ServedResource,
-    id: string,
-    error: { table_name?: string },
-  ): Promise<string[]> {
+  async function referrers({ model }: ServedResource, id: string, error: DatabaseError): Promise<string[]> {
     const foreignKeys = [...resources.values()].flatMap((resource) =>
       resource.model.columns
         .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
@@ -195,7 +197,7 @@ export function createOperations(
       refers ? [foreignKeys[index]?.model.name ?? ''] : [],
     );
     // What stops a cascade is further away: PostgreSQL names its table.
-    const further = [...resources.values()].filter((resource) => isTableOf(resource.model, error));
+    const further = [...resources.values()].filter((resource) => isOfTable(resource.model, error));
     return [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
   }
 

@@ -1,5 +1,5 @@
 import type { Model } from '../db/model.ts';
-import { isDatabaseError } from '../db/sqlstate.ts';
+import { isDatabaseError, isOfTable } from '../db/sqlstate.ts';
 import type { Recording } from '../query/history.ts';
 import type { Caller, ServedResource } from './served.ts';
 
@@ -21,6 +21,6 @@ export function recordingOf(
  * that a client should be told of.
  */
 export function historyFault(error: unknown, log: Model | undefined): unknown {
-  const isOfLog = isDatabaseError(error) && log !== undefined && error.table_name === log.table;
+  const isOfLog = isDatabaseError(error) && log !== undefined && isOfTable(log, error);
   return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
 }

@@ -1,4 +1,3 @@
-import type { Model } from '../db/model.ts';
 import { Problem } from '../errors.ts';
 
 /** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
@@ -14,9 +13,3 @@ export class Referred extends Problem {
     this.models = models;
   }
 }
-
-/** Whether it is the model's table that PostgreSQL names in an error. */
-export const isTableOf = (
-  { table }: Model,
-  { table_name: name }: { readonly table_name?: string },
-): boolean => table.split('.').at(-1) === name;

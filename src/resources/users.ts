@@ -1,7 +1,7 @@
 import { text, type Database } from '../db/connection.ts';
 import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../db/fragment.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
-import { isDatabaseError, noSuchText } from '../db/sqlstate.ts';
+import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
@@ -155,8 +155,12 @@ export function createUsers(
         if (!row) throw new StartError(SUPPRESSED);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== '23505') throw error;
-        const taken = model.uniques.get(error.constraint_name ?? '')?.map(nameOf) ?? ['username'];
-        throw new StartError(`There is a user with this ${taken.join(', ')} already.`);
+        const taken = duplicated(model, error).map(nameOf).join(', ');
+        throw new StartError(
+          taken === ''
+            ? `The database has such a value already: ${reasonOf(error)}`
+            : `There is a user with this ${taken} already.`,
+        );
       }
     },
 

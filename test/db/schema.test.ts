@@ -259,3 +259,17 @@ describe('services that start together on an empty database', () => {
     }
   });
 });
+
+test('defaults are stored as they are written, whatever the database takes a backslash for', async () => {
+  const database = await createDatabase();
+  try {
+    await database.sql.unsafe(`do $$ begin
+      execute format('alter database %I set standard_conforming_strings = off', current_database()); end $$`);
+    const path = String.raw`C:\temp\new's`;
+    await startOnce(database, [{ model: 'place', columns: { path: { type: 'string', default: path } } }]);
+    const [row] = await database.sql`insert into place default values returning path`;
+    assert.equal(row?.['path'], path);
+  } finally {
+    await database.drop();
+  }
+});

@@ -176,6 +176,16 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     );
   });
 
+  test('a duplicate that no column shows is told by its index', async () => {
+    await database.sql`create unique index by_length on "user" (length(username)) where length(username) = 17`;
+    assert.equal((await user(['add', 'a'.repeat(17)], 'secret')).code, 0);
+    const { code, stderr } = await user(['add', 'b'.repeat(17)], 'secret');
+    assert.equal(code, 1);
+    assert.match(stderr, /^vitrine: .*"by_length"\n$/);
+    await database.sql`delete from "user" where length(username) = 17`;
+    await database.sql`drop index by_length`;
+  });
+
   test('to list them makes no tables', async () => {
     const empty = await createDatabase();
     const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: empty.url } });
