@@ -162,6 +162,7 @@ export function createService(
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
+  let pruning: NodeJS.Timeout | undefined;
 
   async function prepare({ waits = true } = {}): Promise<Prepared> {
     const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
@@ -188,6 +189,8 @@ export function createService(
       const users = userResource && createUsers(database, userResource.model, passwords, recording);
       const authentication = users && createAuthentication(users, passwords, throttle);
       const sessions = models.get(SESSION.model);
+      const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
+      pruning = setInterval(() => void logins?.prune().catch(() => undefined), 60_000).unref();
       const hasAdmin = authentication !== undefined && sessions !== undefined && log !== undefined;
       const pages = createApiPages(served, hasAdmin);
       site = {
@@ -204,7 +207,7 @@ export function createService(
         pages,
         authentication,
         admin:
-          authentication && sessions && log && userResource
+          authentication && logins && log
             ? createAdmin({
                 settings,
                 database,
@@ -213,7 +216,7 @@ export function createService(
                 panels,
                 passwords,
                 authentication,
-                sessions: createSessions(database, sessions, userResource.model),
+                sessions: logins,
                 logger,
               })
             : undefined,
@@ -248,6 +251,7 @@ export function createService(
     drain: () => void drain(),
     close: async () => {
       await drain();
+      clearInterval(pruning);
       metrics.close();
       await database.close();
     },

@@ -103,7 +103,7 @@ export async function drillDown(
     <ul>
       ${period !== undefined && link(undefined, 'All dates')}
       ${way.map((one) => {
-        if (period === undefined) return html`<li>${titleOf(one)}</li>`;
+        if (period === undefined) return html`<li><span>${titleOf(one)}</span></li>`;
         return one === period ? html`<li aria-current="true">${titleOf(one)}</li>` : link(one, titleOf(one));
       })}
       ${finer.map((one) => link(one, titleOf(one)))}

@@ -69,7 +69,11 @@ export class Parameters {
         const source = part.slice(part.indexOf('=') + 1);
         return { name, value: value === undefined || value.includes('\0') ? source : value };
       });
-      return { parameters: new Parameters(list), errors: error.errors };
+      // Of what steers the page alone nobody has to be told.
+      const told = (name: string): boolean => !name.startsWith('_') || name === '_search';
+      const kept = list.filter(({ name }) => told(name) || !Object.hasOwn(error.errors ?? {}, name));
+      const errors = Object.entries(error.errors).filter(([name]) => told(name));
+      return { parameters: new Parameters(kept), errors: Object.fromEntries(errors) };
     }
   }
 

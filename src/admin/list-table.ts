@@ -1,6 +1,6 @@
 import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { textOfMember, type Entry } from '../resources/browse.ts';
+import { isVisible, textOfMember, type Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import { attributes, html, type Content, type Html } from './html.ts';
 import { links, type Parameters } from './links.ts';
@@ -67,8 +67,10 @@ function cell(
   const shown = show(entry, column);
   const key = textOfMember(entry.members, column.key);
   const isLinked = key !== null && column.references && desk.resources.has(column.references.name);
+  // The link to the record has to be something to see.
+  const isSeen = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const content: Content = isFirst
-    ? html`<a href="${links.record(name, entry.id)}">${shown === '' ? shortened(entry.label) : shown}</a>`
+    ? html`<a href="${links.record(name, entry.id)}">${isSeen ? shown : shortened(entry.label)}</a>`
     : isLinked && column.references
       ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
       : shown;

@@ -28,6 +28,7 @@ async function run(settings: Settings): Promise<void> {
   let session: Session | undefined;
   let server: Listener | undefined;
   let welcoming: Promise<void> | undefined;
+  let isLoaded = false;
   let isStopping = false;
   let ending: Promise<void> | undefined;
   const shutDown = (): Promise<void> =>
@@ -47,13 +48,14 @@ async function run(settings: Settings): Promise<void> {
     process.on(signal, () => {
       if (!isStopping) session?.logger.info({ message: `${signal}: shutting down` });
       isStopping = true;
+      if (!isLoaded) process.exit(0);
       // A database that is being started must be there before it can be stopped.
       if (session) void exit();
     });
   }
   try {
     const passed = takePassedSocket(); // before anything is started that would take it for its own
-    session = await open(settings);
+    session = await open(settings, () => (isLoaded = true));
     if (isStopping) return await exit();
     const { service, embedded, logger } = session;
     const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);

@@ -17,9 +17,15 @@ export interface Session {
   readonly close: () => Promise<void>;
 }
 
-export async function open(settings: Settings): Promise<Session> {
+/** Milliseconds after which it is told that a registry file is still being loaded: it may wait for something. */
+const LONG = 5_000;
+
+/** @param onLoaded is told when nothing of the registry's own runs any more, and what is begun has to be ended */
+export async function open(settings: Settings, onLoaded?: () => void): Promise<Session> {
   const logger = createLogger(settings.logLevel, undefined, settings.logFormat);
-  const { registry, panels } = await loadResources(settings.resources);
+  const late = setTimeout(() => logger.warn({ message: 'the registry file is still being loaded' }), LONG);
+  const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(late));
+  onLoaded?.();
   const resources = requireRegistry(registry, settings, panels);
   const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
   const databaseUrl = settings.databaseUrl ?? embedded?.url ?? '';

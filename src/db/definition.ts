@@ -40,7 +40,7 @@ export type ColumnDefinition =
   | ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})>
   | ScalarColumn<'uuid', string>
   | (CommonColumn & { readonly type: 'password'; readonly default?: never; readonly choices?: never })
-  | ScalarColumn<'json', unknown>
+  | (ScalarColumn<'json', unknown> & { readonly choices?: never })
   | (CommonColumn & {
       readonly type: 'foreignKey';
       /** The model whose primary key it holds. */

@@ -69,11 +69,15 @@ interface Exchange {
 /** The last request of each connection. */
 const latest = new WeakMap<Socket, Exchange>();
 
-/** Whether the client has still to take in a part of the answer. */
-function isSending(socket: Socket): boolean {
+/** Whether an answer is made on the connection, or the client has still to take in a part of it. */
+function isBusy(socket: Socket): boolean {
   const response = latest.get(socket)?.response;
-  return response !== undefined && response.writableEnded && !response.writableFinished && !response.closed;
+  return response !== undefined && !response.writableFinished && !response.closed;
 }
+
+/** Whether the answer is made, and the client has still to take in a part of it. */
+const isSending = (socket: Socket): boolean =>
+  isBusy(socket) && latest.get(socket)?.response.writableEnded === true;
 
 type Refuse = (reply: Reply, socket: Socket, latest: Exchange | undefined) => void;
 
@@ -202,14 +206,13 @@ export async function listenWith(
     close: () =>
       new Promise((resolve) => {
         const closeIdle = (): void => {
+          const all = [...sockets];
+          if (all.some(isBusy)) lastCall = setTimeout(closeIdle, LAST_CALL);
           // To Node a connection is idle as soon as its answer is complete, though the client has not got all of it.
-          if ([...sockets].some(isSending)) {
-            lastCall = setTimeout(closeIdle, LAST_CALL);
-            return;
-          }
+          if (all.some(isSending)) return;
           server.closeIdleConnections();
           // Node counts a connection on which nothing was ever asked as busy: browsers open such ones in advance.
-          for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+          for (const socket of all) if (socket.bytesRead === 0) socket.destroy();
         };
         let lastCall = setTimeout(closeIdle, LAST_CALL);
         const grace = setTimeout(() => server.closeAllConnections(), GRACE);

@@ -55,7 +55,9 @@ export function labelSql(alias: string, label: Label, joins: LabelJoins): Fragme
     const next = columns.find((column) => column.index > index);
     const before = columns.filter((column) => column.index < index);
     const needed = next && mayBeNull(next) ? [sql`${value(next)} is not null`] : [];
-    const last = next ? before : before.slice(-1);
+    // What opens a bracket belongs to the column in it alone, and what closes one to the column before.
+    const isOpening = /[([{<„“«]\s*$/.test(part);
+    const last = next ? (isOpening ? [] : before) : before.slice(-1);
     if (last.length > 0 && last.every(mayBeNull))
       needed.push(
         sql`(${join(

@@ -103,8 +103,8 @@ export const textOfColumn = (members: Members, { key, type }: Column): string | 
     : textOfMember(members, key);
 
 /** Whether there is anything in a text that can be seen, and so be a link. */
-const isVisible = (text: string): boolean =>
-  /[^\s\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/u.test(text);
+export const isVisible = (text: string): boolean =>
+  /[^\s\u2800\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/u.test(text);
 
 function parseEntry(source: string): Entry {
   const parts = parseMembers(source);

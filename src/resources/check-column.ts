@@ -42,10 +42,15 @@ export function checkNames(
   }
 }
 
+/** A default password would stand in the schema as plain text; of JSON there are many spellings for one value. */
+const NOT_FOR: Readonly<Record<string, readonly string[]>> = {
+  password: ['default', 'choices'],
+  json: ['choices'],
+};
+
 const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string> =>
   new Set([
-    // A default password would stand in the schema as plain text.
-    ...COMMON_KEYS.filter((key) => typeName !== 'password' || (key !== 'default' && key !== 'choices')),
+    ...COMMON_KEYS.filter((key) => !NOT_FOR[typeName]?.includes(key)),
     ...(type?.sized ? ['maxLength'] : []),
     ...(type?.bounded ? ['min', 'max'] : []),
     ...(typeName === 'decimal' ? ['precision', 'scale'] : []),

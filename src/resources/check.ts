@@ -37,7 +37,8 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   const faults: string[] = [];
   const parts: SoundPart[] = [];
   const names = new Set<string | undefined>();
-  registry.forEach((entry: unknown, index) => {
+  // A copy has undefined where the array has a hole.
+  [...(registry as unknown[])].forEach((entry, index) => {
     const name = modelOf(entry) ?? `resource ${index + 1}`;
     const faulty = new Set<string>();
     const report: Report = (key, text) => {

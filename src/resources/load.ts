@@ -35,9 +35,10 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
     return exportsOf((await import(pathToFileURL(path).href)) as Exports);
   } catch (error) {
     // Node says in the first line of the stack where a file cannot be read as JavaScript.
-    const [, line] = /^file:.*:(\d+)\n/.exec((error as Error).stack ?? '') ?? [];
+    const { stack = '', message = String(error) } = error instanceof Error ? error : {};
+    const [, line] = /^file:.*:(\d+)\n/.exec(stack) ?? [];
     const where = line === undefined ? '' : ` (line ${line})`;
-    throw new StartError(`RESOURCES=${file} cannot be loaded: ${(error as Error).message}${where}`);
+    throw new StartError(`RESOURCES=${file} cannot be loaded: ${message}${where}`);
   }
 }
 

@@ -32,8 +32,10 @@ export interface SessionInfo {
 export interface Sessions {
   /** Begins a session. @returns its token, which is kept nowhere else */
   readonly open: (caller: Caller, address: string, agent: string) => Promise<string>;
-  /** The admin whose session it is; undefined when it has ended, or the user's password, `active` or `admin` has changed. */
+  /** The admin whose session it is; undefined when it has ended, which it does for good with the user's password, `active` or `admin`. */
   readonly find: (token: string) => Promise<Caller | undefined>;
+  /** Deletes those that have ended, by themselves or with what the user was when they began. */
+  readonly prune: () => Promise<void>;
   readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
   readonly end: (token: string) => Promise<void>;
   /** Ends all sessions of the user but this one. @returns how many of them had not ended by themselves */
@@ -93,6 +95,15 @@ export function createSessions(database: Database, sessions: Model, users: Model
     return JSON.parse(text(row?.[0]) || '[]') as Done;
   }
 
+  async function end(token: string): Promise<void> {
+    await run(sql`delete from ${ours} where ${identifier('token_hash')} = ${value(digest(token))}`);
+  }
+
+  async function prune(): Promise<void> {
+    const valid = sql`select s.token_hash from ${joined} where ${isValid}`;
+    await run(sql`delete from ${ours} where ${identifier('token_hash')} not in (${valid})`);
+  }
+
   return {
     async whatWasDone(send, token, form) {
       return (await readDone(send, token)).find(([mark]) => mark === form)?.[1];
@@ -109,7 +120,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
     async open({ id }, address, agent) {
       const token = randomBytes(32).toString('base64url');
-      await run(sql`delete from ${ours} s where not (${isAlive})`);
+      await prune();
       const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
       await run(
         sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)}`,
@@ -122,7 +133,10 @@ export function createSessions(database: Database, sessions: Model, users: Model
       const [row] = await run(
         sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(STALE)} from ${joined} where s.token_hash = ${hash} and ${isValid}`,
       );
-      if (!row) return undefined;
+      if (!row) {
+        await end(token); // or it would come back with what the user was before
+        return undefined;
+      }
       if (row[2] === 't') await run(sql`update ${ours} set seen = ${NOW} where token_hash = ${hash}`);
       return { id: row[0] ?? '', name: row[1] ?? '', admin: true };
     },
@@ -141,9 +155,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
       }));
     },
 
-    async end(token) {
-      await run(sql`delete from ${ours} where ${identifier('token_hash')} = ${value(digest(token))}`);
-    },
+    end,
+    prune,
 
     async endOthers({ id }, token) {
       const others = sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`;

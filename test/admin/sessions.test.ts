@@ -172,6 +172,20 @@ describe('a session ends', () => {
     });
   }
 
+  test('for good: what the user gets back brings no session back', async () => {
+    await service.addUser('locked', { admin: true });
+    const [used, unused] = [await logIn(service, 'locked'), await logIn(service, 'locked')];
+    for (const column of ['active', 'admin']) {
+      await service.sql`update "user" set ${service.sql(column)} = false where username = 'locked'`;
+      assert.equal(await isIn(used), false);
+      // Each login tidies up, as every minute does: sessions that nobody uses meanwhile go as well.
+      await logIn(service, 'ada');
+      await service.sql`update "user" set ${service.sql(column)} = true where username = 'locked'`;
+      assert.deepEqual([await isIn(used), await isIn(unused)], [false, false]);
+    }
+    assert.equal(await isIn(await logIn(service, 'locked')), true);
+  });
+
   test('for every process that shares the database', async () => {
     const other = await createVitrine({ databaseUrl: service.url, resources, port: 0, log: () => undefined });
     try {

@@ -21,7 +21,7 @@ const choose = async (page: Page, action: string): Promise<void> => {
   await follow(button(page, 'Go on'));
 };
 
-const chooseFirst = async (page: Page, path: string, action: string): Promise<void> => {
+const chooseSome = async (page: Page, path: string, action: string): Promise<void> => {
   await page.goto(path);
   await page.locator('tbody input[type=checkbox]').first().check();
   await choose(page, action);
@@ -29,7 +29,7 @@ const chooseFirst = async (page: Page, path: string, action: string): Promise<vo
 
 /** Goes on to the value that a column shall have in some records, and on from there with one. */
 async function set(page: Page, path: string, column: string, value?: string): Promise<void> {
-  await chooseFirst(page, path, 'Set a column …');
+  await chooseSome(page, path, 'Set a column …');
   await page.getByLabel('Column').selectOption(column);
   await follow(button(page, 'Go on'));
   if (value === undefined) return;
@@ -146,12 +146,12 @@ export const PLACES: readonly Place[] = [
   { name: 'a conflict', open: conflict },
   { name: 'a deletion that is forbidden', open: at('/admin/town/2/delete/') },
   { name: 'a deletion', open: at('/admin/trip/1/delete/') },
-  { name: 'many: which column', open: (page) => chooseFirst(page, '/admin/trip/', 'Set a column …') },
+  { name: 'many: which column', open: (page) => chooseSome(page, '/admin/trip/', 'Set a column …') },
   { name: 'many: which value', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating') },
   { name: 'many: a faulty value', open: (page) => set(page, '/admin/thing/', 'Extra', '{') },
   { name: 'many: is it meant', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating', '4') },
-  { name: 'many: delete them', open: (page) => chooseFirst(page, '/admin/trip/', 'Delete …') },
-  { name: 'many: a deletion that is forbidden', open: (page) => chooseFirst(page, '/admin/town/', 'Delete …') },
+  { name: 'many: delete them', open: (page) => chooseSome(page, '/admin/trip/', 'Delete …') },
+  { name: 'many: a deletion that is forbidden', open: (page) => chooseSome(page, '/admin/town/', 'Delete …') },
   { name: 'an import', open: at('/admin/trip/-/import/') },
   { name: 'an import of something else', open: (page) => preview(page, 'no,such\ncolumns,here') },
   { name: 'an import with faults', open: (page) => preview(page, 'id,name,rating\n2,Trip two,3\n3,Trip three,99\n,New,many') },

@@ -102,6 +102,12 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     ['broken.ts', 'export default [', [/broken\.ts/]],
     ['throws.mjs', `throw new Error('not today');`, [/throws\.mjs/, /not today/]],
     ['nothing.mjs', 'export const resources = [];', [/array/]],
+    ['null.mjs', 'throw null;', [/null\.mjs cannot be loaded: null/]],
+    [
+      'hole.mjs',
+      `export default [${things.slice(1, -1)}, , ${things.slice(1, -1).replace('thing', 'other')}];`,
+      [/resource 2: must be an object/],
+    ],
     [
       'faulty.mjs',
       `export default [
@@ -131,6 +137,18 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       assert.deepEqual([code, stdout], [1, ''], command);
       assert.match(stderr, /^vitrine: .* never comes\. .*registry file awaits\.\n$/);
     }
+  });
+
+  test('a signal ends the start that waits for its registry file', async () => {
+    const cwd = await folderWith({
+      'waits.mjs':
+        'setInterval(() => {}, 1000); console.log("waiting"); await new Promise(() => {}); export default [];',
+    });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'waits.mjs', PORT: '0' };
+    const program = await start(['serve'], { env, cwd });
+    await until('the file to be loaded', () => program.stdout().includes('waiting'));
+    program.child.kill('SIGTERM');
+    assert.equal((await program.ended).code, 0);
   });
 
   test('a table that somebody reads is changed once that is over, and others can read it meanwhile', async () => {

@@ -130,6 +130,28 @@ describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
     agent.destroy();
   });
 
+  test('are not held up by a connection that is kept alive, on which a stream ends only later', async () => {
+    await database.sql`insert into note (message) select repeat('y', 20000) from generate_series(1, 1000)`;
+    const service = await start();
+    const agent = new Agent({ keepAlive: true });
+    const headers = { accept: 'application/x-ndjson' };
+    const [response] = await once(
+      get(`${service.base}/api/note/?message__like=y%25`, { agent, headers }),
+      'response',
+    );
+    await once(response, 'readable');
+    service.child.kill('SIGTERM');
+    await until('it refuses connections', () => refusesConnections(service.base));
+    await new Promise((resolve) => setTimeout(resolve, 1_000)); // past the moment at which idle connections are closed
+    let size = 0;
+    response.on('data', (chunk: Buffer) => (size += chunk.length));
+    await once(response, 'end');
+    assert.ok(size > 1000 * 20_000, `${size} bytes`);
+    assert.notEqual(await endsBeforeGrace(service), 'still there');
+    assert.equal((await service.ended).code, 0);
+    agent.destroy();
+  });
+
   test('are not held up by connections on which nothing was ever asked', async () => {
     const service = await start();
     const { socket } = await dial(service.base); // browsers open such ones in advance
