@@ -1,6 +1,7 @@
 import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { textOfMember, type Entry } from '../resources/browse.ts';
+import { joinLabel } from '../query/label.ts';
+import { isVisible, textOfMember, type Entry } from '../resources/browse.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
 import type { Desk } from './desk.ts';
 
@@ -93,10 +94,9 @@ export async function knownRecords(
 
 /** What a record was called when its members were written down, as far as they tell. */
 export function formerLabel({ label }: AdminResource, members: Members): string | undefined {
-  const parts = label.map((part) => {
-    if (typeof part === 'string') return part;
-    return part.path.length > 0 ? '' : (textOfMember(members, part.column.key) ?? '');
-  });
-  const hasColumn = label.some((part, index) => typeof part !== 'string' && parts[index] !== '');
-  return hasColumn ? parts.join('').trim() : undefined;
+  // What another record would add is not known: it may have changed since.
+  const text = joinLabel(label, ({ path, column }) =>
+    path.length > 0 ? null : textOfMember(members, column.key),
+  );
+  return isVisible(text) ? text : undefined;
 }

@@ -17,6 +17,8 @@ export interface CatalogColumn {
   readonly nullable: boolean;
   readonly hasDefault: boolean;
   readonly generated: boolean;
+  /** Schemas of its type that the service's role may not use. */
+  readonly closed: readonly string[];
   /** What the service's role may do with it, whether of the table or of this column alone: SELECT, INSERT, UPDATE. */
   readonly granted: readonly string[];
 }
@@ -61,6 +63,8 @@ export interface CatalogTable {
   readonly foreignKeys: readonly CatalogForeignKey[];
   /** What the service's role may do with all columns: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
+  /** Sequences of its defaults that the service's role may not use. */
+  readonly closed: readonly string[];
 }
 
 /** What the database holds of the tables that were asked for, by name; absent ones are not in it. */
@@ -85,6 +89,12 @@ select coalesce(json_agg(json_build_object(
   'privileges', (
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
     where has_table_privilege(c.oid, p)),
+  'closed', (
+    select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
+    from pg_attrdef d
+    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    join pg_class s on s.oid = p.refobjid
+    where d.adrelid = c.oid and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end),
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
@@ -99,6 +109,10 @@ select coalesce(json_agg(json_build_object(
       'nullable', not (a.attnotnull or b.required),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'closed', (
+        select coalesce(json_agg(distinct y.nspname), '[]') from pg_namespace y
+        where y.oid in (s.oid, (select o.typnamespace from pg_type o where o.oid = a.atttypid))
+        and not has_schema_privilege(y.oid, 'USAGE')),
       'granted', (
         select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE']) p
         where has_column_privilege(c.oid, a.attnum, p))

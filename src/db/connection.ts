@@ -3,6 +3,7 @@ import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
+import { openLine, type OpenClient } from './driver.ts';
 import { Lane, type LaneState, type RawRow } from './lane.ts';
 
 export type { RawRow };
@@ -110,7 +111,7 @@ const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryO
 /** Opens the two lanes; no connection is made before the first statement. */
 export function openDatabase(url: string): Database {
   const options = { ...OPTIONS, ...strictness(url) };
-  const open = (): postgres.Sql => postgres(url, options);
+  const open: OpenClient = (onclose) => postgres(url, { ...options, onclose });
   const lanes: Record<LaneName, Lane> = {
     quick: new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: DEADLINE }),
     work: new Lane({ open, connections: 8, depth: 1, mostPending: 1000, deadline: DEADLINE }),
@@ -137,43 +138,37 @@ export function openDatabase(url: string): Database {
       return lanes[free].run(statement, isPrepared(statement));
     },
     transaction: async (work, patience) => {
-      // A connection of its own: a lane that does not pipeline cannot hold a transaction.
-      // The driver's own `begin` would send its rollback on a connection that is lost, which ends the process.
-      let isLost = false;
-      const onclose = (): void => {
-        isLost = true;
-      };
-      const sql = postgres(url, { ...options, types: { text: AS_TEXT }, onclose });
-      const run = async (query: string, values: Statement['values'] = []): Promise<RawRow[]> => {
-        // A new connection would run the statement outside of the transaction.
-        if (isLost) throw unavailable('The database is out of reach. Try again.');
-        // The connection ends with the transaction, so what it has prepared does not stay.
-        const how = { ...ONE_STATEMENT, prepare: values.length > 0 };
-        return await sql.unsafe(query, values as string[], how).raw();
-      };
+      // A lane that does not pipeline cannot hold a transaction; the driver's own `begin` would send its rollback on a connection
+      // that is lost, which ends the process.
+      const line = openLine((onclose) => postgres(url, { ...options, types: { text: AS_TEXT }, onclose }));
+      // The connection ends with the transaction, so what it has prepared does not stay.
+      const run = (query: string, values: Statement['values'] = []): Promise<RawRow[]> =>
+        line.run((sql) =>
+          sql.unsafe(query, values as string[], { ...ONE_STATEMENT, prepare: values.length > 0 }).raw(),
+        );
       try {
-        await sql.unsafe(`begin; ${PATIENCE[patience]}`);
+        await line.run((sql) => sql.unsafe(`begin; ${PATIENCE[patience]}`), DEADLINE);
         const result = await work(run);
         await run('commit');
         return result;
       } catch (error) {
-        if (!isLost) await run('rollback').catch(() => undefined);
+        await line.run((sql) => sql.unsafe('rollback'), LOCK_TIMEOUT).catch(() => undefined);
         throw error;
       } finally {
-        await sql.end({ timeout: isLost ? 0 : 5 });
+        await line.end(5);
       }
     },
     async *cursor({ text: query, values }, mostAtOnce, mostOpen = MOST_CURSORS) {
       if (cursors >= mostOpen)
         throw unavailable('Too many streams and exports are under way. Try again.', 10);
       cursors += 1;
-      const sql = open();
+      const line = openLine(open);
       try {
         // One connection is all that this client has, so that nothing has to be reserved (which a client without types never gets).
-        await sql.unsafe(`begin read only; ${PATIENCE.people}`);
-        await sql.unsafe(`declare c no scroll cursor for ${query}`, values as string[]);
+        await line.run((sql) => sql.unsafe(`begin read only; ${PATIENCE.people}`), DEADLINE);
+        await line.run((sql) => sql.unsafe(`declare c no scroll cursor for ${query}`, values as string[]));
         for (let count = Math.min(FIRST_ROWS, mostAtOnce); ;) {
-          const rows: RawRow[] = await sql.unsafe(`fetch ${count} from c`).raw();
+          const rows: RawRow[] = await line.run((sql) => sql.unsafe(`fetch ${count} from c`).raw());
           if (rows.length === 0) return;
           const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
           count = Math.min(mostAtOnce, Math.max(1, Math.floor((rows.length * BYTES_AT_ONCE) / bytes)));
@@ -181,7 +176,7 @@ export function openDatabase(url: string): Database {
         }
       } finally {
         cursors -= 1;
-        await sql.end({ timeout: 0 });
+        await line.end(0);
       }
     },
     lanes: () => ({ quick: lanes.quick.state, work: lanes.work.state }),

@@ -41,8 +41,25 @@ export function differences(
       ...needs
         .filter((privilege) => !isGranted(privilege, definition, found))
         .map((privilege) => `the database role may not ${privilege}`),
+      ...(needs.includes('INSERT') ? found.closed : []).map(
+        (sequence) => `the database role may not use the sequence ${sequence}`,
+      ),
+      ...closedTypes(definition, found),
     ].map((text) => `${prefix}: ${text}`);
   });
+}
+
+/** What keeps the role from the types of columns that are served. */
+function closedTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
+  const served = new Set([
+    keyFieldOf(definition),
+    ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
+  ]);
+  return columns
+    .filter(({ field }) => served.has(field))
+    .flatMap(({ field, closed }) =>
+      closed.map((schema) => `the database role may not use the schema ${schema} of the type of ${field}`),
+    );
 }
 
 /**

@@ -1,5 +1,6 @@
 // What the driver does otherwise than statements that follow each other on one connection need.
 import type postgres from 'postgres';
+import { unavailable, type Problem } from '../errors.ts';
 import type { Statement } from './fragment.ts';
 
 /** One row as it came off the wire: a column's text as bytes, or null. */
@@ -34,6 +35,53 @@ export function send(sql: postgres.Sql, { text, values }: Statement, prepare: bo
       queueMicrotask(() => (query.prepared = false));
     },
   });
+}
+
+/** What is told where a connection has ended. */
+export const outOfReach = (): Problem => unavailable('The database is out of reach. Try again.');
+
+/** Opens a client of one connection, which is made with the first statement. */
+export type OpenClient = (onEnd: () => void) => postgres.Sql;
+
+/**
+ * Whether the server has answered. A statement that comes in the moment in which a connection ends is left behind by the driver:
+ * it is never answered, or, as soon as the client is connected anew, with no rows at all.
+ */
+export const isAnswer = (rows: RawRow[]): boolean =>
+  typeof (rows as { readonly command?: unknown }).command === 'string';
+
+/** A connection of its own, for statements of which each waits for the one before. */
+export interface Line {
+  /**
+   * Gives a statement to the driver, and waits for its answer no longer than there is a connection.
+   * @param deadline milliseconds after which the wait is over, too
+   * @throws Problem 503
+   */
+  readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, deadline?: number) => Promise<T>;
+  /** @param patience seconds in which it may end by itself */
+  readonly end: (patience: number) => Promise<void>;
+}
+
+export function openLine(open: OpenClient): Line {
+  let isLost = false;
+  let giveUp: (() => void) | undefined;
+  const sql = open(() => {
+    isLost = true;
+    giveUp?.();
+  });
+  return {
+    run: (start, deadline) =>
+      new Promise((resolve, reject) => {
+        giveUp = () => reject(outOfReach());
+        // A new connection would know nothing of what came before.
+        if (isLost) return giveUp();
+        const timer = deadline === undefined ? undefined : setTimeout(giveUp, deadline);
+        void Promise.resolve(start(sql))
+          .then(resolve, reject)
+          .finally(() => clearTimeout(timer));
+      }),
+    end: (patience) => sql.end({ timeout: isLost ? 0 : patience }),
+  };
 }
 
 /**

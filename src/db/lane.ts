@@ -1,14 +1,23 @@
 import type postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
-import { isCut, isOutdated, send, withoutGaps, type Query, type RawRow } from './driver.ts';
+import {
+  isAnswer,
+  isCut,
+  isOutdated,
+  outOfReach,
+  send,
+  withoutGaps,
+  type OpenClient,
+  type Query,
+  type RawRow,
+} from './driver.ts';
 import { Histogram } from './histogram.ts';
 
 export type { RawRow };
 
 export interface LaneOptions {
-  /** Gives a pool of one connection; none is made before its first statement. */
-  readonly open: () => postgres.Sql;
+  readonly open: OpenClient;
   readonly connections: number;
   /** How many statements a connection takes at once: more than one are pipelined. */
   readonly depth: number;
@@ -120,14 +129,13 @@ export class Lane {
   sweep(now: number): void {
     for (const job of this.#pending) {
       if (job.deadline > now) return; // a Set keeps the order of insertion, so the oldest comes first
-      this.#pending.delete(job);
       this.#abandoned += 1;
-      const late = unavailable('The database took too long. Try again.');
-      if (job.query?.state) unanswered.add(late);
-      job.reject(late);
+      this.#giveUp(job, unavailable('The database took too long. Try again.'));
       if (!job.connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
       // Where it was alone nothing else can have held it up, whatever the driver thinks of it.
-      else if (this.#options.depth === 1 || job.query?.active) this.#replace(job.connection, true);
+      // One that has not even been sent waits for a connection that is not to be had.
+      else if (this.#options.depth === 1 || job.query?.active || !job.query?.state)
+        this.#replace(job.connection, true);
     }
   }
 
@@ -138,7 +146,20 @@ export class Lane {
   }
 
   #connect(): Connection {
-    return { sql: this.#options.open(), underway: 0 };
+    const connection: Connection = { sql: this.#options.open(() => this.#lose(connection)), underway: 0 };
+    return connection;
+  }
+
+  /** A connection has ended, of which the driver does not tell every statement. */
+  #lose(connection: Connection): void {
+    this.#replace(connection, true);
+    for (const job of this.#pending) if (job.connection === connection) this.#giveUp(job, outOfReach());
+  }
+
+  #giveUp(job: Job, error: Error): void {
+    this.#pending.delete(job);
+    if (job.query?.state) unanswered.add(error);
+    job.reject(error);
   }
 
   /** The connection that has least to do, unless all have their fill. */
@@ -175,26 +196,27 @@ export class Lane {
       if (this.#pending.delete(job)) this.#durations.observe((this.#progress - started) / 1000);
       this.#next();
     };
+    const fail = (error: Error): void => {
+      if (isOutdated(error) && !job.isAgain && this.#pending.has(job)) {
+        job.isAgain = true;
+        this.#replace(connection, false);
+        leave();
+        return this.#begin(job);
+      }
+      if (isCut(error)) {
+        if (query.state) unanswered.add(error);
+        this.#replace(connection, true);
+      }
+      settle();
+      reject(error);
+    };
     query.then(
       (rows) => {
+        if (!isAnswer(rows)) return fail(outOfReach());
         settle();
         resolve(withoutGaps(rows));
       },
-      (reason: unknown) => {
-        const error = reason instanceof Error ? reason : new Error(String(reason));
-        if (isOutdated(error) && !job.isAgain && this.#pending.has(job)) {
-          job.isAgain = true;
-          this.#replace(connection, false);
-          leave();
-          return this.#begin(job);
-        }
-        if (isCut(error)) {
-          if (query.state) unanswered.add(error);
-          this.#replace(connection, true);
-        }
-        settle();
-        reject(error);
-      },
+      (reason: unknown) => fail(reason instanceof Error ? reason : new Error(String(reason))),
     );
   }
 

@@ -76,6 +76,8 @@ export interface Surroundings {
     readonly searchable: readonly string[];
     /** Sequences that give the values of columns (serial), quoted. */
     readonly sequences: readonly string[];
+    /** Schemas of the columns' types, but for PostgreSQL's own. */
+    readonly typeSchemas: readonly string[];
   }[];
 }
 
@@ -98,6 +100,13 @@ select json_build_object(
       join pg_opclass o on o.oid = k.class and o.opcname like '%trgm%'
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
       where i.indrelid = c.oid and i.indpred is null),
+    'typeSchemas', (
+      select coalesce(json_agg(distinct y.nspname), '[]')
+      from pg_attribute a
+      join pg_type t on t.oid = a.atttypid
+      left join pg_type b on b.oid = t.typbasetype
+      join pg_namespace y on y.oid in (t.typnamespace, b.typnamespace) and y.nspname <> 'pg_catalog'
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
     'sequences', (
       select coalesce(json_agg(distinct quote_ident(sn.nspname) || '.' || quote_ident(s.relname)), '[]')
       from pg_attrdef d

@@ -50,9 +50,9 @@ const addressOf = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 const cannotListen =
-  (where: string) =>
+  (where: string, settings: string) =>
   (error: Error): never => {
-    throw new StartError(`Cannot listen on ${where}: ${error.message}`);
+    throw new StartError(`Cannot listen on ${where}: ${error.message}. Look at ${settings}.`);
   };
 
 /** Answers `/metrics`, and nothing else. */
@@ -96,7 +96,7 @@ async function openMetrics(
     logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
     return server;
   };
-  if (!isHeld(passed)) return told(await open().catch(cannotListen(addressOf(host, port))));
+  if (!isHeld(passed)) return told(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
   // The process that this one follows may be at its last requests, and still have the port.
   let isOver = false;
   const opening = (async (): Promise<RunningServer | undefined> => {
@@ -133,8 +133,8 @@ export async function openListener(
   const server = createHttpServer(reachable.handler, logger, reachable.metrics.unreadable);
   try {
     const { url, close } = await (passed === undefined
-      ? listen(server, host, port).catch(cannotListen(addressOf(host, port)))
-      : listenWith(server, { fd: passed }).catch(cannotListen('the socket that was passed')));
+      ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT'))
+      : listenWith(server, { fd: passed }).catch(cannotListen('the socket that was passed', 'LISTEN_FDS')));
     const note = passed === undefined ? '' : ' (the socket that was passed; HOST and PORT do not count)';
     return {
       url,

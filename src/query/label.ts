@@ -36,35 +36,49 @@ export class LabelJoins {
   }
 }
 
+/**
+ * What a text of a label needs to have something to separate: a value of the column behind it, and of one before it. What opens
+ * a bracket belongs to the column in it alone, and what ends the label to the last column.
+ */
+function neededBy(
+  label: Label,
+  index: number,
+): { next: LabelPath | undefined; before: readonly LabelPath[] } {
+  const columns = (parts: Label): LabelPath[] => parts.filter((part) => typeof part !== 'string');
+  const [next] = columns(label.slice(index));
+  const before = columns(label.slice(0, index));
+  const text = label[index];
+  const isOpening = typeof text === 'string' && /[([{<„“«]\s*$/.test(text);
+  return { next, before: next ? (isOpening ? [] : before) : before.slice(-1) };
+}
+
+/** The label of a record by the values of its columns; empty where none has any. */
+export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | null): string {
+  const hasValue = (part: LabelPath): boolean => valueOf(part) !== null;
+  const parts = label.map((part, index) => {
+    if (typeof part !== 'string') return valueOf(part) ?? '';
+    const { next, before } = neededBy(label, index);
+    return (!next || hasValue(next)) && (before.length === 0 || before.some(hasValue)) ? part : '';
+  });
+  return parts.join('').trim();
+}
+
 const mayBeNull = ({ path, column }: LabelPath): boolean =>
   [...path, column].some(({ nullable }) => nullable);
 
-/**
- * The label of a record as one text. What is NULL is left out, with the text before it, the text at the start without a column
- * before it, and the text at the end behind it: `{title} ({year})` without a year is the title. So it may be empty.
- */
+/** The same in SQL, as one text. */
 export function labelSql(alias: string, label: Label, joins: LabelJoins): Fragment {
   const value = ({ path, column }: LabelPath): Fragment =>
     output(
       path.reduce((from, step) => joins.follow(from, step), alias),
       column,
     );
-  const columns = label.flatMap((part, index) => (typeof part === 'string' ? [] : [{ ...part, index }]));
-  /** A text between two columns stands there for both: without one of them it separates nothing. */
+  const hasValue = (part: LabelPath): Fragment => sql`${value(part)} is not null`;
   const text = (part: string, index: number): Fragment => {
-    const next = columns.find((column) => column.index > index);
-    const before = columns.filter((column) => column.index < index);
-    const needed = next && mayBeNull(next) ? [sql`${value(next)} is not null`] : [];
-    // What opens a bracket belongs to the column in it alone, and what closes one to the column before.
-    const isOpening = /[([{<„“«]\s*$/.test(part);
-    const last = next ? (isOpening ? [] : before) : before.slice(-1);
-    if (last.length > 0 && last.every(mayBeNull))
-      needed.push(
-        sql`(${join(
-          last.map((column) => sql`${value(column)} is not null`),
-          ' or ',
-        )})`,
-      );
+    const { next, before } = neededBy(label, index);
+    const needed = next && mayBeNull(next) ? [hasValue(next)] : [];
+    if (before.length > 0 && before.every(mayBeNull))
+      needed.push(sql`(${join(before.map(hasValue), ' or ')})`);
     return needed.length === 0
       ? literal(part)
       : sql`case when ${join(needed, ' and ')} then ${literal(part)} end`;

@@ -52,15 +52,21 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
     if (isObject(entry)) parts.push(soundPart(entry, name, faulty));
   });
   // How names fit each other is told of faulty resources, too, as far as their other keys allow.
-  const firsts = parts.filter(
-    ({ resource: { model } }, index) => index === parts.findIndex((one) => one.resource.model === model),
-  );
-  const byModel = new Map(firsts.map((part) => [part.resource.model, part]));
-  const resources = firsts.map((part) => withoutDoubt(part, byModel));
+  const firstOf = (name: string): SoundPart | undefined =>
+    parts.find(({ resource }) => resource.model === name);
+  const byModel = new Map([...parts].reverse().map((part) => [part.resource.model, part]));
+  const resources = parts.map((part, index) => {
+    const resource = withoutDoubt(part, byModel);
+    // Of two with one name others mean the first, and the second has its own columns all the same.
+    return part === firstOf(resource.model)
+      ? resource
+      : { ...resource, model: `${resource.model}\0${index}` };
+  });
   const models = buildModels(resources);
   const orderings = checkOrderings(serveResources(resources, models, settings));
   const admin = checkAdminNames(resources, models);
-  return [...faults, ...checkTogether(parts, settings), ...orderings, ...admin];
+  const told = [...orderings, ...admin].map((fault) => fault.replace(/\0\d+/g, ''));
+  return [...faults, ...checkTogether(parts, settings), ...told];
 }
 
 const modelOf = (entry: unknown): string | undefined =>

@@ -10,7 +10,8 @@ const USUAL = 'public';
 /**
  * The statements that give a role what the service does with each table, and take what else it may do with it.
  * @param privileges by table
- * @param surroundings of these tables, where there is a database: their schemas, the sequences of their columns
+ * @param surroundings of these tables, where there is a database: their schemas, and those of the types and the sequences of their
+ * columns
  */
 export function grantsFor(
   role: string,
@@ -32,10 +33,12 @@ export function grantsFor(
       sequences: granted.includes('INSERT') ? (found(name)?.sequences ?? []) : [],
     };
   });
-  const schemas = [...new Set([...privileges.keys()].map(schemaOf))];
+  const schemas = new Set(
+    [...privileges.keys()].flatMap((name) => [schemaOf(name), ...(found(name)?.typeSchemas ?? [])]),
+  );
   return [
     ...(surroundings ? [`grant connect on database ${quote(surroundings.database)} to ${to}`] : []),
-    ...schemas.map((schema) => `grant usage on schema ${quote(schema)} to ${to}`),
+    ...[...schemas].map((schema) => `grant usage on schema ${quote(schema)} to ${to}`),
     ...tables.flatMap(({ qualified, granted }) => [
       `revoke all on ${qualified} from ${to}`,
       `grant ${granted.join(', ').toLowerCase()} on ${qualified} to ${to}`,

@@ -20,6 +20,7 @@ import {
   referrersStatement,
   updateStatement,
   type Change,
+  type Check,
   type Guard,
 } from '../query/write.ts';
 import { checkBody, type CheckedBody, type Writing } from './body.ts';
@@ -124,15 +125,28 @@ export function createOperations(
     if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
   }
 
-  /** Adds the faults that the database knows. */
+  /**
+   * Adds the faults that the database knows.
+   * @param isOthers whether the record is not the caller's, to whom nothing is to be told of what the output hides
+   */
   async function addKnown(
-    { model }: ServedResource,
+    { model, output }: ServedResource,
     { checks, errors }: CheckedBody,
     id?: string,
+    isOthers = false,
   ): Promise<void> {
-    if (checks.length === 0) return;
-    const [row] = await database.run(checkStatement(model, id, checks), 'work');
-    addCheckErrors(checks, parseBooleans(row?.[0]), errors);
+    const isTold = ({ kind, column }: Check): boolean =>
+      !isOthers || kind !== 'unchanged' || output.includes(column);
+    const told = checks.filter(isTold);
+    if (told.length > 0) {
+      const [row] = await database.run(checkStatement(model, id, told), 'work');
+      addCheckErrors(told, parseBooleans(row?.[0]), errors);
+    }
+    addCheckErrors(
+      checks.filter((check) => !isTold(check)),
+      [],
+      errors,
+    );
   }
 
   /** @param resource whose record is changed; undefined for a new one */
@@ -265,11 +279,9 @@ export function createOperations(
         caller,
       );
       const { row, standing } = outcome;
-      // Of somebody else's record it was not looked at what would stay as it is.
-      const results = parseBooleans(row?.[2]).map(
-        (holds, at) => holds || (standing === 'others' && body.checks[at]?.kind === 'unchanged'),
-      );
-      addCheckErrors(body.checks, results, body.errors);
+      // Somebody else's record was not looked at: whether a value that breaks a rule is there already is asked now.
+      if (standing === 'others') await addKnown(resource, body, id, true);
+      else addCheckErrors(body.checks, parseBooleans(row?.[2]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (isSuppressed(row)) throw suppressed();

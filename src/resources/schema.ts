@@ -54,8 +54,11 @@ const TAKE_TURNS = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
  */
 const LET_THROUGH = "set local lock_timeout = '3s'";
 
+/** A statement that would make what is missing has failed. */
+class NotApplied extends StartError {}
+
 /** Somebody else holds a lock on a table that is to be changed: another try may do. */
-export class SchemaLocked extends StartError {}
+export class SchemaLocked extends NotApplied {}
 
 const LOCK_NOT_AVAILABLE = '55P03';
 
@@ -72,7 +75,7 @@ function notApplied(error: unknown, statement: string): StartError {
     );
   const isSame = isDatabaseError(error) && error.code === SAME_TABLE;
   const reason = isSame ? 'two resources name the same table' : (error as Error).message;
-  return new StartError(`The schema cannot be applied: ${reason}\n  ${statement}`);
+  return new NotApplied(`The schema cannot be applied: ${reason}\n  ${statement}`);
 }
 
 /**
@@ -83,6 +86,25 @@ function notApplied(error: unknown, statement: string): StartError {
  * @throws StartError; SchemaLocked where another try may do
  */
 export async function applySchema(
+  database: Database,
+  definitions: readonly Resource[],
+  settings: Settings,
+): Promise<readonly string[]> {
+  try {
+    return await applyMissing(database, definitions, settings);
+  } catch (error) {
+    if (!(error instanceof NotApplied) || error instanceof SchemaLocked) throw error;
+    // What failed may well have failed for one of the differences, and all of them are told at once.
+    const theirs = definitions.filter((definition) => !OWN.includes(definition));
+    const others = await checkSchema(database, theirs, settings).then(
+      () => '',
+      (reason: unknown) => (reason instanceof StartError ? `\n${reason.message}` : ''),
+    );
+    throw new StartError(`${error.message}${others}`);
+  }
+}
+
+async function applyMissing(
   database: Database,
   definitions: readonly Resource[],
   settings: Settings,

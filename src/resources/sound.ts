@@ -49,8 +49,9 @@ function isClear(path: string, from: SoundPart, parts: ReadonlyMap<string, Sound
     if (!at || at.isFaulty('columns')) return false;
     const { columns } = at.resource;
     const name = Object.hasOwn(columns, step) ? step : step.replace(/_id$/, '');
-    if (at.doubtful.has(name)) return false;
     const column = Object.hasOwn(columns, name) ? columns[name] : undefined;
+    // A foreign key leads where it leads, whatever is wrong with its name.
+    if (at.doubtful.has(name) && column?.type !== 'foreignKey') return false;
     if (column?.type !== 'foreignKey') return true;
     at = parts.get(column.references);
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
-import { logIn, type Browser } from './support.ts';
+import { hiddenFields, logIn, type Browser } from './support.ts';
 import { resources } from './things.ts';
 
 type Values = Readonly<Record<'a' | 'b' | 'c', string | null>>;
@@ -22,6 +22,9 @@ const CASES: readonly (readonly [label: string, values: Values, called: string])
   ['{a}', { ...all, a: '\t\n' }, '#1'],
   ['{a}', { ...all, a: '\u00a0' }, '#1'],
   ['{a}{b}', { ...all, a: '\u200b', b: '\u202e\ufeff' }, '#1'],
+  ['{a} {b} ({c})', { ...all, a: null, b: null }, '(Three)'],
+  ['{a}', { ...all, a: '\u2800' }, '#1'],
+  ['{a} ({next__a})', all, 'One'],
   ['{a}/{b}/{c}', { a: null, b: null, c: 'Three' }, 'Three'],
   ['{fixed} ({a})', { ...all, a: null }, 'Set'],
   ['{a}, {fixed}', { ...all, a: null }, 'Set'],
@@ -39,7 +42,7 @@ const models = CASES.map(([label], index): Resource => ({
     fixed: { type: 'string' },
     next: { type: 'foreignKey', references: `called${index}`, null: true },
   },
-  admin: { label },
+  admin: { list: ['a', 'b'], label },
 }));
 
 let service: TestService;
@@ -59,5 +62,13 @@ describe('a label', () => {
       const { status, text: page } = await ada.get(`/admin/${name}/1/`);
       assert.equal(status, 200);
       assert.equal(/<h1>(.*?)<\/h1>/s.exec(page)?.[1]?.trim(), called);
+      // The first column of the list is the link: it shows the label where it would show nothing.
+      const list = (await ada.get(`/admin/${name}/`)).text;
+      const link = /<th scope="row"[^>]*>\s*<a href="[^"]*">(.*?)<\/a>/s.exec(list)?.[1]?.trim();
+      assert.equal(link, /\w/.test(values.a ?? '') ? values.a : called);
+      const fields = hiddenFields(await ada.get(`/admin/${name}/1/delete/`), 'confirm');
+      assert.equal((await ada.post(`/admin/${name}/1/delete/`, fields)).status, 303);
+      const history = (await ada.get(`/admin/${name}/1/history/`)).text;
+      assert.equal(/<h1>(.*?)<\/h1>/s.exec(history)?.[1]?.trim(), `History of ${called}`);
     });
 });

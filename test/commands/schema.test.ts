@@ -29,9 +29,11 @@ const REGISTRY = `export default [
 
 const TABLES = `
   create schema desk;
+  create schema kinds;
+  create domain kinds.title as text;
   create table "user" (id serial primary key, username text not null unique, password text not null,
     active boolean not null default true, admin boolean not null default false);
-  create table desk.tickets (id serial primary key, title text not null, number serial,
+  create table desk.tickets (id serial primary key, title kinds.title not null, number serial,
     user_id integer not null references "user");
   create index on desk.tickets (user_id);
   create table price (id serial primary key, amount numeric not null);

@@ -227,6 +227,33 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
+  test('a sequence and a schema of types that the role may not use are named', async () => {
+    const role = `typist_${Date.now()}`;
+    const url = new URL(database.url);
+    await database.sql.unsafe(`
+      create schema kinds; create type kinds.mood as enum ('good', 'bad'); create domain kinds.short as varchar(5);
+      create table felt (id serial primary key, mood kinds.mood, word kinds.short, other kinds.short);
+      create role ${role} login password 'p'; grant usage on schema public to ${role}; grant all on felt to ${role}`);
+    await startOnce(database, [users]);
+    await database.sql.unsafe(`grant all on "user" to ${role}`);
+    try {
+      [url.username, url.password] = [role, 'p'];
+      const text = { type: 'string', null: true } as const;
+      const felt: Resource = { model: 'felt', columns: { mood: text, word: text }, access: 'user' };
+      const faults = await startFaults({ ...database, url: url.href }, [users, felt], { schema: 'check' });
+      assert.deepEqual(
+        faults.map((fault) => fault.replace(/^.*the database role may not use the /, '')),
+        ['sequence felt_id_seq', 'schema kinds of the type of mood', 'schema kinds of the type of word'],
+      );
+      await database.sql.unsafe(
+        `grant usage on schema kinds to ${role}; grant usage on sequence felt_id_seq to ${role}`,
+      );
+      await startOnce({ ...database, url: url.href }, [users, felt], { schema: 'check' });
+    } finally {
+      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
+    }
+  });
+
   test('a database whose texts may be any bytes stops the start', async () => {
     const url = new URL(database.url);
     url.pathname += '_ascii';

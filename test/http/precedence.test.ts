@@ -45,6 +45,12 @@ const FAULTS: readonly Fault[] = [
   { rank: 4, status: 400, name: 'a body that is no JSON', spoils: { body: '{"title":' } },
   { rank: 4, status: 400, name: 'an unknown field', spoils: { body: '{"nope":1}' } },
   { rank: 4, status: 400, name: 'a dangling reference', spoils: { body: '{"shelf_id":99}' } },
+  {
+    rank: 4,
+    status: 400,
+    name: 'a value that breaks a rule',
+    spoils: { body: `{"title":"${'x'.repeat(256)}"}` },
+  },
   { rank: 4, status: 400, name: 'another id', spoils: { body: '{"id":98}' } },
   { rank: 4, status: 400, name: 'a parameter', spoils: { query: '?title=x' } },
   { rank: 5, status: 404, name: 'no such record', spoils: { id: '99' } },

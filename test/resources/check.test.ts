@@ -268,9 +268,11 @@ describe('all faults of a registry are told at once', () => {
       [
         { model: 'x', columns: { name: { type: 'txt' }, z: { type: 'foreignKey', references: 'y' } }, ordering: 'z__other' },
         { model: 'y', columns: { title: { type: 'text' } }, ordering: 'name', admin: { list: ['name'] } },
+        { model: 'y', columns: { u: { type: 'text' } }, ordering: 'v' },
+        { model: 'v', columns: { y: { type: 'foreignKey', references: 'y' }, y_id: { type: 'text' } }, ordering: 'y__none,none' },
         { model: 'w', columns: { x: { type: 'foreignKey', references: 'x' } }, ordering: 'x__name', admin: { search: ['x__name'] } },
       ],
-      ['x: columns.name.type:', 'x: ordering:', 'y: ordering:', 'y: admin.list:'],
+      ['x: columns.name.type:', 'x: ordering:', 'y: ordering:', 'y: admin.list:', 'y: model:', 'y: ordering:', 'v: columns.y:', 'v: ordering:', 'v: ordering:'],
     ); // prettier-ignore
   });
 

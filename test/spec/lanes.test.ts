@@ -1,9 +1,13 @@
 // One statement that fails, is long or waits does nothing to those that come behind it.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openLine, type OpenClient } from '../../src/db/driver.ts';
 import { Lane } from '../../src/db/lane.ts';
+import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { createDatabase, serverUrl, startService } from '../support.ts';
@@ -30,6 +34,68 @@ test('a statement that fails amid its rows leaves none of them to the next', asy
   } finally {
     await lane.close();
   }
+});
+
+describe('a statement that comes in the moment in which its connection ends', () => {
+  /** A client whose connection is cut off, with a statement that comes before the end is told. */
+  const cutting = (url: string) => {
+    let socket: Socket | undefined;
+    const { hostname, port } = new URL(url);
+    const open: OpenClient = (onclose) =>
+      postgres(url, {
+        max: 1,
+        fetch_types: false,
+        onclose,
+        socket: async () => {
+          socket = connect(Number(port || 5432), hostname);
+          await once(socket, 'connect');
+          return socket;
+        },
+      } as postgres.Options<Record<string, never>>);
+    const cut = <T>(work: () => Promise<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        // The driver's own listener was there before.
+        socket?.on('error', () => void work().then(resolve, reject));
+        socket?.destroy(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+      });
+    return { open, cut };
+  };
+
+  test('is 503 on a lane, and those after it are answered', async () => {
+    const { open, cut } = cutting(serverUrl());
+    const lane = new Lane({ open, connections: 1, depth: 10, mostPending: 100, deadline: 60_000 });
+    const run = async (text: string): Promise<string> =>
+      String((await lane.run({ text, values: [] }, false))[0]?.[0]);
+    try {
+      for (let round = 0; round < 3; round += 1) {
+        assert.equal(await run('select 41'), '41');
+        const many = cut(() => Promise.allSettled(['select 42', 'select 43', 'select 44'].map(run)));
+        for (const end of await many) {
+          assert.equal(end.status, 'rejected');
+          assert.equal((end.reason as Problem).status, 503);
+        }
+        assert.deepEqual(await Promise.all(['select 45', 'select 46'].map(run)), ['45', '46']);
+      }
+    } finally {
+      await lane.close();
+    }
+  });
+
+  test('is 503 on a connection of its own, and so are those after it', async () => {
+    const { open, cut } = cutting(serverUrl());
+    const line = openLine(open);
+    const run = (text: string) => line.run((sql) => sql.unsafe(text).raw());
+    try {
+      assert.equal(String((await run('select 41'))[0]?.[0]), '41');
+      await assert.rejects(
+        cut(() => run('select 42')),
+        { status: 503 },
+      );
+      await assert.rejects(run('select 43'), { status: 503 });
+    } finally {
+      await line.end(0);
+    }
+  });
 });
 
 test('what was prepared for other tables is prepared anew, and every answer goes to those who asked for it', async () => {
