@@ -1,7 +1,7 @@
 import { asProblem } from '../db/sqlstate.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { Referred } from '../resources/referred.ts';
+import { Referred } from '../resources/conflicts.ts';
 import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
 import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
 import type { Desk } from './desk.ts';

@@ -5,7 +5,7 @@ import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
 import type { Dependents } from '../resources/dependents.ts';
-import { Referred } from '../resources/referred.ts';
+import { Referred } from '../resources/conflicts.ts';
 import type { Desk } from './desk.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';

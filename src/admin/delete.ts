@@ -2,7 +2,7 @@ import { asProblem } from '../db/sqlstate.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry, Selection } from '../resources/browse.ts';
-import { Referred } from '../resources/referred.ts';
+import { Referred } from '../resources/conflicts.ts';
 import type { Desk } from './desk.ts';
 import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
 import type { Form } from './form-data.ts';

@@ -12,7 +12,7 @@ import type { Browsing, Selection } from './browse.ts';
 import { countDependents, isDependent, type Dependents } from './dependents.ts';
 import type { Members } from './members.ts';
 import { historyFault, recordingOf } from './recording.ts';
-import { Referred, REFERRED } from './referred.ts';
+import { DUPLICATE, Referred, REFERRED } from './conflicts.ts';
 import type { Caller } from './served.ts';
 import { addCheckErrors, parseBooleans, suppressed } from './verdict.ts';
 
@@ -93,7 +93,7 @@ function explained(
     const names = models.filter((model) => isOfTable(model, error)).map(({ name }) => name);
     return new Referred('Other records refer to some of these. Nothing was deleted.', names);
   }
-  if (error.code !== '23505') return toProblem(error) ?? error;
+  if (error.code !== DUPLICATE) return toProblem(error) ?? error;
   const errors: FieldErrors = {};
   for (const column of duplicated(changed, error)) {
     if (changes.some((change) => change.column === column))

@@ -2,22 +2,14 @@ import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import { isUnanswered } from '../db/lane.ts';
 import type { Model } from '../db/model.ts';
-import {
-  duplicated,
-  isDatabaseError,
-  isOfTable,
-  LostWrite,
-  noSuchText,
-  type DatabaseError,
-} from '../db/sqlstate.ts';
-import { addError, badBody, notFound, Problem, type FieldErrors } from '../errors.ts';
+import { isDatabaseError, LostWrite, noSuchText } from '../db/sqlstate.ts';
+import { badBody, notFound, type FieldErrors } from '../errors.ts';
 import { plainRecord, recordStatement } from '../query/read.ts';
 import {
   checkStatement,
   deleteStatement,
   insertStatement,
   ownedStatement,
-  referrersStatement,
   updateStatement,
   type Change,
   type Check,
@@ -27,7 +19,7 @@ import { checkBody, type CheckedBody, type Writing } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
 import { historyFault, recordingOf } from './recording.ts';
-import { Referred, REFERRED } from './referred.ts';
+import { duplicate, DUPLICATE, referred, REFERRED } from './conflicts.ts';
 import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
 import {
   addCheckErrors,
@@ -174,7 +166,7 @@ export function createOperations(
   /** The same, and says in which of the columns that were sent a duplicate stands. */
   async function write(
     statement: Statement,
-    { model, owner }: ServedResource,
+    resource: ServedResource,
     changes: readonly Change[],
   ): Promise<RawRow[]> {
     try {
@@ -182,38 +174,13 @@ export function createOperations(
     } catch (cause) {
       const error = historyFault(cause, log);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      if (!isDatabaseError(error) || error.code !== '23505') throw error;
-      const sent = new Set(changes.map(({ column }) => column));
-      const errors: FieldErrors = {};
-      for (const column of duplicated(model, error)) {
-        if (sent.has(column) && column !== owner)
-          addError(errors, column.key, 'another record has this value');
-      }
-      const told = Object.keys(errors).length > 0 ? { errors } : {};
-      throw new Problem(409, 'There is such a record already.', told);
+      throw isDatabaseError(error) && error.code === DUPLICATE ? duplicate(error, resource, changes) : error;
     }
   }
 
   /** The question whose a record is, where that matters. */
   const whose = (model: Model, id: string, { owner }: Guard): (() => Promise<RawRow[]>) | undefined =>
     owner && (() => database.run(ownedStatement(model, id, owner), 'work'));
-
-  /** The models whose records refer to one that cannot be deleted for that. */
-  async function referrers({ model }: ServedResource, id: string, error: DatabaseError): Promise<string[]> {
-    const foreignKeys = [...resources.values()].flatMap((resource) =>
-      resource.model.columns
-        .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
-        .map((column) => ({ model: resource.model, column })),
-    );
-    const [row] =
-      foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'work') : [];
-    const found = parseBooleans(row?.[0]).flatMap((refers, index) =>
-      refers ? [foreignKeys[index]?.model.name ?? ''] : [],
-    );
-    // What stops a cascade is further away: PostgreSQL names its table.
-    const further = [...resources.values()].filter((resource) => isOfTable(resource.model, error));
-    return [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
-  }
 
   return {
     async read(resource, id) {
@@ -299,10 +266,9 @@ export function createOperations(
       } catch (cause) {
         const error = historyFault(cause, log);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-        if (!isDatabaseError(error) || !REFERRED.has(error.code)) throw error;
-        const names = await referrers(resource, id, error);
-        const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
-        throw new Referred(`${who} refer to this one.`, names);
+        throw isDatabaseError(error) && REFERRED.has(error.code)
+          ? await referred(error, database, resources, resource, id)
+          : error;
       }
     },
   };

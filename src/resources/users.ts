@@ -6,6 +6,7 @@ import { StartError } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
 import { checkKey } from './body.ts';
+import { DUPLICATE } from './conflicts.ts';
 import { MAX_PASSWORD, type Passwords } from './passwords.ts';
 import { isSuppressed } from './verdict.ts';
 
@@ -154,7 +155,7 @@ export function createUsers(
         );
         if (!row) throw new StartError(SUPPRESSED);
       } catch (error) {
-        if (!isDatabaseError(error) || error.code !== '23505') throw error;
+        if (!isDatabaseError(error) || error.code !== DUPLICATE) throw error;
         const taken = duplicated(model, error).map(nameOf).join(', ');
         throw new StartError(
           taken === ''
