@@ -4,13 +4,12 @@ import { addError, type FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Writing } from '../resources/body.ts';
 import type { Entry } from '../resources/browse.ts';
-import type { Member } from '../resources/members.ts';
+import { memberOf, type Member } from '../resources/members.ts';
 import type { Operations } from '../resources/operations.ts';
 import type { Form } from './form-data.ts';
 import {
   hidesDefault,
   isSame,
-  memberOf,
   NULL,
   storedValues,
   takesEmpty,

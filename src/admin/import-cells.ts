@@ -3,8 +3,8 @@ import { addError, type FieldErrors } from '../errors.ts';
 import { isFree, withoutGuard, type CsvRow } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember } from '../resources/browse.ts';
-import type { Member, Members } from '../resources/members.ts';
-import { memberOf, mustHaveText, NULL } from './form-values.ts';
+import { memberOf, type Member, type Members } from '../resources/members.ts';
+import { mustHaveText, NULL } from './form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 
 /** The value of a column as a cell would hold it; null for none. */

@@ -71,6 +71,8 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   max: 1,
   fetch_types: false,
   connect_timeout: 5,
+  // The default ends connections that are well after half an hour, streams and long changes of the schema with them.
+  max_lifetime: null,
   // The default waits up to 20 s between two tries; a database that is back should be used at once.
   backoff: () => 0.25,
   onnotice: () => undefined,

@@ -12,6 +12,8 @@ export interface Query extends PromiseLike<RawRow[]> {
   readonly active: boolean;
   /** The connection's, once it has gone to the server. */
   readonly state: object | null;
+  /** Takes one that has not been sent out of the driver's own queue, and rejects it. */
+  readonly cancel: () => unknown;
 }
 
 /** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */

@@ -46,6 +46,8 @@ export interface LaneState {
 interface Connection {
   readonly sql: postgres.Sql;
   underway: number;
+  /** Whether there has been an answer on it. */
+  isMade: boolean;
 }
 
 interface Job {
@@ -146,14 +148,26 @@ export class Lane {
   }
 
   #connect(): Connection {
-    const connection: Connection = { sql: this.#options.open(() => this.#lose(connection)), underway: 0 };
+    const open = (): postgres.Sql => this.#options.open(() => this.#lose(connection));
+    const connection: Connection = { sql: open(), underway: 0, isMade: false };
     return connection;
   }
 
-  /** A connection has ended, of which the driver does not tell every statement. */
+  /**
+   * A connection has ended, of which the driver does not tell every statement. Those that it has not sent are taken from it, or it
+   * would connect anew for them; they can begin again, unless there never was a connection.
+   */
   #lose(connection: Connection): void {
     this.#replace(connection, true);
-    for (const job of this.#pending) if (job.connection === connection) this.#giveUp(job, outOfReach());
+    for (const job of [...this.#pending].filter((one) => one.connection === connection)) {
+      const { query } = job;
+      const isSent = query?.state !== null;
+      if (isSent || !connection.isMade) this.#giveUp(job, outOfReach());
+      if (isSent) continue;
+      delete job.query;
+      query.cancel();
+      if (this.#pending.has(job)) this.#begin(job);
+    }
   }
 
   #giveUp(job: Job, error: Error): void {
@@ -197,6 +211,8 @@ export class Lane {
       this.#next();
     };
     const fail = (error: Error): void => {
+      // It was taken back, and has begun again.
+      if (job.query !== query) return leave();
       if (isOutdated(error) && !job.isAgain && this.#pending.has(job)) {
         job.isAgain = true;
         this.#replace(connection, false);
@@ -213,6 +229,7 @@ export class Lane {
     query.then(
       (rows) => {
         if (!isAnswer(rows)) return fail(outOfReach());
+        connection.isMade = true;
         settle();
         resolve(withoutGaps(rows));
       },

@@ -45,7 +45,8 @@ function memberOf(
   return byName && [column.name, byName];
 }
 
-function parseMember({ value, source }: Member, column: Column): Parsed {
+/** What a member says for a column, or what is wrong with it; of a choice that it is none. */
+export function parseMember({ value, source }: Member, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
   if (parsed.fault !== undefined || !column.choices) return parsed;
   if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;

@@ -1,3 +1,4 @@
+import type { Column } from '../db/model.ts';
 import { Problem } from '../errors.ts';
 
 /** One member of a JSON object: its value, and its text as it was sent, where a number still has all its digits. */
@@ -121,4 +122,25 @@ export function splitValues(text: string): string[] {
     at = end + 1;
   }
   return values;
+}
+
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
+
+/** A typed text as a member of a JSON body; a text that is no JSON is a fault. */
+export function memberOf(column: Column, text: string): Member | { readonly fault: string } {
+  const string: Member = { value: text, source: JSON.stringify(text) };
+  switch (column.type.input.json) {
+    case 'string':
+      return string;
+    case 'number':
+      return JSON_NUMBER.test(text) ? { value: Number(text), source: text } : string;
+    case 'boolean':
+      return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
+    case 'json':
+      try {
+        return { value: JSON.parse(text), source: text };
+      } catch {
+        return { fault: 'must be JSON' };
+      }
+  }
 }

@@ -3,9 +3,13 @@ import type { TypeName } from '../db/column-types.ts';
 import type { Printed } from './introspect.ts';
 
 const NUMBER = /^\(?(-?\d+(?:\.\d+)?)\)?(?:::[\w ]+(?:\([\d,]+\))?)?$/;
-const QUOTED = /^'((?:[^'\\]|'')*)'(?:::[^']+)?$/;
-const NOW =
-  /^\(?(now\(\)|transaction_timestamp\(\)|statement_timestamp\(\)|clock_timestamp\(\)|current_timestamp|localtimestamp|current_date|current_time|localtime)(?![a-z_])/i;
+const QUOTED = /^'((?:[^']|'')*)'(?:::[^']+)?$/;
+const CAST = String.raw`::[\w ]+(?:\(\d\))?(?: with(?:out)? time zone)?`;
+/** The present moment, and nothing added to it. */
+const NOW = new RegExp(
+  String.raw`^\(*(?:(?:now|transaction_timestamp|statement_timestamp|clock_timestamp)\(\)|(?:current_timestamp|localtimestamp|current_date|current_time|localtime)(?:\(\d\))?)(?:\)|${CAST}| at time zone '(?:utc|etc/utc|gmt)'(?:${CAST})?)*$`,
+  'i',
+);
 
 /** A number as JavaScript has it, or its digits where that would lose some, or might as far as the registry's check can tell. */
 function number(digits: string, { input }: ColumnType): number | string {

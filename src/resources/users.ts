@@ -1,3 +1,4 @@
+import type { Parsed } from '../db/column-type.ts';
 import { text, type Database } from '../db/connection.ts';
 import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../db/fragment.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
@@ -5,8 +6,9 @@ import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../db/sqlstat
 import { StartError } from '../errors.ts';
 import type { Recording } from '../query/history.ts';
 import { insertStatement, updateStatement, type Change } from '../query/write.ts';
-import { checkKey } from './body.ts';
+import { checkKey, parseMember } from './body.ts';
 import { DUPLICATE } from './conflicts.ts';
+import { memberOf } from './members.ts';
 import { MAX_PASSWORD, type Passwords } from './passwords.ts';
 import { isSuppressed } from './verdict.ts';
 
@@ -95,10 +97,8 @@ export function createUsers(
   }
 
   function changeOf(column: Column, value: string): Change {
-    // Texts are held to their length, which a filter's value is not.
-    const parsed = column.type.sized
-      ? column.type.fromJson(value, '', column)
-      : column.type.parse(value, column);
+    const member = memberOf(column, value);
+    const parsed: Parsed = 'fault' in member ? { fault: member.fault } : parseMember(member, column);
     const { value: given = '', fault } =
       column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
     if (fault !== undefined) throw new StartError(`${nameOf(column)} ${fault}.`);
@@ -122,7 +122,7 @@ export function createUsers(
         throw new StartError('A user name must not be empty, nor have a colon.');
       const changes = new Map<Column, Change>();
       for (const column of model.columns) {
-        const isText = column.type.sized && !column.references;
+        const isText = column.type.sized && !column.references && !column.choices;
         if (isText && !column.nullable && !column.hasDefault) changes.set(column, { column, value: '' });
       }
       for (const [key, value] of values) {

@@ -326,3 +326,34 @@ describe('the registry of a schema with awkward names', { timeout: 110_000 }, ()
     }
   });
 });
+
+test('the present moment is a default, and what is added to it is none; a backslash stands for itself', async () => {
+  const database = await createDatabase();
+  try {
+    await database.sql.unsafe(String.raw`create table trial (id serial primary key,
+      a date not null default current_date, b date not null default current_date + 30,
+      c timestamptz not null default now(), d timestamptz not null default now() + interval '1 day',
+      e timestamp not null default (now() at time zone 'utc'), f timestamp not null default (now() at time zone 'Asia/Tokyo'),
+      g timestamp(0) not null default current_timestamp(0), h time not null default localtime + interval '1 hour',
+      path text not null default 'C:\temp', doc jsonb not null default '{"a":"x\\y"}')`);
+    const { resources } = await introspect(database);
+    const defaults = Object.entries(resources.get('trial')?.columns ?? {}).map(([name, column]) => [
+      name,
+      (column as { default?: unknown }).default,
+    ]);
+    assert.deepEqual(Object.fromEntries(defaults), {
+      a: 'now',
+      b: undefined,
+      c: 'now',
+      d: undefined,
+      e: 'now',
+      f: undefined,
+      g: 'now',
+      h: undefined,
+      path: String.raw`C:\temp`,
+      doc: { a: String.raw`x\y` },
+    });
+  } finally {
+    await database.drop();
+  }
+});

@@ -176,6 +176,38 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     );
   });
 
+  test('values are held to the rules that those of the API are', async () => {
+    const cwd = await folderWith({
+      'registry.mjs': `export default [{ model: 'user', table: 'ruled', columns: {
+        username: { type: 'string', unique: true }, password: { type: 'password' },
+        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false },
+        kind: { type: 'text', choices: ['p', 'q'] }, n: { type: 'integer', min: 1, max: 5, default: 1 },
+        d: { type: 'decimal', precision: 4, scale: 1, null: true }, f: { type: 'float', null: true },
+        j: { type: 'json', null: true }, b: { type: 'boolean', null: true } } }];`,
+    });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs', LOG_LEVEL: 'error' };
+    const add = (...sets: string[]): Promise<Ended> =>
+      run(['user', 'add', 'eve', ...sets.flatMap((set) => ['--set', set])], { cwd, env, input: 'secret' });
+    for (const [set, said] of [
+      ['kind=zz', /kind must be one of p, q/],
+      ['n=99', /n must be at most 5/],
+      ['d=1.25', /d must have at most 1 digits/],
+      ['f=NaN', /f must be/],
+      ['j={', /j must be JSON/],
+      ['b=perhaps', /b must be/],
+    ] as const) {
+      const { code, stderr } = await add('kind=p', set).then((ended) =>
+        set.startsWith('kind') ? add(set) : ended,
+      );
+      assert.equal(code, 1, set);
+      assert.match(stderr, said);
+    }
+    assert.match((await add('n=2')).stderr, /requires kind/);
+    assert.equal((await add('kind=q', 'n=5', 'd=1.5', 'f=1e3', 'j={"a":1}', 'b=true')).code, 0);
+    const [row] = await database.sql`select kind, n, d::text, f, j::text, b from ruled`;
+    assert.deepEqual({ ...row }, { kind: 'q', n: 5, d: '1.5', f: 1000, j: '{"a": 1}', b: true });
+  });
+
   test('a duplicate that no column shows is told by its index', async () => {
     await database.sql`create unique index by_length on "user" (length(username)) where length(username) = 17`;
     assert.equal((await user(['add', 'a'.repeat(17)], 'secret')).code, 0);

@@ -81,6 +81,38 @@ describe('a statement that comes in the moment in which its connection ends', ()
     }
   });
 
+  test('takes none of those with it that were not sent yet, and leaves no connection behind', async () => {
+    const url = new URL(serverUrl());
+    const name = `lane ${process.pid} ${Date.now()}`;
+    url.searchParams.set('application_name', name);
+    const { open, cut } = cutting(url.href);
+    const lane = new Lane({ open, connections: 1, depth: 100, mostPending: 1000, deadline: 60_000 });
+    const run = async (value: string, round = ''): Promise<string> =>
+      String((await lane.run({ text: `select $1::text || '${round}'`, values: [value] }, true))[0]?.[0]);
+    const admin = postgres(serverUrl(), { max: 1 });
+    try {
+      for (let round = 0; round < 5; round += 1) {
+        assert.equal(await run('a'), 'a');
+        // The first is one that the connection does not know: the driver keeps back what comes behind it.
+        const [first, ...others] = await cut(() =>
+          Promise.allSettled(['x', 'y', 'z', 'a', 'b'].map((value) => run(value, String(round)))),
+        );
+        assert.equal(first?.status, 'rejected');
+        assert.deepEqual(
+          others.map((end) => end.status === 'fulfilled' && end.value),
+          ['y', 'z', 'a', 'b'].map((value) => `${value}${round}`),
+        );
+      }
+      await eventually(async () => {
+        const { count } = await admin`select from pg_stat_activity where application_name = ${name}`;
+        return count === 1;
+      }, 'an end to all connections but one');
+    } finally {
+      await lane.close();
+      await admin.end();
+    }
+  });
+
   test('is 503 on a connection of its own, and so are those after it', async () => {
     const { open, cut } = cutting(serverUrl());
     const line = openLine(open);
