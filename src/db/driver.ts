@@ -16,27 +16,19 @@ export interface Query extends PromiseLike<RawRow[]> {
   readonly cancel: () => unknown;
 }
 
-/** Options of `unsafe` that its type declarations leave out: without values it would use the protocol that cannot prepare. */
-const extended = (prepare: boolean): postgres.UnsafeQueryOptions => ({ prepare, simple: false }) as object;
-
 /**
  * Gives a statement to the driver. It is kept from running by itself anew what the server no longer takes as it was prepared:
  * it would do so in steps, between which the answers of statements that were sent meanwhile go to those that did not ask for
  * them. See `isOutdated`.
  */
 export function send(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
-  const query = sql.unsafe(text, values as string[], extended(prepare)).raw() as unknown as Query & {
+  // What the type declarations leave out: without values the driver would use the protocol that cannot prepare; and it tells when
+  // it has written a statement behind which more may be sent, and need not know any more that this one was prepared.
+  const options: object = { prepare, simple: false, onexecute: () => !(query.prepared = false) };
+  const query = sql.unsafe(text, values as string[], options).raw() as unknown as Query & {
     prepared: boolean;
   };
-  let state: object | null = null;
-  return Object.defineProperty(query, 'state', {
-    get: () => state,
-    // It is set when the statement is about to be written, for which the driver has to know that it is prepared.
-    set: (connection: object) => {
-      state = connection;
-      queueMicrotask(() => (query.prepared = false));
-    },
-  });
+  return query;
 }
 
 /** What is told where a connection has ended. */
