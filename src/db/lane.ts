@@ -52,14 +52,13 @@ interface Connection {
 
 interface Job {
   readonly statement: Statement;
-  readonly prepare: boolean;
+  /** Not where that has failed, since the tables are other ones now. */
+  prepare: boolean;
   readonly deadline: number;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
   connection?: Connection;
   query?: Query;
-  /** Whether it was tried already, as it had been prepared before. */
-  isAgain?: boolean;
 }
 
 /** Errors that came in place of the answer to a statement that had been sent. */
@@ -213,8 +212,8 @@ export class Lane {
     const fail = (error: Error): void => {
       // It was taken back, and has begun again.
       if (job.query !== query) return leave();
-      if (isOutdated(error) && !job.isAgain && this.#pending.has(job)) {
-        job.isAgain = true;
+      if (isOutdated(error) && job.prepare && this.#pending.has(job)) {
+        job.prepare = false; // other connections may have prepared it for the same tables
         this.#replace(connection, false);
         leave();
         return this.#begin(job);

@@ -171,6 +171,34 @@ test('what was prepared for other tables is prepared anew, and every answer goes
   }
 });
 
+test('what was prepared on several connections is run by whichever comes next', async () => {
+  const database = await createDatabase();
+  await database.sql`create table single as select 'one'::varchar(9) as name`;
+  const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
+  const lane = new Lane({ open, connections: 3, depth: 1, mostPending: 100, deadline: 60_000 });
+  const single = async (): Promise<string> => {
+    const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
+    return String(row?.[0]);
+  };
+  try {
+    for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
+      assert.deepEqual(await Promise.all([single(), single(), single()]), ['one', 'one', 'one']);
+      const waiting = await database.sql.begin(async (own) => {
+        await own.unsafe(`alter table single alter name type ${type}`);
+        const busy = lane.run({ text: 'select 1 from pg_sleep(0.2)', values: [] }, false);
+        const name = single(); // on the second connection, where it waits for the table
+        await busy;
+        return { name };
+      });
+      assert.equal(await waiting.name, 'one'); // though the first one is free by then
+      assert.deepEqual(await Promise.all(Array.from({ length: 7 }, single)), Array(7).fill('one'));
+    }
+  } finally {
+    await lane.close();
+    await database.drop();
+  }
+});
+
 describe('the quick lane', () => {
   test('leaves a statement that waits for a lock behind, so that it holds up no others', async () => {
     const service = await startService([user, note]);
