@@ -190,7 +190,7 @@ export function createService(
       const authentication = users && createAuthentication(users, passwords, throttle);
       const sessions = models.get(SESSION.model);
       const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
-      pruning = setInterval(() => void logins?.prune().catch(() => undefined), 60_000).unref();
+      if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
       const hasAdmin = authentication !== undefined && sessions !== undefined && log !== undefined;
       const pages = createApiPages(served, hasAdmin);
       site = {

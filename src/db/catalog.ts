@@ -1,5 +1,5 @@
 import type { OnDelete } from './model.ts';
-import { sql, table, compile, valueList, type Statement } from './fragment.ts';
+import { sql, table, compile, raw, valueList, type Statement } from './fragment.ts';
 
 export interface CatalogColumn {
   readonly field: string;
@@ -70,6 +70,11 @@ export interface CatalogTable {
 /** What the database holds of the tables that were asked for, by name; absent ones are not in it. */
 export type Catalog = ReadonlyMap<string, CatalogTable>;
 
+/** The defaults of columns (d) that take a value from a sequence (s). */
+export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
+    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
+
 /** One statement that reads all that is known of the tables, as JSON. */
 export function catalogStatement(tables: readonly string[]): Statement {
   const quoted = tables.map((name) => table(name).text.join(''));
@@ -91,9 +96,7 @@ select coalesce(json_agg(json_build_object(
     where has_table_privilege(c.oid, p)),
   'closed', (
     select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
-    from pg_attrdef d
-    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
-    join pg_class s on s.oid = p.refobjid
+    from ${DEFAULTS_FROM_SEQUENCES}
     where d.adrelid = c.oid and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end),
   'columns', (
     select coalesce(json_agg(json_build_object(

@@ -53,8 +53,8 @@ const DEADLINE = 15_000;
 const MOST_PREPARED = 200;
 
 /**
- * What a transaction may take: changes of the schema on large tables their time, and to wait for their turn, people's changes of many records a while, and
- * what a panel of the start page asks for but a moment, and no change at all.
+ * What a transaction may take: changes of the schema on large tables their time, and to wait for their turn; people's changes of
+ * many records a while; and what a panel of the start page asks for but a moment, and no change at all.
  */
 const PATIENCE = {
   schema: 'set local statement_timeout = 0; set local lock_timeout = 0',

@@ -2,6 +2,7 @@
 import type postgres from 'postgres';
 import { unavailable, type Problem } from '../errors.ts';
 import type { Statement } from './fragment.ts';
+import { AWAY } from './sqlstate.ts';
 
 /** One row as it came off the wire: a column's text as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
@@ -32,7 +33,7 @@ export function send(sql: postgres.Sql, { text, values }: Statement, prepare: bo
 }
 
 /** What is told where a connection has ended. */
-export const outOfReach = (): Problem => unavailable('The database is out of reach. Try again.');
+export const outOfReach = (): Problem => unavailable(AWAY);
 
 /** Opens a client of one connection, which is made with the first statement. */
 export type OpenClient = (onEnd: () => void) => postgres.Sql;

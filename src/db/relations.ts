@@ -1,3 +1,4 @@
+import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
 import { compile, sql, table, value, valueList, type Statement } from './fragment.ts';
 
 /** Something in a schema that holds rows, and what people have written about it. */
@@ -109,10 +110,7 @@ select json_build_object(
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
     'sequences', (
       select coalesce(json_agg(distinct quote_ident(sn.nspname) || '.' || quote_ident(s.relname)), '[]')
-      from pg_attrdef d
-      join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid
-                      and p.refclassid = 'pg_class'::regclass
-      join pg_class s on s.oid = p.refobjid and s.relkind = 'S'
+      from ${DEFAULTS_FROM_SEQUENCES}
       join pg_namespace sn on sn.oid = s.relnamespace
       where d.adrelid = c.oid)
   )), '[]')

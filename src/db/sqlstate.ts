@@ -23,7 +23,7 @@ export const duplicated = (model: Model, error: DatabaseError): readonly Column[
   isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
 
 const BUSY = 'The database is busy. Try again.';
-const AWAY = 'The database is out of reach. Try again.';
+export const AWAY = 'The database is out of reach. Try again.';
 
 const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** What runs RAISE in a function of the database, a trigger's for instance, which may give any SQLSTATE. */

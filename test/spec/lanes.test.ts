@@ -130,16 +130,19 @@ describe('a statement that comes in the moment in which its connection ends', ()
   });
 });
 
+/** By a statement that is prepared, for a table whose type the tests change. */
+async function nameOfSingle(lane: Lane): Promise<string> {
+  const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
+  return String(row?.[0]);
+}
+
 test('what was prepared for other tables is prepared anew, and every answer goes to those who asked for it', async () => {
   const database = await createDatabase();
   await database.sql`create table numbered as select n as id, n::text::varchar(9) as name from generate_series(1, 500) n`;
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
   const lane = new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: 60_000 });
-  const single = async (): Promise<string> => {
-    const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
-    return String(row?.[0]);
-  };
+  const single = () => nameOfSingle(lane);
   const numbered = async (id: number): Promise<string> => {
     const text = 'select name from numbered where id = $1';
     const [row] = await lane.run({ text, values: [String(id)] }, true);
@@ -176,10 +179,7 @@ test('what was prepared on several connections is run by whichever comes next', 
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
   const lane = new Lane({ open, connections: 3, depth: 1, mostPending: 100, deadline: 60_000 });
-  const single = async (): Promise<string> => {
-    const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
-    return String(row?.[0]);
-  };
+  const single = () => nameOfSingle(lane);
   try {
     for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
       assert.deepEqual(await Promise.all([single(), single(), single()]), ['one', 'one', 'one']);
