@@ -86,15 +86,6 @@ export function openLine(open: OpenClient): Line {
 export const withoutGaps = (rows: RawRow[]): RawRow[] =>
   rows.length > 0 && rows[0] === undefined ? rows.filter(Boolean) : rows;
 
-/**
- * Whether the connection has ended, which every error tells that is no answer of the server to the statement. Its client is not
- * used again: the driver would give what the server said at last to the next statement, and could lose that altogether.
- */
-export function isCut(error: Error): boolean {
-  const { severity } = error as { readonly severity?: unknown };
-  return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
-}
-
 /** The functions of PostgreSQL that say so, though some of them say other things as well. */
 const OUTDATED = new Set(['FetchPreparedStatement', 'RevalidateCachedQuery', 'transformAssignedExpr']);
 

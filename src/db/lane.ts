@@ -3,7 +3,6 @@ import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
 import {
   isAnswer,
-  isCut,
   isOutdated,
   outOfReach,
   send,
@@ -13,6 +12,7 @@ import {
   type RawRow,
 } from './driver.ts';
 import { Histogram } from './histogram.ts';
+import { isCut } from './sqlstate.ts';
 
 export type { RawRow };
 
@@ -218,6 +218,7 @@ export class Lane {
         leave();
         return this.#begin(job);
       }
+      // The driver would give what the server said at last to the next statement, and could lose that altogether.
       if (isCut(error)) {
         if (query.state) unanswered.add(error);
         this.#replace(connection, true);

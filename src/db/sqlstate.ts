@@ -33,6 +33,12 @@ const NOT_OF_RULES = /^(08|25|28|3D|42|57)/;
 /** A right that is missing is a fault of the set-up, but a row that a policy refuses has the same SQLSTATE. */
 const POLICY = 'ExecWithCheckOptions';
 
+/** Whether the connection has ended or was refused, which every error tells that is no answer of the server to the statement. */
+export function isCut(error: Error): boolean {
+  const { severity } = error as { readonly severity?: unknown };
+  return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
+}
+
 /**
  * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
  * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
@@ -94,7 +100,8 @@ export function toProblem(error: unknown): Problem | undefined {
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
   const answer = isRaised && (!known || NOT_OF_RULES.test(error.code)) ? ANSWERS['P0'] : known;
-  if (!answer) return undefined;
+  // For instance a database that takes no connections (55000), or a role that has no right to it any more (42501).
+  if (!answer) return error.code.length === 5 && isCut(error) ? unavailable(AWAY) : undefined;
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
@@ -109,8 +116,8 @@ export function noSuchText(error: unknown): [] {
 export const asProblem = (error: unknown): Problem | undefined =>
   error instanceof Problem ? error : toProblem(error);
 
-/** What waiting does not mend: a refused login, a database that does not exist, a setting that a pooler does not take. */
-const REFUSALS = /^(28|3D|08P01|57014)/;
+/** What waiting does not mend: a refused login, a database that does not exist or takes none, a setting that a pooler does not take. */
+const REFUSALS = /^(28|3D|08P01|42|55000|57014)/;
 
 /** What Node says where a server closes the connection as soon as TLS begins. PostgreSQL does so where it offers none. */
 const NO_TLS = /before secure TLS connection was established/;

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
 import { after, before, describe, test } from 'node:test';
 import { Lane } from '../../src/db/lane.ts';
 import { Problem } from '../../src/errors.ts';
+import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { serverUrl, startService, type TestService } from '../support.ts';
+import { request, serverUrl, startService, type TestService } from '../support.ts';
 import { assertProblem } from '../http/expect.ts';
 
 /** What a function of the database may raise, and the status that becomes of it. */
@@ -80,6 +82,73 @@ describe('an error of the database', () => {
       else assert.equal(retryAfter, null);
       assert.equal(typeof answer.json.requestId, status === 500 ? 'string' : 'undefined');
     });
+  }
+});
+
+/**
+ * What makes the database refuse new connections, and what ends that; `$` is the database, `@` the role. And what a start says,
+ * where it does not wait for that to end.
+ */
+const REFUSALS: readonly [begin: string, end: string, says?: RegExp][] = [
+  [
+    'alter database $ with allow_connections false',
+    'alter database $ with allow_connections true',
+    /not currently accepting connections/,
+  ],
+  [
+    'revoke connect on database $ from public',
+    'grant connect on database $ to public',
+    /permission denied for database/,
+  ],
+  ['alter role @ nologin', 'alter role @ login', /not permitted to log in/],
+  ['alter role @ connection limit 0', 'alter role @ connection limit -1'],
+];
+
+test('a database that refuses connections is 503 as long as it does', async () => {
+  const role = `refused_${randomBytes(6).toString('hex')}`;
+  const service = await startService([user, note]);
+  await service.addUser('bob');
+  const url = new URL(service.url);
+  Object.assign(url, { username: role, password: 'refused' });
+  // No superuser: those are refused next to nothing.
+  await service.sql.unsafe(`
+    create role ${role} login password 'refused';
+    grant usage on schema public to ${role};
+    grant all on all tables in schema public to ${role}`);
+  const create = () =>
+    createVitrine({
+      databaseUrl: url.href,
+      resources: [user, note],
+      port: 0,
+      schema: 'check',
+      log: () => undefined,
+    });
+  const refused = await create();
+  const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
+  const database = url.pathname.slice(1);
+  const run = (text: string) => server.unsafe(text.replaceAll('$', database).replaceAll('@', role));
+  try {
+    const { url: base } = await refused.start();
+    const ask = (body?: object) =>
+      request(base, '/api/note/', body ? { method: 'POST', user: 'bob', body } : {});
+    for (const [begin, end, says] of REFUSALS) {
+      assert.equal((await ask()).status, 200);
+      await run(begin);
+      await run(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '@'`);
+      for (const body of [undefined, { message: 'new' }]) {
+        const answer = await ask(body);
+        assertProblem(answer, 503);
+        assert.doesNotMatch(answer.text, /not known/);
+      }
+      if (says) await assert.rejects(create(), says);
+      await run(end);
+    }
+    assert.equal((await ask()).status, 200);
+  } finally {
+    await refused.close();
+    await service.close();
+    await server.unsafe(`drop role ${role}`); // its grants have gone with the database
+    await server.end();
   }
 });
 
