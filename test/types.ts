@@ -42,11 +42,26 @@ const ordering = [{ model: 'a', columns: { x: { type: 'string' } }, ordering: '-
 // @ts-expect-error an ordering by no column
 export const checkedOrdering = ordering satisfies Registry<typeof ordering>;
 
+const path = [
+  message,
+  user,
+  { model: 'a', columns: { f: { type: 'foreignKey', references: 'message' } }, ordering: 'f__user__nam' },
+] satisfies Resource[];
+// @ts-expect-error an ordering by no column of a model that is referred to
+export const checkedPath = path satisfies Registry<typeof path>;
+
+const beyond = [
+  user,
+  { model: 'a', columns: { f: { type: 'foreignKey', references: 'user' } }, ordering: '-id,f__username__x' },
+] satisfies Resource[];
+// @ts-expect-error an ordering by what would lie behind a column that refers to nothing
+export const checkedBeyond = beyond satisfies Registry<typeof beyond>;
+
 const right = [
   {
     model: 'a',
     columns: { x: { type: 'string', null: true }, f: { type: 'foreignKey', references: 'b' } },
-    ordering: '-x,id,f__x,f_id',
+    ordering: '-x,id,f__x,-f_id__id,f_id',
     exclude: ['x'],
     readonly: ['f'],
   },

@@ -64,20 +64,34 @@ type ForeignKeyName<R extends Resource> = {
   [C in ColumnName<R>]: R['columns'][C] extends { type: 'foreignKey' } ? C : never;
 }[ColumnName<R>];
 
-/** The first column of each part of an ordering, `id` and foreign keys by their `_id` name included. */
-type OrderingHead<R extends Resource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
+/** The columns as a query names them: `id` and foreign keys by their `_id` name included. */
+type PathEnd<R extends Resource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
 
-type CheckedOrderingPart<R extends Resource, Part extends string> = Part extends `-${infer Rest}`
-  ? CheckedOrderingPart<R, Rest>
-  : Part extends OrderingHead<R> | `${ForeignKeyName<R>}__${string}` | `${ForeignKeyName<R>}_id__${string}`
+/** Whether a path leads to a column, its own or one behind foreign keys. */
+type IsPath<R extends Resource, All extends Resource, Path extends string> =
+  Path extends PathEnd<R>
     ? true
-    : false;
+    : Path extends `${infer Head}__${infer Tail}`
+      ? Head extends ForeignKeyName<R>
+        ? IsPath<Referred<R['columns'][Head], All>, All, Tail>
+        : Head extends `${infer Key extends ForeignKeyName<R>}_id`
+          ? IsPath<Referred<R['columns'][Key], All>, All, Tail>
+          : false
+      : false;
 
-type CheckedOrdering<R extends Resource, Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? CheckedOrderingPart<R, Head> extends true
-    ? CheckedOrdering<R, Tail>
+type Referred<C, All extends Resource> = C extends { references: infer M }
+  ? Extract<All, { readonly model: M }>
+  : never;
+
+type IsOrdering<
+  R extends Resource,
+  All extends Resource,
+  Text extends string,
+> = Text extends `${infer Head},${infer Tail}`
+  ? IsOrdering<R, All, Head> extends true
+    ? IsOrdering<R, All, Tail>
     : false
-  : CheckedOrderingPart<R, Text>;
+  : IsPath<R, All, Text extends `-${infer Path}` ? Path : Text>;
 
 type CheckedColumns<R extends Resource, Models extends string> = {
   readonly [C in keyof R['columns']]: R['columns'][C] extends { type: 'foreignKey' }
@@ -85,17 +99,17 @@ type CheckedColumns<R extends Resource, Models extends string> = {
     : R['columns'][C];
 };
 
-type Checked<R extends Resource, Models extends string> = R extends Resource
+type Checked<R extends Resource, All extends Resource> = R extends Resource
   ? {
       readonly model: R['model'];
-      readonly columns: CheckedColumns<R, Models>;
+      readonly columns: CheckedColumns<R, All['model']>;
       readonly exclude?: readonly ColumnName<R>[];
       readonly readonly?: readonly ColumnName<R>[];
       readonly owner?: ForeignKeyName<R>;
       readonly ordering?: R extends { ordering: infer Text extends string }
-        ? CheckedOrdering<R, Text> extends true
+        ? IsOrdering<R, All, Text> extends true
           ? Text
-          : `${OrderingHead<R>}`
+          : PathEnd<R>
         : undefined;
     }
   : never;
@@ -105,7 +119,7 @@ type Checked<R extends Resource, Models extends string> = R extends Resource
  * `exclude`, `readonly` or `ordering` that names no column, and a `references` that names no model. It is a second step,
  * because TypeScript cannot relate two keys of one object while it infers that very object.
  */
-export type Registry<R extends readonly Resource[]> = readonly Checked<R[number], R[number]['model']>[];
+export type Registry<R extends readonly Resource[]> = readonly Checked<R[number], R[number]>[];
 
 interface Values {
   string: string;
