@@ -1,7 +1,7 @@
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
-import { readMultipart } from '../http/body.ts';
 import type { ApiRequest } from '../http/message.ts';
+import { readMultipart } from '../http/multipart.ts';
 import { decodeForm } from '../query/grammar.ts';
 
 /** The fields of a form that was sent, in its order. */
@@ -34,7 +34,7 @@ export async function readForm(request: ApiRequest, limit: number): Promise<Form
   const contentType = request.headers['content-type'] ?? '';
   const [essence = ''] = contentType.split(';').map((part) => part.trim().toLowerCase());
   if (essence === 'multipart/form-data') {
-    return createForm(await readMultipart(await request.body(limit), contentType));
+    return createForm(readMultipart(await request.body(limit), contentType));
   }
   if (essence !== 'application/x-www-form-urlencoded') throw new Problem(415, 'The body must be a form.');
   const fields = decodeForm((await request.body(limit)).toString('latin1'));

@@ -105,18 +105,40 @@ describe('what is hidden and what is exact', () => {
     });
   }
 
-  const part = (head: string, body: string): string =>
-    `--BB\r\nContent-Disposition: form-data; ${head}\r\n\r\n${body}\r\n`;
+  const piece = (headers: string, body: string): string => `--BB\r\n${headers}\r\n\r\n${body}\r\n`;
+  const part = (head: string, body: string): string => piece(`Content-Disposition: form-data; ${head}`, body);
+  const data = part('name="data"', '{"number":7}');
   for (const [what, text] of [
     ['a name without quotes', `${part('name=data', '{"number":7}')}--BB--\r\n`],
+    ['a parameter in capitals', `${part('NAME="data"', '{"number":7}')}--BB--\r\n`],
     [
-      'an escaped quote in another name',
-      `${part('name="a\\"b"', 'x')}${part('name="data"', '{"number":7}')}--BB--\r\n`,
+      'headers in capitals and without spaces',
+      `${piece('CONTENT-DISPOSITION:FORM-DATA;name=data', '{"number":7}')}--BB--\r\n`,
     ],
-    ['text before and behind the parts', `before\r\n${part('name="data"', '{"number":7}')}--BB--\r\nbehind`],
-    ['no line break at its end', `${part('name="data"', '{"number":7}')}--BB--`],
+    [
+      'a header over two lines',
+      `${piece('Content-Disposition: form-data;\r\n\tname="data"', '{"number":7}')}--BB--\r\n`,
+    ],
+    [
+      'other headers before and behind',
+      `${piece('X-Name: form-data; name="x"\r\nContent-Disposition: form-data; name="data"\r\nContent-Type: text/plain', '{"number":7}')}--BB--\r\n`,
+    ],
+    ['data whose file is named first', `${part('filename="x"; name="data"', '{"number":7}')}--BB--\r\n`],
+    ['a file name that says name=', `${part('filename="; name=x"; name=data', '{"number":7}')}--BB--\r\n`],
+    ['a file without quotes', `${part('name=file; filename=a.txt', 'x')}${data}--BB--\r\n`],
+    ['a file that is named first', `${part('filename="a.txt"; name="file"', 'x')}${data}--BB--\r\n`],
+    [
+      'a file whose name is there twice',
+      `${part(`name=file; filename="a.txt"; filename*=utf-8''a.txt`, 'x')}${data}--BB--\r\n`,
+    ],
+    ['a field of no name', `${part('name=""', 'x')}${data}--BB--\r\n`],
+    ['a backslash at the end of a name', `${part('name="a\\"', 'x')}${data}--BB--\r\n`],
+    ['an escaped quote in another name', `${part('name="a\\"b"', 'x')}${data}--BB--\r\n`],
+    ['text before and behind the parts', `before\r\n${data}--BB--\r\nbehind`],
+    ['no line break at its end', `${data}--BB--`],
   ] as const) {
     test(`a multipart body with ${what} is read`, async () => {
+      await service.sql`update one set number = 0`;
       const headers = { 'content-type': 'multipart/form-data; boundary=BB' };
       const answer = await service.request('/api/one/1/', {
         method: 'PUT',
