@@ -20,5 +20,14 @@ async function registerTsx() {
   }
 }
 
-const runsSource = existsSync(source) && process.env.NODE_ENV !== 'production' && (await registerTsx());
-await import(runsSource ? source.href : new URL('../dist/main.js', import.meta.url).href);
+const isProduction = process.env.NODE_ENV === 'production';
+const runsSource = existsSync(source) && !isProduction && (await registerTsx());
+try {
+  await import(runsSource ? source.href : new URL('../dist/main.js', import.meta.url).href);
+} catch (error) {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  // The commands tell of registry files that are not there themselves, so it is a part of the program.
+  const step = isProduction ? 'npm ci and npm run build' : 'npm ci';
+  process.stderr.write(`vitrine: Not everything is here yet: run ${step} first. (${error.message})\n`);
+  process.exitCode = 1;
+}

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { readSettings } from '../config.ts';
 import { StartError } from '../errors.ts';
+import { shown } from '../http/log-text.ts';
 import { UTF8_FATAL } from '../http/text.ts';
 import { parse, print, UsageError } from './command.ts';
 import { withService } from './session.ts';
@@ -85,7 +86,7 @@ export async function users(words: readonly string[]): Promise<void> {
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {
-        print([found, ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
+        print([shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
       }
     } else if (action === 'add') await stored.add(name ?? '', await readPassword(), admin, values);
     else if (await stored.find(name ?? '')) await stored.setPassword(name ?? '', await readPassword());

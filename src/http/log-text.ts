@@ -15,8 +15,8 @@ function escapeOne(character: string): string {
 
 const escape = (text: string): string => text.replace(UNPRINTABLE, escapeOne);
 
-/** The value of a field; in quotes where it would run into the next one. */
-function shown(value: unknown): string {
+/** A value on a line of its own or of others: in quotes where it would run into the next one. */
+export function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'undefined');
   return text === '' || /[\s"=]/u.test(text) ? `"${escape(text).replaceAll('"', '\\"')}"` : escape(text);
 }

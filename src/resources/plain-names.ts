@@ -2,7 +2,7 @@ import { OWN_PREFIX } from './own.ts';
 
 /** Columns called like this hold what nobody should see until somebody has decided otherwise. */
 const SECRET =
-  /(^|_)(pass(word|wd|phrase|code)?|pwd|secret|token|hash|salt|(api|private|access|secret)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)/;
+  /(^|_)(pass(word|wd|phrase|code)?|pwd?|secret|token|hash|salt|(api|private|access|secret)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)/;
 /** Names of columns that the service takes for itself. */
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
 /** Bytes; there is room for `_id` and a number behind it. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { cp } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -141,6 +142,22 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     assert.equal(code, 1);
     assert.doesNotMatch(stderr, /PORT|ACCESS/);
   });
+});
+
+test('a checkout where nothing is installed says what to do', { timeout: 60_000 }, async () => {
+  const folder = await temporaryFolder();
+  for (const name of ['bin', 'src', 'package.json'])
+    await cp(join(REPOSITORY, name), join(folder, name), { recursive: true });
+  const options = { command: process.execPath, cwd: folder };
+  for (const words of [['--version'], ['check'], ['serve']]) {
+    const { code, stdout, stderr } = await run(['bin/vitrine.js', ...words], options);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: Not everything is here yet: run npm ci first\. \(.+\)\n$/);
+  }
+  const env = { NODE_ENV: 'production' };
+  const { code, stderr } = await run(['bin/vitrine.js', 'check'], { ...options, env });
+  assert.equal(code, 1);
+  assert.match(stderr, /run npm ci and npm run build first/);
 });
 
 describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () => {

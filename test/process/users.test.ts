@@ -63,10 +63,14 @@ describe('vitrine user', { timeout: 90_000 }, () => {
 
   test('list shows the names on standard output, a line each, and who is admin or inactive', async () => {
     await database.sql`
-      insert into "user" (username, password, email, active) values ('zoe', '', '', false)`;
+      insert into "user" (username, password, email, active)
+      values ('zoe', '', '', false), ('ada admin', '', '', true), (${'eve\nroot admin'}, '', '', true)`;
     const { code, stdout, stderr } = await user(['list']);
-    await database.sql`delete from "user" where username = 'zoe'`;
-    assert.deepEqual([code, stdout, stderr], [0, 'ada admin\nzoe inactive\n', '']);
+    await database.sql`delete from "user" where username <> 'ada'`;
+    const lines = stdout.trimEnd().split('\n').sort();
+    // Nobody can take a name that looks like a line with more rights.
+    assert.deepEqual(lines, ['"ada admin"', '"eve\\x0aroot admin"', 'ada admin', 'zoe inactive']);
+    assert.deepEqual([code, stderr], [0, '']);
   });
 
   const passwords: [what: string, input: string, password: string][] = [

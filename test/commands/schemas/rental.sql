@@ -43,6 +43,7 @@ create table staff (
   password_hash varchar(40),
   "apiKey" text,
   reset_token uuid,
+  pw text,
   active boolean not null default true
 );
 alter table staff rename column "apiKey" to api_key;
