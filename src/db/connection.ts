@@ -12,8 +12,8 @@ export type { RawRow };
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
 
 /**
- * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is
- * fastest; `work` may be slow or wait for a lock, so each has a connection to itself and never holds up the others. It takes
+ * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection where that can be,
+ * which is fastest; `work` may be slow or wait for a lock, so each has a connection to itself and never holds up the others. It takes
  * the place of `quick` while that is held up.
  */
 export type LaneName = 'quick' | 'work';
@@ -110,12 +110,21 @@ const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize
 /** Without values the driver would use the protocol that takes several statements for one; its type declarations leave this out. */
 const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryOptions;
 
+/**
+ * Whether statements may follow each other before there are answers. Of a statement with values the driver sends a part, and the
+ * rest as soon as that is answered: a pooler that hands out connections by the transaction gives the connection away in between,
+ * where the answer to another statement seems to be the last. Such a pooler is why an address says `prepare=false`.
+ */
+const mayPipeline = (url: string): boolean =>
+  !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
+
 /** Opens the two lanes; no connection is made before the first statement. */
 export function openDatabase(url: string): Database {
   const options = { ...OPTIONS, ...strictness(url) };
   const open: OpenClient = (onclose) => postgres(url, { ...options, onclose });
+  const quick = mayPipeline(url) ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
   const lanes: Record<LaneName, Lane> = {
-    quick: new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: DEADLINE }),
+    quick: new Lane({ open, ...quick, mostPending: 4000, deadline: DEADLINE }),
     work: new Lane({ open, connections: 8, depth: 1, mostPending: 1000, deadline: DEADLINE }),
   };
   const prepared = new Set<string>();

@@ -12,7 +12,7 @@ import {
   type RawRow,
 } from './driver.ts';
 import { Histogram } from './histogram.ts';
-import { isCut } from './sqlstate.ts';
+import { isCut, isReadOnly } from './sqlstate.ts';
 
 export type { RawRow };
 
@@ -222,6 +222,8 @@ export class Lane {
       if (isCut(error)) {
         if (query.state) unanswered.add(error);
         this.#replace(connection, true);
+      } else if (isReadOnly(error)) {
+        for (const one of [...this.#connections]) this.#replace(one, one.underway === 0);
       }
       settle();
       reject(error);

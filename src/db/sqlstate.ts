@@ -40,6 +40,12 @@ export function isCut(error: Error): boolean {
 }
 
 /**
+ * Whether a connection takes no changes. It has been so from its beginning, and may stay so when the database takes changes again,
+ * or when the address leads to a server that does.
+ */
+export const isReadOnly = (error: Error): boolean => (error as Partial<DatabaseError>).code === '25006';
+
+/**
  * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
  * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
  */

@@ -7,7 +7,7 @@ import { Problem } from '../../src/errors.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { request, serverUrl, startService, type TestService } from '../support.ts';
-import { assertProblem } from '../http/expect.ts';
+import { assertProblem, eventually } from '../http/expect.ts';
 
 /** What a function of the database may raise, and the status that becomes of it. */
 const STATES: readonly [state: string, what: string, status: number][] = [
@@ -149,6 +149,35 @@ test('a database that refuses connections is 503 as long as it does', async () =
     await service.close();
     await server.unsafe(`drop role ${role}`); // its grants have gone with the database
     await server.end();
+  }
+});
+
+test('a database that takes no changes for a while takes them again from the same service', async () => {
+  const service = await startService([user, note]);
+  const database = new URL(service.url).pathname.slice(1);
+  const turn = async (state: string): Promise<void> => {
+    await service.sql.unsafe(`alter database ${database} set default_transaction_read_only = ${state}`);
+  };
+  const write = () =>
+    service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'new' } });
+  const many = () => Promise.all(Array.from({ length: 16 }, write));
+  try {
+    await service.addUser('bob');
+    await turn('on');
+    await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine'`;
+    for (const answer of await many()) assertProblem(answer, 503);
+    assert.equal((await service.request('/api/note/')).status, 200);
+    await turn('off');
+    await write(); // may meet a connection from before
+    for (const { status } of await many()) assert.equal(status, 201);
+    await eventually(async () => {
+      const { count } = await service.sql`select from pg_stat_activity
+        where datname = current_database() and application_name = 'vitrine'`;
+      return count <= 9;
+    }, 'an end to the connections from before');
+  } finally {
+    await service.close();
   }
 });
 

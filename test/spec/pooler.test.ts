@@ -1,0 +1,83 @@
+// What a pooler that hands out connections by the transaction needs, as PgBouncer does in its transaction mode.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { createVitrine } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, request, startService } from '../support.ts';
+
+/** Calls back with the type of each message of PostgreSQL's protocol; what begins a connection has none. */
+function readMessages(hasStart: boolean, found: (type: string) => void): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0);
+  let head = hasStart ? 0 : 1;
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk]);
+    while (rest.length >= head + 4) {
+      const size = head + rest.readUInt32BE(head);
+      if (rest.length < size) return;
+      found(rest.toString('latin1', 0, head));
+      rest = rest.subarray(size);
+      head = 1;
+    }
+  };
+}
+
+/** Forwards connections, and counts messages that come while an answer is due: the pooler may have given the connection away. */
+async function startWatch(target: string) {
+  const { hostname, port } = new URL(target);
+  let early = 0;
+  const server = createServer((client) => {
+    const upstream = connect(Number(port || 5432), hostname);
+    let due = 1; // the start itself is answered
+    client.on(
+      'data',
+      readMessages(true, (type) => {
+        if (due > 0 && type !== '' && type !== 'p') early += 1; // p: the password
+        if (type === 'S' || type === 'Q') due += 1;
+      }),
+    );
+    upstream.on(
+      'data',
+      readMessages(false, (type) => {
+        if (type === 'Z') due -= 1;
+      }),
+    );
+    for (const socket of [client, upstream])
+      socket.on('error', () => undefined).on('close', () => [client, upstream].map((one) => one.destroy()));
+    client.pipe(upstream).pipe(client);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = new URL(target);
+  Object.assign(url, { hostname: '127.0.0.1', port: String((server.address() as AddressInfo).port) });
+  return { url, early: () => early, close: () => server.close() };
+}
+
+test('with prepare=false nothing is sent on a connection before the last answer is there, and else it is', async () => {
+  const service = await startService([user, note]);
+  await service.addUser('bob');
+  await service.sql`insert into note (message) select n::text from generate_series(1, 50) n`;
+  const headers = { authorization: basic('bob') };
+  const paths = Array.from({ length: 40 }, (_, at) => [`/api/note/${at + 1}/`, '/api/note/']).flat();
+  try {
+    for (const prepare of ['false', 'true']) {
+      const watch = await startWatch(service.url);
+      watch.url.searchParams.set('prepare', prepare);
+      const { href: databaseUrl } = watch.url;
+      const log = (): void => undefined;
+      const vitrine = await createVitrine({ databaseUrl, resources: [user, note], port: 0, log });
+      const { url: base } = await vitrine.start();
+      const writes = Array.from({ length: 20 }, (_, at) =>
+        request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
+      );
+      const answers = await Promise.all([...paths.map((path) => request(base, path)), ...writes]);
+      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+      await request(base, '/api/note/', { headers: { accept: 'application/x-ndjson' } });
+      await vitrine.close();
+      watch.close();
+      assert.equal(watch.early() === 0, prepare === 'false', `${watch.early()} messages`);
+    }
+  } finally {
+    await service.close();
+  }
+});
