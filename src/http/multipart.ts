@@ -1,19 +1,9 @@
 // Forms in parts (RFC 7578), with all that it allows in the headers of a part; Node's own parser takes what browsers write.
 import { Problem } from '../errors.ts';
-import { decodeBody } from './text.ts';
+import { decodeBody, parameterOf } from './text.ts';
 
-/** A parameter of a header, whose value may be a token or stand in quotes: `; name="x"`. */
-const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:\\"|[^"])*)"|([^\s";]*))/g;
-
-/** How the signs that would end a quoted name or its line are written: `%22` by browsers, `\"` by others. */
-const ESCAPES: Readonly<Record<string, string>> = { '\\"': '"', '%22': '"', '%0d': '\r', '%0a': '\n' };
-
-/** The first value of a parameter, whose name is in lower case. */
-function parameterOf(header: string, name: string): string | undefined {
-  for (const [, key = '', quoted, token] of header.matchAll(PARAMETER))
-    if (key.toLowerCase() === name) return quoted ?? token;
-  return undefined;
-}
+/** How browsers write what would end a name or its line. */
+const ESCAPES: Readonly<Record<string, string>> = { '%22': '"', '%0d': '\r', '%0a': '\n' };
 
 /**
  * The parts of a body, each from the line break behind its delimiter to the one before the next. A delimiter is a whole line;
@@ -35,15 +25,13 @@ function splitParts(text: string, boundary: string): string[] | undefined {
 
 /** The name and the content of a part; undefined where it is no field. */
 function readPart(part: string): [name: string, content: string] | undefined {
-  const end = part.indexOf('\r\n\r\n');
+  // Behind the headers of an empty part the line break may be the delimiter's.
+  const end = `${part}\r\n`.indexOf('\r\n\r\n');
   const headers = part.slice(0, end).replace(/\r\n[ \t]+/g, ' ');
   const [, disposition] = /\r\nContent-Disposition:[ \t]*form-data[ \t]*(;[^\r\n]*)/i.exec(headers) ?? [];
   const name = disposition && parameterOf(disposition, 'name');
   if (end < 0 || name === undefined) return undefined;
-  return [
-    name.replace(/\\"|%22|%0d|%0a/gi, (sign) => ESCAPES[sign.toLowerCase()] ?? sign),
-    part.slice(end + 4),
-  ];
+  return [name.replace(/%22|%0d|%0a/gi, (sign) => ESCAPES[sign.toLowerCase()] ?? sign), part.slice(end + 4)];
 }
 
 /**

@@ -90,6 +90,9 @@ function createRefuse(onRefused: (status: number) => void): Refuse {
 
   function end({ status, headers, body }: Reply, socket: Socket): void {
     const all: Reply['headers'] = {
+      // The request may have carried credentials, which nobody has read.
+      Vary: 'Authorization',
+      'Cache-Control': 'no-store',
       ...headers,
       'X-Content-Type-Options': 'nosniff',
       'Content-Length': String(Buffer.byteLength(body as string)),

@@ -27,6 +27,11 @@ describe('the forms of a body', () => {
     ['JSON', JSON_TYPE, noteJson('hé')],
     ['JSON with a charset', 'application/json; charset=utf-8', noteJson('hé')],
     ['JSON with a quoted charset in capitals', 'Application/JSON;Charset="UTF-8"', noteJson('hé')],
+    [
+      'JSON with what looks like a charset in another parameter',
+      'application/json; profile="x; charset=latin1"',
+      noteJson('hé'),
+    ],
     ['a type that ends in +json', 'application/merge-patch+json', noteJson('hé')],
     ['no content type', undefined, noteJson('hé')],
     ['JSON with space around it', JSON_TYPE, ` \r\n\t${noteJson('hé')}\n`],
@@ -90,6 +95,11 @@ describe('the forms of a body', () => {
       'multipart whose boundary is quoted and has signs of regular expressions',
       'multipart/form-data; boundary="a.b(c)+?d:/=\'_,-e f"',
       multipart([{ name: 'data', content: noteJson('hé') }], "a.b(c)+?d:/='_,-e f"),
+    ],
+    [
+      'multipart whose boundary is quoted and escaped',
+      'multipart/form-data; boundary="a\\+b\\c"',
+      multipart([{ name: 'data', content: noteJson('hé') }], 'a+bc'),
     ],
   ];
   for (const [name, contentType, body] of accepted) {

@@ -131,6 +131,15 @@ describe('what is hidden and what is exact', () => {
       'a file whose name is there twice',
       `${part(`name=file; filename="a.txt"; filename*=utf-8''a.txt`, 'x')}${data}--BB--\r\n`,
     ],
+    [
+      'a part that ends behind its headers',
+      `--BB\r\nContent-Disposition: form-data; name="x"\r\n\r\n${data}--BB--\r\n`,
+    ],
+    [
+      'a file name with escaped backslashes',
+      `${part('filename="C:\\\\x\\\\"; name="data"', '{"number":7}')}--BB--\r\n`,
+    ],
+    ['an escaped letter', `${part('name="d\\ata"', '{"number":7}')}--BB--\r\n`],
     ['a field of no name', `${part('name=""', 'x')}${data}--BB--\r\n`],
     ['a backslash at the end of a name', `${part('name="a\\"', 'x')}${data}--BB--\r\n`],
     ['an escaped quote in another name', `${part('name="a\\"b"', 'x')}${data}--BB--\r\n`],

@@ -118,6 +118,9 @@ describe('what is at the edges of HTTP', () => {
         assert.equal(answer.headers['content-type'], 'application/problem+json');
         assert.equal(answer.headers['x-content-type-options'], 'nosniff');
         assert.equal(answer.headers['connection'], 'close');
+        // There may have been credentials, which Node's parser does not tell.
+        assert.equal(answer.headers['vary'], 'Authorization');
+        assert.equal(answer.headers['cache-control'], 'no-store');
         assert.equal(JSON.parse(answer.body).status, status);
         assert.equal(await connection.rest(), '');
       }
