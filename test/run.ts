@@ -17,6 +17,10 @@ const all = (await readdir('test', { recursive: true })).filter((file) => file.e
 const files = all
   .map((file) => join('test', file))
   .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
+if (files.length === 0) {
+  process.stderr.write('no test file is called so; those for a browser are run by npm run test:browser\n');
+  process.exit(1);
+}
 /** How many processes the files are dealt out to: each loads the service once for all of its files. */
 const PROCESSES = isBrowser ? files.length : 16;
 

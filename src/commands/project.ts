@@ -71,7 +71,7 @@ const article = {
   },
 
   access: 'user', // every user may add articles; without it nobody may write
-  owner: 'author', // and only the author may change or delete one
+  owner: 'author', // and only the author may change or delete one, but for admins at /admin/
   readonly: ['created'], // clients see it, and cannot set it
   ordering: '-created', // the newest first, where a request does not say otherwise
 
@@ -88,7 +88,7 @@ RESOURCES=resources.js
 # Without DATABASE_URL a PostgreSQL of its own is started, its data in .data/: for trying things out.
 #DATABASE_URL=postgres://user:password@127.0.0.1:5432/name
 
-# apply creates what is missing in the database, check changes nothing.
+# apply creates what is missing in the database, check only compares.
 #SCHEMA=apply
 
 #HOST=127.0.0.1
@@ -103,7 +103,7 @@ PostgreSQL data models behind a JSON REST API and an admin area, served by Vitri
 | --- | --- |
 | \`npm install\` | installs Vitrine, and a PostgreSQL to try things out with |
 | \`npm start\` | starts the service; the first start prints the password of the user \`admin\` |
-| \`npm run check\` | tells what is wrong or dangerous, and changes nothing |
+| \`npm run check\` | tells what is wrong or dangerous, and changes nothing in the database |
 | \`npm run vitrine -- user add NAME\` | creates a user; \`npm run vitrine -- --help\` tells of the other commands |
 
 | file | what is in it |
