@@ -122,8 +122,13 @@ export function noSuchText(error: unknown): [] {
 export const asProblem = (error: unknown): Problem | undefined =>
   error instanceof Problem ? error : toProblem(error);
 
-/** What waiting does not mend: a refused login, a database that does not exist or takes none, a setting that a pooler does not take. */
-const REFUSALS = /^(28|3D|08P01|42|55000|57014)/;
+/** What waiting does not mend: a refused login, a database that does not exist or takes none. */
+const REFUSALS = /^(28|3D|42|55000|57014)/;
+/** The same in PgBouncer's words, whose errors all have one SQLSTATE: those that pass as well. */
+const POOLER_REFUSALS = /^unsupported startup parameter|^no such (database|user)|auth\w* failed/i;
+
+const isRefusal = ({ code, message }: DatabaseError): boolean =>
+  code === '08P01' ? POOLER_REFUSALS.test(message) : REFUSALS.test(code);
 
 /** What Node says where a server closes the connection as soon as TLS begins. PostgreSQL does so where it offers none. */
 const NO_TLS = /before secure TLS connection was established/;
@@ -139,5 +144,5 @@ export const reasonOf = (error: DatabaseError): string =>
 /** The database is not there (yet), as against one that refuses us: worth waiting for. */
 export function isAway(error: unknown): boolean {
   if (!isDatabaseError(error) || refusesTls(error)) return false;
-  return toProblem(error)?.status === 503 && !REFUSALS.test(error.code);
+  return toProblem(error)?.status === 503 && !isRefusal(error);
 }

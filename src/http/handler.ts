@@ -243,7 +243,10 @@ export function createHandler(options: HandlerOptions): Handler {
         if (streaming) await streaming;
       } catch (error) {
         metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
-        logger.error({ id: requestId, message: (error as Error).message, stack: (error as Error).stack });
+        const { message, stack } = error as Error;
+        // A stream that was cut off as the database went away is no fault of ours.
+        if (asProblem(error)?.status === 503) logger.warn({ id: requestId, message });
+        else logger.error({ id: requestId, message, stack });
         response.destroy();
       } finally {
         inFlight.end();

@@ -252,7 +252,7 @@ function checkUserModel(
 ): void {
   const users = parts.find(({ resource }) => resource.model === userModel);
   if (!users) {
-    faults.push(`the registry: there is no user model "${userModel}", and ${needed}`);
+    faults.push(`the registry: there is no user model "${userModel}" (USER_MODEL), and ${needed}`);
     return;
   }
   if (users.isFaulty('columns')) return;
@@ -260,7 +260,7 @@ function checkUserModel(
     username: ({ type, unique }) =>
       (type === 'string' || type === 'text') && unique === true
         ? undefined
-        : 'must be a string with unique: true',
+        : 'must be a string or text with unique: true',
     password: ({ type }) => (type === 'password' ? undefined : "must be of type 'password'"),
     active: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),
     admin: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),

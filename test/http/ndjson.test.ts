@@ -159,6 +159,8 @@ describe('a long stream', () => {
     const ended = new Promise<boolean>((resolve) => response.on('close', () => resolve(response.complete)));
     response.resume();
     assert.equal(await ended, false);
+    await eventually(() => service.lines.some(({ level }) => level === 'warn'), 'the line of the log');
+    assert.ok(service.lines.every(({ level }) => level !== 'error'));
     assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
   });
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
-import { test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, request, startService } from '../support.ts';
+import { basic, createDatabase, request, startService, type TestDatabase } from '../support.ts';
 
 /** Calls back with the type of each message of PostgreSQL's protocol; what begins a connection has none. */
 function readMessages(hasStart: boolean, found: (type: string) => void): (chunk: Buffer) => void {
@@ -52,6 +52,78 @@ async function startWatch(target: string) {
   Object.assign(url, { hostname: '127.0.0.1', port: String((server.address() as AddressInfo).port) });
   return { url, early: () => early, close: () => server.close() };
 }
+
+/** An error as PgBouncer sends it: whatever is the matter, with one SQLSTATE, and without the severity that has no language. */
+function refusal(message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0C08P01\0M${message}\0\0`);
+  const head = Buffer.from('E\0\0\0\0');
+  head.writeInt32BE(fields.length + 4, 1);
+  return Buffer.concat([head, fields]);
+}
+
+/** Refuses the first connections, and forwards those after them. */
+async function startRefusing(target: string, message: string, times: number) {
+  const { hostname, port } = new URL(target);
+  let count = 0;
+  const server = createServer((client) => {
+    client.on('error', () => undefined);
+    count += 1;
+    if (count <= times) {
+      client.once('data', () => client.end(refusal(message)));
+      return;
+    }
+    const upstream = connect(Number(port || 5432), hostname);
+    upstream.on('error', () => undefined).on('close', () => client.destroy());
+    client.on('close', () => upstream.destroy());
+    client.pipe(upstream).pipe(client);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = new URL(target);
+  Object.assign(url, { hostname: '127.0.0.1', port: String((server.address() as AddressInfo).port) });
+  return { url: url.href, close: () => server.close() };
+}
+
+describe('what a pooler refuses at the start', { concurrency: true }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  const startOn = async (message: string, times: number): Promise<string> => {
+    const server = await startRefusing(database.url, message, times);
+    let lines = '';
+    const log = (text: string): void => void (lines += text);
+    try {
+      const options = { databaseUrl: server.url, resources: [user, note], port: 0, log };
+      const vitrine = await createVitrine(options);
+      await vitrine.close();
+      return lines;
+    } finally {
+      server.close();
+    }
+  };
+
+  for (const message of [
+    'the database system is not accepting connections',
+    'too many connections for role "web"',
+    'no more connections allowed (max_client_conn)',
+    'server login has been failing, try again later (server_login_retry)',
+  ])
+    test(`is waited for: ${message}`, async () => {
+      assert.ok((await startOn(message, 2)).includes(JSON.stringify(message).slice(1, -1)));
+    });
+
+  for (const message of [
+    'unsupported startup parameter: statement_timeout',
+    'no such database: shop',
+    'no such user: web',
+    'password authentication failed',
+    'SASL authentication failed',
+    'auth failed',
+  ])
+    test(`ends the start: ${message}`, async () => {
+      await assert.rejects(startOn(message, Infinity), (error: Error) => error.message.includes(message));
+    });
+});
 
 test('with prepare=false nothing is sent on a connection before the last answer is there, and else it is', async () => {
   const service = await startService([user, note]);
