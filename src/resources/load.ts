@@ -32,7 +32,8 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
     );
   }
   try {
-    return exportsOf((await import(pathToFileURL(path).href)) as Exports);
+    // By its path: behind a whole URL tsx takes x.ts for x.js.
+    return exportsOf((await import(pathToFileURL(path).pathname)) as Exports);
   } catch (error) {
     // Node says in the first line of the stack where a file cannot be read as JavaScript.
     const { stack = '', message = String(error) } = error instanceof Error ? error : {};

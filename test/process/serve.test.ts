@@ -95,6 +95,24 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     });
   }
 
+  test('a registry file is the one that is named, and not another one beside it', async () => {
+    const names = ['registry.js', 'registry.ts', 'registry.mjs', 'registry.mts'];
+    const texts = names.map((name) => [
+      name,
+      `export default [{ model: '${name.replace('.', '_')}', columns: {} }];`,
+    ]);
+    for (const packageJson of ['{"type":"module"}', undefined]) {
+      const cwd = await folderWith({
+        ...(Object.fromEntries(texts) as Record<string, string>),
+        ...(packageJson === undefined ? {} : { 'package.json': packageJson }),
+      });
+      for (const name of names) {
+        const { stdout } = await run(['schema'], { cwd, env: { RESOURCES: name }, fromSource: true });
+        assert.match(stdout, new RegExp(`^create table "${name.replace('.', '_')}"`));
+      }
+    }
+  });
+
   const files: [file: string, text: string | undefined, said: RegExp[]][] = [
     ['missing.mjs', undefined, [/missing\.mjs/]],
     ['registry.json', '[]', [/registry\.json/, /\.mjs/]],
