@@ -78,6 +78,10 @@ export const jsonKeyOf = (name: string, column: ColumnDefinition): string =>
 
 export const isNullable = (column: ColumnDefinition): boolean => column.null === true;
 
+/** Whether a table that may have rows can get such a column: there is a value for them. */
+export const isAddable = (column: ColumnDefinition): boolean =>
+  isNullable(column) || column.default !== undefined;
+
 /** The type of a column; a foreign key has the type of the key that it refers to. */
 export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefinition[]): ColumnType {
   if (column.type !== 'foreignKey') return COLUMN_TYPES[column.type satisfies TypeName];

@@ -2,6 +2,7 @@ import { isKey, isTable, lengthOf, sameFields, type Catalog, type CatalogTable }
 import { COLUMN_TYPES } from './column-types.ts';
 import {
   fieldOf,
+  isAddable,
   isNullable,
   keyFieldOf,
   keyTypeOf,
@@ -123,7 +124,12 @@ function columnDifferences(
 ): string[] {
   const field = fieldOf(name, column);
   const stored = found.columns.find((candidate) => candidate.field === field);
-  if (!stored) return [`there is no column ${field}`];
+  if (!stored)
+    return [
+      isAddable(column)
+        ? `there is no column ${field}`
+        : `there is no column ${field}: say null: true or a default for the records that are there, or add it yourself`,
+    ];
   const texts: string[] = [];
   const type = typeOf(column, definitions);
   // PostgreSQL lets a foreign key be of another width than the key that it refers to.

@@ -2,6 +2,7 @@ import { isTable, sameFields, type Catalog, type CatalogTable } from './catalog.
 import type { ColumnType, Facts } from './column-type.ts';
 import {
   fieldOf,
+  isAddable,
   isNullable,
   keyFieldOf,
   keyTypeOf,
@@ -67,15 +68,13 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       tables.push(`create table ${quoteTable(table)} (\n  ${[key, ...columns.map(clause)].join(',\n  ')}\n)`);
     } else if (!isTable(found)) continue;
     else {
-      const addable = columns
-        .filter(isMissing)
-        .filter(([, column]) => isNullable(column) || column.default !== undefined);
+      const addable = columns.filter(isMissing).filter(([, column]) => isAddable(column));
       tables.push(
         ...addable.map((column) => `alter table ${quoteTable(table)} add column ${clause(column)}`),
       );
     }
     for (const [name, column] of columns) {
-      if (found && isMissing([name, column]) && !isNullable(column) && column.default === undefined) continue;
+      if (found && isMissing([name, column]) && !isAddable(column)) continue;
       indexes.push(...missingIndex(table, fieldOf(name, column), column, found));
       if (column.type === 'foreignKey')
         foreignKeys.push(...missingForeignKey(table, name, column, definitions, found));
