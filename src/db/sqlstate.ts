@@ -135,11 +135,17 @@ const NO_TLS = /before secure TLS connection was established/;
 
 const refusesTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
 
+/** What Node says of a certificate of an authority that it does not know. */
+const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/;
+
 /** Why the database cannot be used, for whoever starts the program: the words of the server, or better ones; no password. */
-export const reasonOf = (error: DatabaseError): string =>
-  refusesTls(error)
-    ? 'the server offers no TLS. Look at sslmode in DATABASE_URL'
-    : error.message || error.code;
+export function reasonOf(error: DatabaseError): string {
+  const { message, code } = error;
+  if (refusesTls(error)) return 'the server offers no TLS. Look at sslmode in DATABASE_URL';
+  if (UNKNOWN_AUTHORITY.test(code))
+    return `${message}. NODE_EXTRA_CA_CERTS, in the environment and not by --env-file, names a file of further authorities`;
+  return message || code;
+}
 
 /** The database is not there (yet), as against one that refuses us: worth waiting for. */
 export function isAway(error: unknown): boolean {

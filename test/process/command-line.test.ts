@@ -217,6 +217,8 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
         const { code, stderr } = await run(['check'], { env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file } });
         assert.equal(code, 1);
         assert.match(stderr, expected);
+        const unknown = await run(['check'], { env: { DATABASE_URL } });
+        assert.match(unknown.stderr, /NODE_EXTRA_CA_CERTS, in the environment/);
       }
       server.close();
     });
