@@ -23,7 +23,7 @@ export function apiPageReply(
 ): Reply {
   const hasAccount = caller !== undefined || hasAdmin;
   const top = html`<header class="top">
-      <a class="brand" href="${apiLinks.index}">Vitrine</a>
+      <a class="brand" href="${apiLinks.index}">API</a>
       ${
         hasAccount &&
         html`<nav class="who" aria-label="Account">
@@ -37,6 +37,12 @@ export function apiPageReply(
   return {
     status,
     headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...headers },
-    body: shell({ title, kind: 'api', style: API_STYLE_PATH, top, main }).toString(),
+    body: shell({
+      title: title === 'API' ? title : `${title} · API`,
+      kind: 'api',
+      style: API_STYLE_PATH,
+      top,
+      main,
+    }).toString(),
   };
 }

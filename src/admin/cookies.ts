@@ -25,20 +25,20 @@ function cookiesOf({ headers }: ApiRequest): ReadonlyMap<string, string> {
 export const isSecure = (request: ApiRequest): boolean =>
   request.client().isSecure ||
   request.headers.origin?.startsWith('https://') === true ||
-  [...cookiesOf(request).keys()].some((key) => key.startsWith(`${SECURE_PREFIX}vitrine-`));
+  [...cookiesOf(request).keys()].some((key) => key.startsWith(`${SECURE_PREFIX}admin-`));
 
 /** The value of a cookie; the one that only TLS can have set stands before the other, and alone where TLS is certain. */
 export function readCookie(request: ApiRequest, name: CookieName): string | undefined {
   const cookies = cookiesOf(request);
-  const secure = cookies.get(`${SECURE_PREFIX}vitrine-${name}`);
-  return request.client().isSecure ? secure : (secure ?? cookies.get(`vitrine-${name}`));
+  const secure = cookies.get(`${SECURE_PREFIX}admin-${name}`);
+  return request.client().isSecure ? secure : (secure ?? cookies.get(`admin-${name}`));
 }
 
 /** @param seconds how long the browser keeps it; 0 deletes it, and undefined keeps it until the browser is closed */
 export function setCookie(request: ApiRequest, name: CookieName, value: string, seconds?: number): string {
   const secure = isSecure(request);
   const age = seconds === undefined ? '' : `; Max-Age=${seconds}`;
-  return `${secure ? SECURE_PREFIX : ''}vitrine-${name}=${value}; Path=${PATH}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
+  return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${PATH}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
 }
 
 /** A text that only the holder of the token can make: binds a form, or a message, to a session. */

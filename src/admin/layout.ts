@@ -59,7 +59,7 @@ export const buttonForm = (action: string, csrf: string, label: string, classNam
 
 const header = ({ request, caller, csrf, menu }: Visit): Html =>
   html`<header class="top">
-    <a class="brand" href="${links.dashboard}">Vitrine</a>
+    <a class="brand" href="${links.dashboard}">Admin</a>
     <nav class="lists" aria-label="Lists">
       <details class="menu">
         <summary>Lists</summary>
@@ -93,7 +93,7 @@ export const shell = ({ title, kind, style, script, top, main }: Shell): Html =>
   html`${DOCTYPE}<html lang="en">
 <head>
 <meta charset="utf-8" />
-<title>${title} · Vitrine</title>
+<title>${title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <meta name="color-scheme" content="light dark" />
 <link rel="icon" href="data:," />
@@ -122,8 +122,8 @@ function document(visit: Visit | undefined, { title, crumbs, actions, body, kind
   const { flash } = visit ?? {};
   const top = html`${visit && header(visit)} ${visit && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">Look at it</a>`}</p>`}`;
-  const main = html`${!visit && html`<p class="brand">Vitrine</p>`} ${headingOf(title, actions)} ${body}`;
-  return shell({ title, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
+  const main = html`${!visit && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
+  return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }
 
 /** A page as an answer; it takes the message that it shows away from the browser. */

@@ -4,7 +4,7 @@
   'use strict';
 
   /** Where this browser remembers that single keys are not wanted. */
-  const KEYS_OFF = 'vitrine.keys.off';
+  const KEYS_OFF = 'admin.keys.off';
   /** Milliseconds without typing after which a search begins. */
   const PAUSE = 200;
 

@@ -73,7 +73,7 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
   const bytes = await body();
   if (isMultipart) return onlyData(readMultipart(bytes, contentType, 'data'))[1];
   const text = decodeBody(bytes);
-  if (isJson || text.trimStart().startsWith('{')) return text;
+  if (isJson || text.startsWith('{')) return text;
   const { value } = onlyData(decodeForm(text).filter(({ name }) => name === 'data'));
   if (value === undefined) throw new Problem(400, 'The field "data" is not percent-encoded UTF-8.');
   return value;

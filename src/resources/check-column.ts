@@ -57,6 +57,12 @@ const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string
     ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
   ]);
 
+/** What a column of some type may have. */
+const ANY_KEYS: ReadonlySet<string> = new Set([
+  ...COMMON_KEYS,
+  ...['maxLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'],
+]);
+
 const MOST_CHARACTERS = 10_485_760;
 
 const isWhole = (value: unknown, least: number, most: number): boolean =>
@@ -75,14 +81,11 @@ export function checkColumn(column: unknown, tell: Report): void {
   const type: ColumnType | undefined = Object.hasOwn(COLUMN_TYPES, typeName)
     ? COLUMN_TYPES[typeName as keyof typeof COLUMN_TYPES]
     : undefined;
-  if (!isForeignKey && !type) {
-    const names = [...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ');
-    report('type', `must be one of ${names}`);
-  } else {
-    const allowed = allowedKeys(typeName, type);
-    for (const key of Object.keys(column))
-      if (!allowed.has(key)) report(key, `type ${typeName} has no such key`);
-  }
+  const isKnown = isForeignKey || type !== undefined;
+  if (!isKnown) report('type', `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}`);
+  const allowed = isKnown ? allowedKeys(typeName, type) : ANY_KEYS;
+  const unknown = isKnown ? `type ${typeName} has no such key` : 'no type has such a key';
+  for (const key of Object.keys(column)) if (!allowed.has(key)) report(key, unknown);
   for (const key of FLAGS) {
     if (column[key] !== undefined && typeof column[key] !== 'boolean') report(key, 'must be true or false');
   }

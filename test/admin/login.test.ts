@@ -16,7 +16,7 @@ import {
 import { resources } from './things.ts';
 
 const LOGIN = '/admin/-/login/';
-const SESSION = 'vitrine-session';
+const SESSION = 'admin-session';
 
 let service: TestService;
 before(async () => {

@@ -141,10 +141,10 @@ test('Basic credentials open no page, and cookies of others are no trouble', asy
     '',
     ';;;',
     '=x',
-    'vitrine-session',
-    'vitrine-session=',
-    `vitrine-session=${'x'.repeat(5000)}`,
-    'vitrine-session=%00; vitrine-flash=x.y',
+    'admin-session',
+    'admin-session=',
+    `admin-session=${'x'.repeat(5000)}`,
+    'admin-session=%00; admin-flash=x.y',
   ])
     assert.equal((await service.request('/admin/', { headers: { cookie } })).status, 303, cookie);
 });

@@ -9,7 +9,7 @@ import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type 
 import { resources } from './things.ts';
 
 const LOGIN = '/admin/-/login/';
-const SESSION = 'vitrine-session';
+const SESSION = 'admin-session';
 
 let service: TestService;
 before(async () => {
@@ -31,9 +31,9 @@ describe('the cookie of a session', () => {
     assert.equal(answer.status, 303);
     assert.match(
       cookieLine(answer, SESSION),
-      /^vitrine-session=[\w-]{43}; Path=\/admin\/; HttpOnly; SameSite=Lax; Max-Age=1209600$/,
+      /^admin-session=[\w-]{43}; Path=\/admin\/; HttpOnly; SameSite=Lax; Max-Age=1209600$/,
     );
-    assert.match(cookieLine(answer, 'vitrine-login'), /Max-Age=0/);
+    assert.match(cookieLine(answer, 'admin-login'), /Max-Age=0/);
   });
 
   for (const [what, headers] of [
@@ -222,5 +222,5 @@ test('the log tells who it was, and no values', async () => {
       ['/admin/-/logout/', 'ada'],
     ],
   );
-  assert.doesNotMatch(JSON.stringify(service.lines), /secret-|vitrine-session|pw-ada/);
+  assert.doesNotMatch(JSON.stringify(service.lines), /secret-|admin-session|pw-ada/);
 });

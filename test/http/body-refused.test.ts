@@ -83,6 +83,7 @@ describe('bodies that are refused', () => {
       ]),
     ],
     ['a form without data', 400, FORM, 'message=x'],
+    ['a form that begins with a space', 400, FORM, ` ${noteJson('x')}`],
     ['a form with data twice', 400, FORM, `${dataField(noteJson('x'))}&${dataField(noteJson('x'))}`],
     ['a form with data twice, once encoded', 400, FORM, `${dataField(noteJson('x'))}&%64ata=`],
     ['a form with empty data', 400, FORM, 'data='],

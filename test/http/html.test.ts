@@ -57,6 +57,23 @@ describe('the API in a browser', () => {
       assert.ok(text.includes(shown), `${shown} is not in ${text}`);
   });
 
+  test('names no software, and neither does the admin area with its files', async () => {
+    const paths = new Set([
+      '/api/',
+      '/api/book/',
+      '/api/nothing/',
+      '/nothing/',
+      '/admin/',
+      '/admin/-/login/',
+    ]);
+    for (const path of paths) {
+      const { text, headers } = await get(path);
+      assert.doesNotMatch(`${text} ${JSON.stringify([...headers])}`, /vitrine/i, path);
+      for (const [, file = ''] of text.matchAll(/(?:href|src)="([^"]*\.(?:css|js))"/g)) paths.add(file);
+    }
+    assert.ok([...paths].some((path) => path.endsWith('.js')));
+  });
+
   test('shows columns to whoever may read them, and excluded ones to nobody', async () => {
     for (const [user, shown] of [
       [undefined, []],

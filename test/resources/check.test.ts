@@ -57,6 +57,8 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'text', column: '', label: 5, help: null }, 'column', 'label', 'help'],
   [{ type: 'text', column: 'ü'.repeat(32) }, 'column'],
   [{ type: 'integer', maxLength: 5 }, 'maxLength'],
+  [{ type: 'strin', nul: true, Unique: true, min: 1 }, 'type', 'nul', 'Unique'],
+  [{ typ: 'string' }, 'type', 'typ'],
   [{ type: 'string', maxLength: 0 }, 'maxLength'],
   [{ type: 'string', maxLength: 2.5 }, 'maxLength'],
   [{ type: 'text', min: 1, max: 2 }, 'min', 'max'],
