@@ -9,7 +9,7 @@ Commands
   serve                     start the service
   init [FOLDER]             make a project: a registry, settings, a systemd unit
   introspect                print a registry that serves the tables of a database as they are
-  check                     tell what is wrong or dangerous before anything listens, and change nothing
+  check                     tell what is wrong or dangerous before anything listens, and change nothing in the database
   schema                    print the SQL that creates the tables, or the grants of a role
   user add NAME [--admin] [--set COLUMN=VALUE]...
                             create a user; the password comes from the terminal or standard input

@@ -94,14 +94,18 @@ export function checkColumn(column: unknown, tell: Report): void {
     if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
   }
   if (isTooLong(column['column'])) report('column', TOO_LONG);
-  if (isForeignKey) checkForeignKey(column, report);
+  if (isForeignKey || !isKnown) checkForeignKey(column, isForeignKey, report);
   checkSizes(column, report);
+  const { choices } = column;
+  if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0))
+    report('choices', 'must be an array of values');
   if (type) checkValues(without(column, '', faulty), type, report);
 }
 
-function checkForeignKey(column: Record<string, unknown>, report: Report): void {
+function checkForeignKey(column: Record<string, unknown>, isForeignKey: boolean, report: Report): void {
   const { references, onDelete } = column;
-  if (typeof references !== 'string') report('references', 'must name a model');
+  if (typeof references !== 'string' && (isForeignKey || references !== undefined))
+    report('references', 'must name a model');
   if (onDelete === undefined) return;
   if (!ON_DELETE.includes(onDelete as string)) report('onDelete', `must be one of ${ON_DELETE.join(', ')}`);
   if (onDelete === 'setNull' && column['null'] !== true) report('onDelete', 'setNull needs null: true');
@@ -169,14 +173,10 @@ export function checkValues(column: Record<string, unknown>, type: ColumnType, r
     const parsed = type.fromJson(value, source ?? '', facts);
     return parsed.fault ?? (source === undefined ? 'cannot be written as JSON' : undefined);
   };
-  if (choices !== undefined) {
-    if (!Array.isArray(choices) || choices.length === 0) report('choices', 'must be an array of values');
-    else {
-      for (const choice of choices as unknown[]) {
-        const text = fault(choice);
-        if (text) report('choices', `${printed(choice)} ${text}`);
-      }
-    }
+  // That they are an array was looked at whatever the type.
+  for (const choice of Array.isArray(choices) ? (choices as unknown[]) : []) {
+    const text = fault(choice);
+    if (text) report('choices', `${printed(choice)} ${text}`);
   }
   const value = column['default'];
   if (value === undefined || (value === 'now' && type.now)) return;
