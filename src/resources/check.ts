@@ -181,7 +181,9 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
     );
   } else if (Buffer.byteLength(name) > 60) report(key, 'a name has at most 60 characters');
   const column = columns[name];
-  if (!isObject(column) || column['type'] !== 'foreignKey') return;
+  // What refers to a model is meant to be a foreign key, whatever it says of its type.
+  if (!isObject(column) || !(column['type'] === 'foreignKey' || typeof column['references'] === 'string'))
+    return;
   if (RESERVED.has(`${name}_id`) || Object.hasOwn(columns, `${name}_id`))
     report(key, `its name in JSON, ${name}_id, is another column's`);
 }
@@ -229,7 +231,7 @@ function checkFields({ resource, isFaulty, doubtful }: SoundPart, report: Report
   if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column'))
     fields.set(keyFieldOf(resource), 'the primary key');
   for (const [name, column] of Object.entries(resource.columns)) {
-    if (doubtful.has(name) || isFaulty(`columns.${name}.column`)) continue;
+    if (isFaulty(`columns.${name}.column`) || (doubtful.has(name) && column.column === undefined)) continue;
     const field = fieldOf(name, column);
     const other = fields.get(field);
     if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
@@ -266,8 +268,9 @@ function checkUserModel(
     admin: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),
   };
   for (const [name, check] of Object.entries(expected)) {
-    if (users.doubtful.has(name)) continue;
     const column = users.resource.columns[name];
+    // Of a type that is none nothing more is said, but that a name must be unique holds for each.
+    if (users.doubtful.has(name) && (name !== 'username' || column?.unique === true)) continue;
     const text = column ? check(column) : 'the user model must have it';
     if (text) faults.push(`${userModel}: columns.${name}: ${text}`);
   }

@@ -23,10 +23,15 @@ export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string
     const path = `columns.${key}`;
     const isTyped = isObject(column) && !faulty.has(`${path}.type`) && !faulty.has(`${path}.references`);
     if (!isTyped || faulty.has(path)) doubtful.add(key);
-    const { references } = isObject(column) ? column : {};
+    const { references, unique, column: field } = isObject(column) ? column : {};
     // Whatever the type should have been, what refers to a model is a foreign key.
     const refers = typeof references === 'string' && !faulty.has(`${path}.references`);
-    const placeholder = { ...(refers ? { type: 'foreignKey', references } : { type: 'text' }), null: true };
+    const placeholder = {
+      ...(refers ? { type: 'foreignKey', references } : { type: 'text' }),
+      ...(typeof field === 'string' && !faulty.has(`${path}.column`) ? { column: field } : {}),
+      unique: unique === true,
+      null: true,
+    };
     return [key, isTyped ? without(column, `${path}.`, faulty) : placeholder] as const;
   });
   const resource = {

@@ -245,6 +245,26 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
+  test('what a column of no known type has in common with others', async () => {
+    await assertFaults(
+      [
+        { ...users, columns: { ...users.columns, username: { type: 'txt' } } },
+        {
+          model: 'a',
+          columns: {
+            a: { type: 'txt', column: 'x' },
+            b: { type: 'text', column: 'x' },
+            d: { column: 'id' },
+            link: { references: 'a' },
+            link_id: { type: 'text' },
+          },
+          access: 'user',
+        },
+      ],
+      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:'],
+    ); // prettier-ignore
+  });
+
   test('names that do not fit each other, in resources that have other faults as well', async () => {
     const text = { type: 'text' };
     const link = (references: string, more: object = {}): object => ({
@@ -286,10 +306,10 @@ describe('all faults of a registry are told at once', () => {
     const link = { type: 'foreignKey', references: 'e' };
     await assertFaults(
       [
-        { model: 'user', columns: { username: { type: 'strng' }, password: 5, active: {}, admin: { type: 'boolean' } } },
+        { model: 'user', columns: { username: { type: 'strng', unique: true }, password: 5, active: {}, admin: { type: 'boolean' } } },
         { model: 'a', columns: { e: link, k: { ...link, references: 'k', default: 'x' } }, ordering: 'e__x', access: 'user' },
         { model: 'e', columns: null, owner: 'x', readonly: ['x'], ordering: 'x', admin: { label: '{x}', dates: 'x' } },
-        { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text', column: 'id' } } },
+        { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text' } } },
         { model: 'l', columns: { x: { type: 'txt' } }, exclude: ['x'], ordering: '-x', admin: { label: 'x', dates: 'x' } },
       ],
       ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:'],
