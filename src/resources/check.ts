@@ -1,4 +1,4 @@
-import { KEY_TYPES } from '../db/column-types.ts';
+import { COLUMN_TYPES, KEY_TYPES } from '../db/column-types.ts';
 import { buildModels } from '../db/build-models.ts';
 import { fieldOf, keyFieldOf, tableOf, typeOf, type ColumnDefinition } from '../db/definition.ts';
 import {
@@ -181,9 +181,11 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
     );
   } else if (Buffer.byteLength(name) > 60) report(key, 'a name has at most 60 characters');
   const column = columns[name];
-  // What refers to a model is meant to be a foreign key, whatever it says of its type.
-  if (!isObject(column) || !(column['type'] === 'foreignKey' || typeof column['references'] === 'string'))
-    return;
+  if (!isObject(column)) return;
+  const { type, references } = column;
+  const isOther = typeof type === 'string' && Object.hasOwn(COLUMN_TYPES, type);
+  // What refers to a model is meant to be a foreign key, where its type is none.
+  if (type !== 'foreignKey' && (isOther || typeof references !== 'string')) return;
   if (RESERVED.has(`${name}_id`) || Object.hasOwn(columns, `${name}_id`))
     report(key, `its name in JSON, ${name}_id, is another column's`);
 }

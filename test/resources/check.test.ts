@@ -257,11 +257,13 @@ describe('all faults of a registry are told at once', () => {
             d: { column: 'id' },
             link: { references: 'a' },
             link_id: { type: 'text' },
+            name: { type: 'text', references: 'a' },
+            name_id: { type: 'text' },
           },
           access: 'user',
         },
       ],
-      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:'],
+      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:', 'a: columns.name.references:'],
     ); // prettier-ignore
   });
 
