@@ -2,6 +2,7 @@ import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest } from '../http/message.ts';
 import { readMultipart } from '../http/multipart.ts';
+import { essenceOf } from '../http/text.ts';
 import { decodeForm } from '../query/grammar.ts';
 
 /** The fields of a form that was sent, in its order. */
@@ -32,7 +33,7 @@ const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellF
  */
 export async function readForm(request: ApiRequest, limit: number): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
-  const [essence = ''] = contentType.split(';').map((part) => part.trim().toLowerCase());
+  const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
     return createForm(readMultipart(await request.body(limit), contentType));
   }

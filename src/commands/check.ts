@@ -13,7 +13,8 @@ Usage: vitrine check [--matrix | --json] [--strict]
 
 Tells what is wrong, with which the service does not start (with SCHEMA=check; SCHEMA=apply creates what is
 missing), and what is dangerous; changes nothing in the database. Without DATABASE_URL that is the embedded
-one, which is made where there is none yet. It looks at the settings, the registry (RESOURCES) and the database (DATABASE_URL).
+one, which is made where there is none yet.
+It looks at the settings, the registry (RESOURCES) and the database (DATABASE_URL).
 
 Options
   --matrix  print who may read, join, filter and write each column, and where

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts';
 import { decodeForm } from '../query/grammar.ts';
 import type { ApiRequest } from './message.ts';
 import { readMultipart } from './multipart.ts';
-import { decodeBody, parameterOf } from './text.ts';
+import { decodeBody, essenceOf, parameterOf } from './text.ts';
 
 const tooLarge = (limit: number): Problem =>
   new Problem(413, `The body is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
@@ -58,7 +58,7 @@ function onlyData<T>(values: readonly T[]): T {
  */
 export async function readJsonText({ headers, body }: ApiRequest): Promise<string> {
   const contentType = headers['content-type'] ?? '';
-  const essence = contentType.replace(/;.*/s, '').trim().toLowerCase();
+  const essence = essenceOf(contentType);
   const charset = parameterOf(contentType, 'charset')?.toLowerCase();
   const isJson = contentType.trim() === '' || essence === 'application/json' || essence.endsWith('+json');
   const isForm = essence === 'application/x-www-form-urlencoded';

@@ -12,6 +12,10 @@ export function decodeBody(bytes: Uint8Array): string {
   }
 }
 
+/** The type of a Content-Type without its parameters, in lower case. */
+export const essenceOf = (contentType: string): string =>
+  contentType.replace(/;.*/s, '').trim().toLowerCase();
+
 /**
  * A parameter of a header, `; name="x"`: its value is a token or stands in quotes, with backslashes that escape. Some do not
  * escape their backslashes, so that the last one seems to take the quote away.
