@@ -71,7 +71,7 @@ export interface Surroundings {
     readonly schema: string;
     /** Rows, as PostgreSQL last counted them; -1 where it has not yet. */
     readonly rows: number;
-    /** The role may change or delete rows. */
+    /** The role may change or delete rows, all of them at once or single columns included. */
     readonly isChangeable: boolean;
     /** Columns with an index that finds parts of texts (pg_trgm). */
     readonly searchable: readonly string[];
@@ -93,7 +93,7 @@ select json_build_object(
     'name', w.name,
     'schema', n.nspname,
     'rows', c.reltuples,
-    'isChangeable', has_table_privilege(c.oid, 'UPDATE') or has_table_privilege(c.oid, 'DELETE'),
+    'isChangeable', has_any_column_privilege(c.oid, 'UPDATE') or has_table_privilege(c.oid, 'DELETE, TRUNCATE'),
     'searchable', (
       select coalesce(json_agg(distinct a.attname), '[]')
       from pg_index i

@@ -11,8 +11,14 @@ const KEYS = new Set([...TEXTS, ...LISTS, 'allow', 'hidden']);
 
 const isList = (value: unknown): value is unknown[] => Array.isArray(value);
 
-/** Reports what is wrong with a resource's `admin` by itself. */
-export function checkAdminShape(admin: unknown, names: readonly string[], report: Report): void {
+/** The column of a resource where a path begins; a text without `__` is none. */
+export const headOf = (path: string): string => path.replace(/(_id)?__.*$/s, '');
+
+/**
+ * Reports what is wrong with a resource's `admin` by itself.
+ * @param names of its columns; undefined where they are not known
+ */
+export function checkAdminShape(admin: unknown, names: readonly string[] | undefined, report: Report): void {
   if (admin === undefined) return;
   if (!isObject(admin)) return report('admin', 'must be an object');
   for (const key of Object.keys(admin)) if (!KEYS.has(key)) report(`admin.${key}`, 'there is no such key');
@@ -21,15 +27,16 @@ export function checkAdminShape(admin: unknown, names: readonly string[], report
     if (text !== undefined && (typeof text !== 'string' || text === ''))
       report(`admin.${key}`, 'must be a text');
   }
-  checkNames(admin['list'], ['id', ...names], 'admin.list', report);
+  const withKey = names && ['id', ...names];
+  checkNames(admin['list'], withKey, 'admin.list', report);
   for (const key of ['readonly', 'exclude']) checkNames(admin[key], names, `admin.${key}`, report);
   for (const key of ['search', 'filters']) {
     const paths = admin[key];
     // They may lie across foreign keys: here only where a path begins can be told.
     const heads = isList(paths)
-      ? paths.map((path) => (typeof path === 'string' ? path.replace(/(_id)?__.*$/s, '') : path))
+      ? paths.map((path) => (typeof path === 'string' ? headOf(path) : path))
       : paths;
-    checkNames(heads, ['id', ...names], `admin.${key}`, report);
+    checkNames(heads, withKey, `admin.${key}`, report);
   }
   const { allow, hidden } = admin;
   if (allow !== undefined && !(isList(allow) && allow.every((action) => ALLOWED.includes(action as string))))

@@ -65,6 +65,16 @@ const ANY_KEYS: ReadonlySet<string> = new Set([
 
 const MOST_CHARACTERS = 10_485_760;
 
+/** The type of a name; undefined where the name is that of none, and for foreign keys, which have that of a key. */
+const typeNamed = (name: unknown): ColumnType | undefined =>
+  typeof name === 'string' && Object.hasOwn(COLUMN_TYPES, name)
+    ? COLUMN_TYPES[name as keyof typeof COLUMN_TYPES]
+    : undefined;
+
+/** Whether a column is a foreign key, or meant to be one: it has no type that there is, and refers to a model. */
+export const isForeignKey = ({ type, references }: Record<string, unknown>): boolean =>
+  type === 'foreignKey' || (!typeNamed(type) && typeof references === 'string');
+
 const isWhole = (value: unknown, least: number, most: number): boolean =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 
@@ -77,11 +87,8 @@ export function checkColumn(column: unknown, tell: Report): void {
     tell(key, text);
   };
   const typeName = typeof column['type'] === 'string' ? column['type'] : '';
-  const isForeignKey = typeName === 'foreignKey';
-  const type: ColumnType | undefined = Object.hasOwn(COLUMN_TYPES, typeName)
-    ? COLUMN_TYPES[typeName as keyof typeof COLUMN_TYPES]
-    : undefined;
-  const isKnown = isForeignKey || type !== undefined;
+  const type = typeNamed(typeName);
+  const isKnown = typeName === 'foreignKey' || type !== undefined;
   if (!isKnown) report('type', `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}`);
   const allowed = isKnown ? allowedKeys(typeName, type) : ANY_KEYS;
   const unknown = isKnown ? `type ${typeName} has no such key` : 'no type has such a key';
@@ -94,17 +101,18 @@ export function checkColumn(column: unknown, tell: Report): void {
     if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
   }
   if (isTooLong(column['column'])) report('column', TOO_LONG);
-  if (isForeignKey || !isKnown) checkForeignKey(column, isForeignKey, report);
+  if (!type) checkForeignKey(column, report);
   checkSizes(column, report);
   const { choices } = column;
   if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0))
     report('choices', 'must be an array of values');
-  if (type) checkValues(without(column, '', faulty), type, report);
+  // Those of a foreign key are looked at together with the model that it refers to.
+  if (!isForeignKey(column)) checkValues(without(column, '', faulty), type, report);
 }
 
-function checkForeignKey(column: Record<string, unknown>, isForeignKey: boolean, report: Report): void {
-  const { references, onDelete } = column;
-  if (typeof references !== 'string' && (isForeignKey || references !== undefined))
+function checkForeignKey(column: Record<string, unknown>, report: Report): void {
+  const { type, references, onDelete } = column;
+  if (typeof references !== 'string' && (type === 'foreignKey' || references !== undefined))
     report('references', 'must name a model');
   if (onDelete === undefined) return;
   if (!ON_DELETE.includes(onDelete as string)) report('onDelete', `must be one of ${ON_DELETE.join(', ')}`);
@@ -162,25 +170,39 @@ const isUnsafe = (value: unknown, { input }: ColumnType): boolean =>
   input.control === 'number' &&
   input.json === 'string';
 
-/** Reports choices and a default that a column of this type could not hold. */
-export function checkValues(column: Record<string, unknown>, type: ColumnType, report: Report): void {
-  const { choices } = column;
+/** What is wrong with a value of a column, as far as that can be told where its type is not known. */
+function faultOf(
+  value: unknown,
+  column: Record<string, unknown>,
+  type: ColumnType | undefined,
+): string | undefined {
+  const source = jsonOf(value);
+  const notJson = source === undefined ? 'cannot be written as JSON' : undefined;
+  if (!type) return notJson;
+  if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
   const maxLength = column['type'] === 'string' ? 255 : undefined;
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
-  const fault = (value: unknown): string | undefined => {
-    if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
-    const source = jsonOf(value);
-    const parsed = type.fromJson(value, source ?? '', facts);
-    return parsed.fault ?? (source === undefined ? 'cannot be written as JSON' : undefined);
-  };
+  return type.fromJson(value, source ?? '', facts).fault ?? notJson;
+}
+
+/**
+ * Reports choices and a default that a column could not hold.
+ * @param type undefined where it is not known
+ */
+export function checkValues(
+  column: Record<string, unknown>,
+  type: ColumnType | undefined,
+  report: Report,
+): void {
+  const { choices } = column;
   // That they are an array was looked at whatever the type.
   for (const choice of Array.isArray(choices) ? (choices as unknown[]) : []) {
-    const text = fault(choice);
+    const text = faultOf(choice, column, type);
     if (text) report('choices', `${printed(choice)} ${text}`);
   }
   const value = column['default'];
-  if (value === undefined || (value === 'now' && type.now)) return;
-  const text = value === null ? 'is null: leave it out and say null: true' : fault(value);
+  if (value === undefined || (value === 'now' && (!type || type.now))) return;
+  const text = value === null ? 'is null: leave it out and say null: true' : faultOf(value, column, type);
   if (text) report('default', `${printed(value)} ${text}`);
   else if (Array.isArray(choices) && !choices.includes(value)) report('default', 'is none of the choices');
 }

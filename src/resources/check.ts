@@ -1,10 +1,11 @@
-import { COLUMN_TYPES, KEY_TYPES } from '../db/column-types.ts';
+import { KEY_TYPES } from '../db/column-types.ts';
 import { buildModels } from '../db/build-models.ts';
-import { fieldOf, keyFieldOf, tableOf, typeOf, type ColumnDefinition } from '../db/definition.ts';
+import { fieldOf, keyFieldOf, tableOf, typeOf } from '../db/definition.ts';
 import {
   checkColumn,
   checkNames,
   checkValues,
+  isForeignKey,
   isObject,
   isTooLong,
   TOO_LONG,
@@ -13,9 +14,8 @@ import {
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { OWN_PREFIX } from './own.ts';
 import { checkOrderings, neededUserModel, serveResources } from './served.ts';
-import { soundPart, withoutDoubt, type SoundPart } from './sound.ts';
+import { hasKey, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 import type { Settings } from '../config.ts';
-import type { Resource } from './resource.ts';
 
 const RESOURCE_KEYS = new Set([
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
@@ -24,6 +24,20 @@ const RESOURCE_KEYS = new Set([
 const LEVELS = ['default', 'user', 'admin'];
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'];
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
+
+const NO_OWNER = 'must name a foreign key';
+
+/** What people log in with. */
+const USER_COLUMNS: Readonly<Record<string, { types: readonly string[]; isUnique?: true; text: string }>> = {
+  username: {
+    types: ['string', 'text'],
+    isUnique: true,
+    text: 'must be a string or text with unique: true',
+  },
+  password: { types: ['password'], text: "must be of type 'password'" },
+  active: { types: ['boolean'], text: "must be of type 'boolean'" },
+  admin: { types: ['boolean'], text: "must be of type 'boolean'" },
+};
 
 type Settled = Pick<Settings, 'access' | 'userModel'>;
 
@@ -75,13 +89,15 @@ const modelOf = (entry: unknown): string | undefined =>
 function checkResource(entry: Record<string, unknown>, report: Report): void {
   for (const key of Object.keys(entry)) if (!RESOURCE_KEYS.has(key)) report(key, 'there is no such key');
   checkModelNames(entry, report);
-  const { columns, exclude, readonly, ordering, methods, history } = entry;
-  if (isObject(columns)) checkColumns(columns, entry, report);
-  else {
-    report('columns', 'must be an object of columns');
-    checkNames(exclude, undefined, 'exclude', report);
-    checkNames(readonly, undefined, 'readonly', report);
-  }
+  const { columns, exclude, readonly, owner, admin, ordering, methods, history } = entry;
+  if (isObject(columns)) checkColumns(columns, report);
+  else report('columns', 'must be an object of columns');
+  const names = isObject(columns) ? Object.keys(columns) : undefined;
+  checkNames(exclude, names, 'exclude', report);
+  checkNames(readonly, names, 'readonly', report);
+  if (owner !== undefined && (typeof owner !== 'string' || names?.includes(owner) === false))
+    report('owner', NO_OWNER);
+  checkAdminShape(admin, names, report);
   for (const key of ['access', 'read']) {
     const level = entry[key];
     if (level !== undefined && !LEVELS.includes(level as string))
@@ -112,25 +128,11 @@ function checkResource(entry: Record<string, unknown>, report: Report): void {
   if (history !== undefined && typeof history !== 'boolean') report('history', 'must be true or false');
 }
 
-/** Reports the faults of columns, and of the keys that name some. */
-function checkColumns(
-  columns: Record<string, unknown>,
-  { exclude, readonly, owner, admin }: Record<string, unknown>,
-  report: Report,
-): void {
-  const names = Object.keys(columns);
-  for (const name of names)
+function checkColumns(columns: Record<string, unknown>, report: Report): void {
+  for (const name of Object.keys(columns)) {
     checkColumn(columns[name], (key, text) => report(`columns.${name}${key && `.${key}`}`, text));
-  for (const name of names) checkColumnName(name, columns, report);
-  checkNames(exclude, names, 'exclude', report);
-  checkNames(readonly, names, 'readonly', report);
-  if (
-    owner !== undefined &&
-    !(typeof owner === 'string' && isObject(columns[owner]) && columns[owner]['type'] === 'foreignKey')
-  ) {
-    report('owner', 'must name a foreign key');
+    checkColumnName(name, columns, report);
   }
-  checkAdminShape(admin, names, report);
 }
 
 function checkModelNames(entry: Record<string, unknown>, report: Report): void {
@@ -181,11 +183,7 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
     );
   } else if (Buffer.byteLength(name) > 60) report(key, 'a name has at most 60 characters');
   const column = columns[name];
-  if (!isObject(column)) return;
-  const { type, references } = column;
-  const isOther = typeof type === 'string' && Object.hasOwn(COLUMN_TYPES, type);
-  // What refers to a model is meant to be a foreign key, where its type is none.
-  if (type !== 'foreignKey' && (isOther || typeof references !== 'string')) return;
+  if (!isObject(column) || !isForeignKey(column)) return;
   if (RESERVED.has(`${name}_id`) || Object.hasOwn(columns, `${name}_id`))
     report(key, `its name in JSON, ${name}_id, is another column's`);
 }
@@ -194,12 +192,7 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
 function checkTogether(parts: readonly SoundPart[], settings: Settled): string[] {
   const faults: string[] = [];
   const resources = parts.map(({ resource }) => resource);
-  const keys = new Map(
-    parts.map(({ resource: { model }, isFaulty }) => [
-      model,
-      !isFaulty('primaryKey') && !isFaulty('primaryKey.type'),
-    ]),
-  );
+  const keys = new Map(parts.map((part) => [part.resource.model, hasKey(part)]));
   const tables = new Map<string, string>();
   for (const part of parts) {
     const { resource, isFaulty } = part;
@@ -212,15 +205,14 @@ function checkTogether(parts: readonly SoundPart[], settings: Settled): string[]
     checkFields(part, report);
     for (const [name, column] of Object.entries(columns)) {
       if (column.type !== 'foreignKey') continue;
-      const hasKey = keys.get(column.references);
-      if (hasKey === undefined)
+      const isKeyKnown = keys.get(column.references);
+      if (isKeyKnown === undefined && !isFaulty(`columns.${name}.references`))
         report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
-      if (!hasKey) continue;
-      checkValues({ ...column }, typeOf(column, resources), (key, text) =>
+      checkValues({ ...column }, isKeyKnown ? typeOf(column, resources) : undefined, (key, text) =>
         report(`columns.${name}.${key}`, text),
       );
     }
-    checkOwner(resource, settings.userModel, report);
+    checkOwner(part, settings.userModel, report);
   }
   const needed = neededUserModel(resources, settings);
   if (needed) checkUserModel(parts, needed, settings.userModel, faults);
@@ -228,12 +220,13 @@ function checkTogether(parts: readonly SoundPart[], settings: Settled): string[]
 }
 
 /** Reports columns that are the same one in the database. */
-function checkFields({ resource, isFaulty, doubtful }: SoundPart, report: Report): void {
+function checkFields({ resource, isFaulty }: SoundPart, report: Report): void {
   const fields = new Map<string, string>();
   if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column'))
     fields.set(keyFieldOf(resource), 'the primary key');
   for (const [name, column] of Object.entries(resource.columns)) {
-    if (isFaulty(`columns.${name}.column`) || (doubtful.has(name) && column.column === undefined)) continue;
+    const isUnnamed = column.column === undefined && isFaulty(`columns.${name}`);
+    if (isUnnamed || isFaulty(`columns.${name}.column`)) continue;
     const field = fieldOf(name, column);
     const other = fields.get(field);
     if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
@@ -241,11 +234,15 @@ function checkFields({ resource, isFaulty, doubtful }: SoundPart, report: Report
   }
 }
 
-function checkOwner(resource: Resource, userModel: string, report: Report): void {
-  const owner = resource.owner === undefined ? undefined : resource.columns[resource.owner];
-  if (owner?.type === 'foreignKey' && owner.references !== userModel) {
-    report('owner', `must be a foreign key to the user model, ${userModel}`);
-  }
+function checkOwner({ resource, isFaulty }: SoundPart, userModel: string, report: Report): void {
+  const { owner, columns } = resource;
+  if (owner === undefined || isFaulty('owner')) return;
+  const column = columns[owner];
+  if (!column) return;
+  if (column.type === 'foreignKey') {
+    if (column.references !== userModel && !isFaulty(`columns.${owner}.references`))
+      report('owner', `must be a foreign key to the user model, ${userModel}`);
+  } else if (!isFaulty(`columns.${owner}`)) report('owner', NO_OWNER);
 }
 
 function checkUserModel(
@@ -260,20 +257,12 @@ function checkUserModel(
     return;
   }
   if (users.isFaulty('columns')) return;
-  const expected: Record<string, (column: ColumnDefinition) => string | undefined> = {
-    username: ({ type, unique }) =>
-      (type === 'string' || type === 'text') && unique === true
-        ? undefined
-        : 'must be a string or text with unique: true',
-    password: ({ type }) => (type === 'password' ? undefined : "must be of type 'password'"),
-    active: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),
-    admin: ({ type }) => (type === 'boolean' ? undefined : "must be of type 'boolean'"),
-  };
-  for (const [name, check] of Object.entries(expected)) {
+  for (const [name, { types, isUnique, text }] of Object.entries(USER_COLUMNS)) {
     const column = users.resource.columns[name];
-    // Of a type that is none nothing more is said, but that a name must be unique holds for each.
-    if (users.doubtful.has(name) && (name !== 'username' || column?.unique === true)) continue;
-    const text = column ? check(column) : 'the user model must have it';
-    if (text) faults.push(`${userModel}: columns.${name}: ${text}`);
+    const isTyped = users.untyped.has(name) || types.includes(column?.type ?? '');
+    const fits =
+      isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
+    if (!column) faults.push(`${userModel}: columns.${name}: the user model must have it`);
+    else if (!fits) faults.push(`${userModel}: columns.${name}: ${text}`);
   }
 }

@@ -1,4 +1,6 @@
-import { isObject, without } from './check-column.ts';
+import { parseLabel } from './admin.ts';
+import { headOf } from './check-admin.ts';
+import { isForeignKey, isObject, without } from './check-column.ts';
 import type { Resource } from './resource.ts';
 
 /** What can still be said of a resource that has faults: its keys without the faulty ones. */
@@ -6,84 +8,126 @@ export interface SoundPart {
   readonly resource: Resource;
   /** Whether a key of the resource, such as `columns.user.type`, was found to be faulty. */
   readonly isFaulty: (key: string) => boolean;
-  /** The columns of which the name or the type is faulty, so that a mention of them can be neither right nor wrong. */
-  readonly doubtful: ReadonlySet<string>;
+  /** The columns of no known type. They stand as texts, of which every use is right that is right of any type but a date. */
+  readonly untyped: ReadonlySet<string>;
 }
 
 type Loose = Readonly<Record<string, unknown>>;
+
+/** Of a list of names those that are right stay right. */
+const namesIn = (list: unknown): string[] | undefined =>
+  Array.isArray(list) ? list.filter((name) => typeof name === 'string') : undefined;
+
+/** A column without its faulty keys; undefined where its type is not known, and it refers to no model. */
+function soundColumn(column: unknown, path: string, faulty: ReadonlySet<string>): Loose | undefined {
+  if (!isObject(column)) return undefined;
+  const sound = without(column, path, faulty);
+  // Whatever the type should have been, what refers to a model is a foreign key.
+  if (isForeignKey(column)) return { ...sound, type: 'foreignKey' };
+  return faulty.has(`${path}type`) ? undefined : sound;
+}
+
+/** What `admin` says of columns that are there; that others are not is told already. */
+function soundAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): Loose {
+  const isThere = (name: string): boolean => name === 'id' || Object.hasOwn(columns, name);
+  return {
+    ...without(admin, 'admin.', faulty),
+    list: namesIn(admin['list'])?.filter(isThere),
+    search: namesIn(admin['search'])?.filter((path) => isThere(headOf(path))),
+    filters: namesIn(admin['filters'])?.filter((path) => isThere(headOf(path))),
+    exclude: namesIn(admin['exclude']),
+    readonly: namesIn(admin['readonly']),
+  };
+}
 
 /**
  * @param name by which its faults are told: its model, or its place where it has none
  * @param faulty the keys that were found to be faulty
  */
 export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string>): SoundPart {
-  const { columns, primaryKey, admin, exclude, readonly } = entry;
-  const doubtful = new Set<string>();
+  const { columns, primaryKey, admin, exclude, readonly, owner } = entry;
+  const untyped = new Set<string>();
   const soundColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
-    const path = `columns.${key}`;
-    const isTyped = isObject(column) && !faulty.has(`${path}.type`) && !faulty.has(`${path}.references`);
-    if (!isTyped || faulty.has(path)) doubtful.add(key);
-    const { references, unique, column: field } = isObject(column) ? column : {};
-    // Whatever the type should have been, what refers to a model is a foreign key.
-    const refers = typeof references === 'string' && !faulty.has(`${path}.references`);
-    const placeholder = {
-      ...(refers ? { type: 'foreignKey', references } : { type: 'text' }),
-      ...(typeof field === 'string' && !faulty.has(`${path}.column`) ? { column: field } : {}),
-      unique: unique === true,
-      null: true,
-    };
-    return [key, isTyped ? without(column, `${path}.`, faulty) : placeholder] as const;
+    const path = `columns.${key}.`;
+    const sound = soundColumn(column, path, faulty);
+    if (!sound) untyped.add(key);
+    return [key, sound ?? { ...(isObject(column) ? without(column, path, faulty) : {}), type: 'text' }];
   });
   const resource = {
     ...without(entry, '', faulty),
     model: name,
-    columns: Object.fromEntries(soundColumns),
+    columns: Object.fromEntries(soundColumns) as Loose,
     primaryKey: isObject(primaryKey) ? without(primaryKey, 'primaryKey.', faulty) : undefined,
     // Without columns nothing was said of what names some.
-    admin: isObject(columns) && isObject(admin) ? without(admin, 'admin.', faulty) : undefined,
-    // Of a list of names those that are right stay right.
-    exclude: Array.isArray(exclude) ? exclude : undefined,
-    readonly: Array.isArray(readonly) ? readonly : undefined,
+    admin: isObject(columns) && isObject(admin) ? soundAdmin(admin, columns, faulty) : undefined,
+    exclude: namesIn(exclude),
+    readonly: namesIn(readonly),
+    // An owner that is none needs a user model all the same.
+    owner,
   };
-  return { resource: resource as unknown as Resource, isFaulty: (key) => faulty.has(key), doubtful };
+  return { resource: resource as unknown as Resource, isFaulty: (key) => faulty.has(key), untyped };
 }
 
 /**
- * Whether a path of columns can be followed as far as it leads without coming upon a fault that is told already: only then is it
- * right or wrong by itself.
+ * What can be said of the column to which a path leads. `open`: nothing, since the path comes upon a fault that is told already,
+ * and only when that is mended it is right or wrong. `untyped`: that it is there. `known`: all, also that it is not there.
  */
-function isClear(path: string, from: SoundPart, parts: ReadonlyMap<string, SoundPart>): boolean {
+type Certainty = 'open' | 'untyped' | 'known';
+
+function certaintyOf(
+  path: string,
+  from: SoundPart,
+  parts: ReadonlyMap<string, SoundPart>,
+  isHidden: (resource: Resource, name: string) => boolean,
+): Certainty {
+  const steps = path.split('__');
   let at: SoundPart | undefined = from;
-  for (const step of path.split('__')) {
-    if (!at || at.isFaulty('columns')) return false;
-    const { columns } = at.resource;
-    const name = Object.hasOwn(columns, step) ? step : step.replace(/_id$/, '');
-    const column = Object.hasOwn(columns, name) ? columns[name] : undefined;
+  for (const [index, step] of steps.entries()) {
+    if (!at || at.isFaulty('columns')) return 'open';
+    const { resource, isFaulty, untyped }: SoundPart = at;
+    const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
+    const column = Object.hasOwn(resource.columns, name) ? resource.columns[name] : undefined;
+    if (step === 'id') return hasKey(at) ? 'known' : 'untyped';
+    // What is hidden is as if it were not there, whatever it is.
+    if (!column || isHidden(resource, name)) return 'known';
     // A foreign key leads where it leads, whatever is wrong with its name.
-    if (at.doubtful.has(name) && column?.type !== 'foreignKey') return false;
-    if (column?.type !== 'foreignKey') return true;
-    at = parts.get(column.references);
+    if (column.type === 'foreignKey') at = parts.get(column.references);
+    else if (isFaulty(`columns.${name}`)) return 'open';
+    else return untyped.has(name) && step === name && index === steps.length - 1 ? 'untyped' : 'known';
   }
-  return true;
+  return at && hasKey(at) ? 'known' : 'untyped';
 }
 
-/** The resource without what it says of doubtful columns. */
+/** Whether the type of a resource's key is known. */
+export const hasKey = ({ isFaulty }: SoundPart): boolean =>
+  !isFaulty('primaryKey') && !isFaulty('primaryKey.type');
+
+const isExcluded = ({ exclude }: Resource, name: string): boolean => exclude?.includes(name) === true;
+const isNotInAdmin = ({ admin }: Resource, name: string): boolean =>
+  admin?.hidden === true || admin?.exclude?.includes(name) === true;
+
+/** The resource without what it says of columns of which nothing is certain. */
 export function withoutDoubt(part: SoundPart, parts: ReadonlyMap<string, SoundPart>): Resource {
   const { resource, isFaulty } = part;
-  const clearly = (path: string): boolean => isClear(path, part, parts);
   const { ordering = '', admin = {} } = resource;
-  const { label, list, search, filters, dates, ...others } = admin;
-  const paths = (given: readonly string[] | undefined): readonly string[] | undefined =>
-    given?.filter(clearly);
+  const { label, list, search, filters, dates } = admin;
+  const inAdmin = (path: string): Certainty => certaintyOf(path, part, parts, isNotInAdmin);
+  const isThere = (path: string): boolean => inAdmin(path) !== 'open';
+  const isKnown = (path: string): boolean => inAdmin(path) === 'known';
+  const names = (label === undefined ? [] : parseLabel(label)).map((one) =>
+    typeof one !== 'string' && isThere(one.name) ? `{${one.name}}` : '',
+  );
   const clear = {
-    ...others,
-    list: paths(list),
-    search: paths(search),
-    filters: paths(filters),
-    label: label?.split(/[{}]/).every(clearly) ? label : undefined,
-    dates: dates !== undefined && clearly(dates) ? dates : undefined,
+    ...admin,
+    list: list?.filter(isThere),
+    search: search?.filter(isKnown),
+    filters: filters?.filter(isThere),
+    label: names.join('') || undefined,
+    dates: dates !== undefined && isKnown(dates) ? dates : undefined,
   };
-  const orderings = ordering.split(',').filter((path) => clearly(path.replace(/^-/, '')));
+  const orderings = ordering
+    .split(',')
+    .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded) !== 'open');
   const kept = isFaulty('columns') ? undefined : orderings.join(',') || undefined;
   return { ...resource, ordering: kept, admin: clear } as Resource;
 }

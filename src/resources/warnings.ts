@@ -66,7 +66,7 @@ function aboutDatabase({ settings, resources, schema, surroundings, isEmbedded }
     hasUsers &&
     tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable)
   ) {
-    const text = `the database role may change and delete what stands in ${HISTORY.model}`;
+    const text = `the database role may change or delete what stands in ${HISTORY.model}`;
     warnings.push({ kind: 'history-open', text });
   }
   // Where tables of the registry are not there either, all of it is still to be made.

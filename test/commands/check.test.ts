@@ -141,8 +141,12 @@ describe('vitrine check', { timeout: 110_000 }, () => {
   });
 
   test('says that the history may be changed, and that the own tables are missing', async () => {
-    await database.sql.unsafe(`grant update on vitrine_history to ${role}`);
-    assert.match((await check([USER, BOOK])).stderr, /may change and delete what stands in vitrine_history/);
+    for (const privilege of ['update', 'update (at)', 'delete', 'truncate']) {
+      await database.sql.unsafe(`grant ${privilege} on vitrine_history to ${role}`);
+      const { stderr } = await check([USER, BOOK]);
+      assert.match(stderr, /may change or delete what stands in vitrine_history/, privilege);
+      await database.sql.unsafe(`revoke ${privilege} on vitrine_history from ${role}`);
+    }
     await database.sql.unsafe(`revoke all on vitrine_history from ${role}`);
     assert.match(
       (await check([USER, BOOK])).stderr,

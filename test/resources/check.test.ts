@@ -1,48 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
-import { createVitrine, StartError } from '../../src/index.ts';
 import { users } from '../db/helpers.ts';
-import { serverUrl } from '../support.ts';
-
-/** A registry as somebody may write it who has no types to help. */
-type Loose = any; // eslint-disable-line @typescript-eslint/no-explicit-any -- anything can be exported
-
-/** The lines of the start's message. The registry is checked before the database is asked: this one is not there. */
-async function faultsOf(resources: Loose, settings: object = {}): Promise<string[]> {
-  const databaseUrl = new URL('/vitrine_test_none', serverUrl()).href;
-  const error: unknown = await createVitrine({
-    databaseUrl,
-    resources,
-    log: () => undefined,
-    ...settings,
-  }).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof StartError, `a StartError, and not ${String(error)}`);
-  return error.message.split('\n').slice(1);
-}
-
-/** Each fault as `resource: key`. */
-async function assertFaults(
-  resources: Loose,
-  expected: readonly string[],
-  settings: object = {},
-): Promise<void> {
-  const faults = await faultsOf(resources, settings);
-  const unseen = faults.slice();
-  for (const fault of expected) {
-    const at = unseen.findIndex((line) => line.startsWith(`  - ${fault}`));
-    assert.ok(at >= 0, `${fault} must be told in\n${faults.join('\n')}`);
-    assert.match(unseen[at] ?? '', /: [^:]{8,}/, 'and why');
-    unseen.splice(at, 1);
-  }
-  assert.deepEqual(unseen, [], 'nothing else is a fault');
-}
+import { assertFaults, faultsOf, type Loose } from './faults.ts';
 
 const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
-const withKeys = (keys: object): Loose => [{ model: 'a', columns: { x: { type: 'text' } }, ...keys }];
+const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];
 
 /** The keys of column `x` of a resource `a`, and those that are at fault. */
 const COLUMNS: [column: Loose, ...keys: string[]][] = [
@@ -113,6 +76,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ acess: 'user', Exclude: [] }, 'acess', 'Exclude'],
   [{ columns: undefined }, 'columns'],
   [{ columns: [] }, 'columns'],
+  [{ columns: 5, owner: 5, admin: { colour: 'red', list: 'x', label: 'x' } }, 'columns', 'owner', 'admin.colour', 'admin.list'],
   [{ table: '' }, 'table'],
   [{ table: 'a.b.c' }, 'table'],
   [{ table: 5 }, 'table'],
@@ -143,6 +107,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ admin: true }, 'admin'],
   [{ admin: { colour: 'red', hidden: 1, list: ['y'], readonly: 'x' } }, 'admin.colour', 'admin.hidden', 'admin.list', 'admin.readonly'],
   [{ admin: { search: ['y'], filters: 'x', label: 5 } }, 'admin.search', 'admin.filters', 'admin.label'],
+  [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x', 'y'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.exclude', 'admin.label', 'admin.label'],
 ]; // prettier-ignore
 
 describe('a faulty registry stops the start', () => {
@@ -228,93 +193,4 @@ describe('the faults of a registry', () => {
       assert.match(faults[0] ?? '', said);
     });
   }
-});
-
-describe('all faults of a registry are told at once', () => {
-  test('those of one resource, of several, and those between them', async () => {
-    await assertFaults(
-      [
-        users,
-        { model: 'a', columns: { x: { type: 'txt' }, y: { type: 'text', nul: true } }, acess: 'user', limit: 0 },
-        { model: 'b', columns: { z: { type: 'foreignKey', references: 'nobody' } }, ordering: 'w' },
-        { model: 'b', columns: {}, access: 'all' },
-        { model: 'c', columns: { user: { type: 'foreignKey', references: 'b' } }, owner: 'user' },
-        7,
-      ],
-      ['a: columns.x.type:', 'a: columns.y.nul:', 'a: acess:', 'a: limit:', 'b: columns.z.references:', 'b: ordering:', 'b: model:', 'b: access:', 'c: owner:', 'resource 6'],
-    ); // prettier-ignore
-  });
-
-  test('what a column of no known type has in common with others', async () => {
-    await assertFaults(
-      [
-        { ...users, columns: { ...users.columns, username: { type: 'txt' } } },
-        {
-          model: 'a',
-          columns: {
-            a: { type: 'txt', column: 'x' },
-            b: { type: 'text', column: 'x' },
-            d: { column: 'id' },
-            link: { references: 'a' },
-            link_id: { type: 'text' },
-            name: { type: 'text', references: 'a' },
-            name_id: { type: 'text' },
-          },
-          access: 'user',
-        },
-      ],
-      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:', 'a: columns.name.references:'],
-    ); // prettier-ignore
-  });
-
-  test('names that do not fit each other, in resources that have other faults as well', async () => {
-    const text = { type: 'text' };
-    const link = (references: string, more: object = {}): object => ({
-      type: 'foreignKey',
-      references,
-      ...more,
-    });
-    await assertFaults(
-      [
-        { ...users, columns: { ...users.columns, active: text }, limit: 0 },
-        { model: 'a', table: 'same', columns: { x: link('nobody'), y: text }, acess: 'user' },
-        { model: 'b', table: 'same', columns: { x: text, y: { ...text, column: 'x' }, z: { ...text, maxLength: 0 } } },
-        { model: 'c', columns: { a: link('a', { default: 'x' }), b: { ...text, null: 1 } }, ordering: 'nosuch,a__nosuch,-b' },
-        { model: 'd', columns: { a: link('a'), t: { type: 'txt', index: 1 } }, owner: 'a', ordering: 'a__y,t,nosuch' },
-        { model: 'd', columns: { x: link('nowhere') } },
-        { model: 'e', columns: 'none', access: 'all', exclude: 5, ordering: 'x', admin: { list: ['x'] } },
-        { model: 'f', columns: { t: { type: 'txt' } }, admin: { list: ['t'], search: ['nosuch'], colour: 'red' } },
-        { model: 'G', columns: { x: link('nobody') } },
-        7,
-      ],
-      ['user: limit:', 'user: columns.active:', 'a: acess:', 'a: columns.x.references:', 'b: table:', 'b: columns.y:', 'b: columns.z.maxLength:', 'c: columns.b.null:', 'c: columns.a.default:', 'c: ordering:', 'c: ordering:', 'd: columns.t.type:', 'd: columns.t.index:', 'd: owner:', 'd: ordering:', 'd: model:', 'd: columns.x.references:', 'e: columns:', 'e: access:', 'e: exclude:', 'f: columns.t.type:', 'f: admin.colour:', 'f: admin.search:', 'G: model:', 'G: columns.x.references:', 'resource 10'],
-    ); // prettier-ignore
-  });
-
-  test('and a fault of one resource hides none of another that has a column of the same name', async () => {
-    await assertFaults(
-      [
-        { model: 'x', columns: { name: { type: 'txt' }, z: { type: 'foreignKey', references: 'y' } }, ordering: 'z__other' },
-        { model: 'y', columns: { title: { type: 'text' } }, ordering: 'name', admin: { list: ['name'] } },
-        { model: 'y', columns: { u: { type: 'text' } }, ordering: 'v' },
-        { model: 'v', columns: { y: { type: 'foreignKey', references: 'y' }, y_id: { type: 'text' } }, ordering: 'y__none,none' },
-        { model: 'w', columns: { x: { type: 'foreignKey', references: 'x' } }, ordering: 'x__name', admin: { search: ['x__name'] } },
-      ],
-      ['x: columns.name.type:', 'x: ordering:', 'y: ordering:', 'y: admin.list:', 'y: model:', 'y: ordering:', 'v: columns.y:', 'v: ordering:', 'v: ordering:'],
-    ); // prettier-ignore
-  });
-
-  test('and what a fault leaves open is not called one', async () => {
-    const link = { type: 'foreignKey', references: 'e' };
-    await assertFaults(
-      [
-        { model: 'user', columns: { username: { type: 'strng', unique: true }, password: 5, active: {}, admin: { type: 'boolean' } } },
-        { model: 'a', columns: { e: link, k: { ...link, references: 'k', default: 'x' } }, ordering: 'e__x', access: 'user' },
-        { model: 'e', columns: null, owner: 'x', readonly: ['x'], ordering: 'x', admin: { label: '{x}', dates: 'x' } },
-        { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text' } } },
-        { model: 'l', columns: { x: { type: 'txt' } }, exclude: ['x'], ordering: '-x', admin: { label: 'x', dates: 'x' } },
-      ],
-      ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:'],
-    ); // prettier-ignore
-  });
 });

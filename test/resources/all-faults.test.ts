@@ -1,0 +1,185 @@
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { users } from '../db/helpers.ts';
+import { assertFaults, type Loose } from './faults.ts';
+
+/** A registry without faults, and single mistakes in it, each of another key, by where they are told. */
+const LIBRARY: [Loose, Loose, Loose] = [
+  { ...structuredClone(users), admin: {} },
+  {
+    model: 'author',
+    columns: {
+      name: { type: 'string' },
+      born: { type: 'date', null: true },
+      code: { type: 'text', unique: true },
+    },
+    exclude: ['code'],
+    admin: { list: ['id', 'name'] },
+  },
+  {
+    model: 'book',
+    columns: {
+      author: { type: 'foreignKey', references: 'author' },
+      added_by: { type: 'foreignKey', references: 'user' },
+      title: { type: 'string', maxLength: 40 },
+      year: { type: 'integer', min: 0 },
+      kind: { type: 'string', choices: ['a', 'b'] },
+    },
+    access: 'user',
+    owner: 'added_by',
+    admin: {},
+  },
+];
+const MISTAKES: Record<string, (user: Loose, author: Loose, book: Loose) => void> = {
+  'user: columns.password': ({ columns }) => (columns.password.type = 'string'),
+  'user: columns.active': ({ columns }) => delete columns.active,
+  'user: limit': (user) => (user.limit = 0),
+  'author: columns.born.type': (_, { columns }) => (columns.born.type = 'day'),
+  'author: columns.x': (_, { columns }) => (columns.x = { type: 'text', column: 'name' }),
+  'author: ordering': (_, author) => (author.ordering = 'name,code'),
+  'author: admin.list': (_, { admin }) => admin.list.push('nosuch'),
+  'author: acess': (_, author) => (author.acess = 'user'),
+  'book: columns.author.default': (_, __, { columns }) => (columns.author.default = 'x'),
+  'book: columns.author.type': (_, __, { columns }) => delete columns.author.type,
+  'book: columns.year.min': (_, __, { columns }) => (columns.year.min = 'none'),
+  'book: columns.kind.default': (_, __, { columns }) => (columns.kind.default = 'c'),
+  'book: columns.kind.nul': (_, __, { columns }) => (columns.kind.nul = true),
+  'book: columns.y': (_, __, { columns }) => (columns.y = { type: 'text', column: 'author_id' }),
+  'book: owner': (_, __, book) => (book.owner = 'author'),
+  'book: exclude': (_, __, book) => (book.exclude = ['nosuch']),
+  'book: ordering': (_, __, book) => (book.ordering = 'author__code'),
+  'book: admin.search': (_, __, { admin }) => (admin.search = ['nosuch', 'title']),
+  'book: admin.label': (_, __, { admin }) => (admin.label = '{title} {author__nosuch}'),
+  'book: admin.dates': (_, __, { admin }) => (admin.dates = 'title'),
+};
+
+describe('all faults of a registry are told at once', () => {
+  test('those of one resource, of several, and those between them', async () => {
+    await assertFaults(
+      [
+        users,
+        { model: 'a', columns: { x: { type: 'txt' }, y: { type: 'text', nul: true } }, acess: 'user', limit: 0 },
+        { model: 'b', columns: { z: { type: 'foreignKey', references: 'nobody' } }, ordering: 'w' },
+        { model: 'b', columns: {}, access: 'all' },
+        { model: 'c', columns: { user: { type: 'foreignKey', references: 'b' } }, owner: 'user' },
+        7,
+      ],
+      ['a: columns.x.type:', 'a: columns.y.nul:', 'a: acess:', 'a: limit:', 'b: columns.z.references:', 'b: ordering:', 'b: model:', 'b: access:', 'c: owner:', 'resource 6'],
+    ); // prettier-ignore
+  });
+
+  test('what a column of no known type has in common with others', async () => {
+    await assertFaults(
+      [
+        { ...users, columns: { ...users.columns, username: { type: 'txt' } } },
+        {
+          model: 'a',
+          columns: {
+            a: { type: 'txt', column: 'x' },
+            b: { type: 'text', column: 'x' },
+            d: { column: 'id' },
+            link: { references: 'a' },
+            link_id: { type: 'text' },
+            name: { type: 'text', references: 'a' },
+            name_id: { type: 'text' },
+            e: {},
+            f: { type: 'text', column: 'e' },
+            up: { references: 'a', default: 'x' },
+            g: { type: 'text', column: 'up_id' },
+            aim: { type: 'foreignKey' },
+            h: { type: 'text', column: 'aim_id' },
+            none: { type: 'txt', default: null },
+            some: { choices: ['a'], default: 'b' },
+          },
+          access: 'user',
+          owner: 'up',
+          exclude: ['e'],
+          ordering: 'e,up__nosuch,some__a',
+        },
+      ],
+      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:', 'a: columns.name.references:', 'a: columns.e.type:', 'a: columns.f:', 'a: columns.up.type:', 'a: columns.up.default:', 'a: columns.g:', 'a: columns.aim.references:', 'a: columns.h:', 'a: columns.none.type:', 'a: columns.none.default:', 'a: columns.some.type:', 'a: columns.some.default:', 'a: owner:', 'a: ordering:', 'a: ordering:', 'a: ordering:'],
+    ); // prettier-ignore
+  });
+
+  test('that columns of the user model have a wrong type, whatever else is wrong with them', async () => {
+    await assertFaults(
+      [
+        {
+          ...users,
+          columns: {
+            ...users.columns,
+            password: { type: 'foreignKey' },
+            active: { type: 'text', references: 'user' },
+            admin: { type: 'integer', default: 'x' },
+          },
+        },
+      ],
+      ['user: columns.password.references:', 'user: columns.password:', 'user: columns.active.references:', 'user: columns.active:', 'user: columns.admin.default:', 'user: columns.admin:'],
+    ); // prettier-ignore
+  });
+
+  test('mistakes that have nothing to do with each other, however many', async () => {
+    const mistakes = fc.shuffledSubarray(Object.entries(MISTAKES), { minLength: 1 });
+    await fc.assert(
+      fc.asyncProperty(mistakes, async (made) => {
+        const resources = structuredClone(LIBRARY);
+        for (const [, make] of made) make(...resources);
+        const keys = made.map(([key]) => `${key}:`);
+        await assertFaults(resources, keys);
+      }),
+    );
+  });
+
+  test('names that do not fit each other, in resources that have other faults as well', async () => {
+    const text = { type: 'text' };
+    const link = (references: string, more: object = {}): object => ({
+      type: 'foreignKey',
+      references,
+      ...more,
+    });
+    await assertFaults(
+      [
+        { ...users, columns: { ...users.columns, active: text }, limit: 0 },
+        { model: 'a', table: 'same', columns: { x: link('nobody'), y: text }, acess: 'user' },
+        { model: 'b', table: 'same', columns: { x: text, y: { ...text, column: 'x' }, z: { ...text, maxLength: 0 } } },
+        { model: 'c', columns: { a: link('a', { default: 'x' }), b: { ...text, null: 1 } }, ordering: 'nosuch,a__nosuch,-b' },
+        { model: 'd', columns: { a: link('a'), t: { type: 'txt', index: 1 } }, owner: 'a', ordering: 'a__y,t,nosuch' },
+        { model: 'd', columns: { x: link('nowhere') } },
+        { model: 'e', columns: 'none', access: 'all', exclude: 5, ordering: 'x', admin: { list: ['x'] } },
+        { model: 'f', columns: { t: { type: 'txt' } }, admin: { list: ['t'], search: ['nosuch'], colour: 'red' } },
+        { model: 'G', columns: { x: link('nobody') } },
+        7,
+      ],
+      ['user: limit:', 'user: columns.active:', 'a: acess:', 'a: columns.x.references:', 'b: table:', 'b: columns.y:', 'b: columns.z.maxLength:', 'c: columns.b.null:', 'c: columns.a.default:', 'c: ordering:', 'c: ordering:', 'd: columns.t.type:', 'd: columns.t.index:', 'd: owner:', 'd: ordering:', 'd: model:', 'd: columns.x.references:', 'e: columns:', 'e: access:', 'e: exclude:', 'f: columns.t.type:', 'f: admin.colour:', 'f: admin.search:', 'G: model:', 'G: columns.x.references:', 'resource 10'],
+    ); // prettier-ignore
+  });
+
+  test('and a fault of one resource hides none of another that has a column of the same name', async () => {
+    await assertFaults(
+      [
+        { model: 'x', columns: { name: { type: 'txt' }, z: { type: 'foreignKey', references: 'y' } }, ordering: 'z__other' },
+        { model: 'y', columns: { title: { type: 'text' } }, ordering: 'name', admin: { list: ['name'] } },
+        { model: 'y', columns: { u: { type: 'text' } }, ordering: 'v' },
+        { model: 'v', columns: { y: { type: 'foreignKey', references: 'y' }, y_id: { type: 'text' } }, ordering: 'y__none,none' },
+        { model: 'w', columns: { x: { type: 'foreignKey', references: 'x' } }, ordering: 'x__name', admin: { search: ['x__name'] } },
+      ],
+      ['x: columns.name.type:', 'x: ordering:', 'y: ordering:', 'y: admin.list:', 'y: model:', 'y: ordering:', 'v: columns.y:', 'v: ordering:', 'v: ordering:'],
+    ); // prettier-ignore
+  });
+
+  test('and what a fault leaves open is not called one', async () => {
+    const link = { type: 'foreignKey', references: 'e' };
+    await assertFaults(
+      [
+        { model: 'user', columns: { username: { type: 'strng', unique: true }, password: 5, active: {}, admin: { type: 'boolean' } } },
+        { model: 'a', columns: { e: link, k: { ...link, references: 'k', default: 'x' } }, ordering: 'e__x', access: 'user' },
+        { model: 'e', columns: null, owner: 'x', readonly: ['x'], ordering: 'x', admin: { label: '{x}', dates: 'x' } },
+        { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text' } } },
+        { model: 'l', columns: { x: { type: 'txt' } }, ordering: '-x', admin: { label: 'x', dates: 'x', search: ['x'] } },
+        { model: 'n', columns: { x: 5, y: { type: 'foreignKey' }, z: { type: 'text', column: 'x' } }, ordering: 'x__y,y__x', owner: 'x' },
+        { model: 'o', columns: { k: { type: 'foreignKey', references: 'k' } }, admin: { search: ['k'] } },
+      ],
+      ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:', 'n: columns.x:', 'n: columns.y.references:'],
+    ); // prettier-ignore
+  });
+});
