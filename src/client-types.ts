@@ -208,6 +208,13 @@ export interface Page<T> {
 
 export type Id = string | number | bigint;
 
+/** What a record is asked for by; anything where the registry is not known. */
+export type KeyOf<R extends Resource> = string extends R['model']
+  ? Id
+  : KeyColumn<R>['type'] extends 'string' | 'uuid'
+    ? string
+    : number | bigint | `${bigint}`;
+
 export interface ResourceClient<R extends Resource, All extends Resource> {
   /** One page of the records that a query matches. */
   readonly list: <const Q extends ListQuery<R, All, Q>>(
@@ -221,11 +228,11 @@ export interface ResourceClient<R extends Resource, All extends Resource> {
   ) => AsyncGenerator<Row<R, All>, void>;
   /** How many records a query matches. */
   readonly count: <const Q extends ListQuery<R, All, Q>>(query?: Q, options?: CallOptions) => Promise<number>;
-  readonly get: (id: Id, options?: CallOptions) => Promise<Row<R, All>>;
+  readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
   /** Changes the columns of the body; the others keep their values. */
-  readonly update: (id: Id, body: UpdateBody<R, All>, options?: ChangeOptions) => Promise<Row<R, All>>;
-  readonly delete: (id: Id, options?: ChangeOptions) => Promise<void>;
+  readonly update: (id: KeyOf<R>, body: UpdateBody<R, All>, options?: ChangeOptions) => Promise<Row<R, All>>;
+  readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;
 }
 
 /** A client of each resource, by the model's name. */

@@ -231,12 +231,24 @@ function parseSettings(
 export const readSettings = (environment: Record<string, string | undefined>): Settings =>
   parseSettings((variable) => [variable, environment[variable]]);
 
-/** The settings that a program gives by their names in code, held to the same rules as the environment's. */
-export function checkSettings(given: Partial<Settings>): Settings {
+/**
+ * The settings that a program gives by their names in code, held to the same rules as the environment's; it has to name a database.
+ * @param faults of its other options
+ */
+export function checkSettings(
+  given: Partial<Settings>,
+  faults: readonly string[],
+): Settings & { readonly databaseUrl: string } {
   const known = new Set<string>(Object.values(SETTINGS).map(({ key }) => key));
   const unknown = Object.keys(given).filter((name) => !known.has(name));
-  return parseSettings(
+  const { databaseUrl = '' } = given;
+  const settings = parseSettings(
     (_, key) => [key, given[key]?.toString()],
-    unknown.map((name) => `${name} is not the name of an option`),
+    [
+      ...unknown.map((name) => `${name} is not the name of an option`),
+      ...faults,
+      ...(databaseUrl === '' ? ['databaseUrl must name the database: there is no default'] : []),
+    ],
   );
+  return { ...settings, databaseUrl: settings.databaseUrl ?? '' };
 }

@@ -38,18 +38,16 @@ export interface Vitrine {
 
 /**
  * The very service as a library. Resolves when the database has been read and the handler serves.
- * @throws StartError that lists every fault of the registry, or every difference to the database
+ * @throws StartError that lists every fault of the options, else every fault of the registry, else every difference to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
   const { log, resources, panels = [], ...given } = options;
-  if (log !== undefined && typeof log !== 'function') throw new StartError('log must be a function.');
-  const settings = checkSettings(given);
-  const { databaseUrl } = settings;
-  if (databaseUrl === undefined) throw new StartError('createVitrine needs a databaseUrl.');
+  const isLog = log === undefined || typeof log === 'function';
+  const settings = checkSettings(given, isLog ? [] : ['log must be a function']);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
   const registry = requireRegistry(resources, settings, panels);
-  const service = createService(settings, registry, databaseUrl, logger, panels);
+  const service = createService(settings, registry, settings.databaseUrl, logger, panels);
   let starting: Promise<Listener> | undefined;
   let isClosed = false;
   try {

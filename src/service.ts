@@ -125,10 +125,9 @@ function warn(
   served: ServedResources,
   resources: readonly Resource[],
   { catalog, missing }: Schema,
-  hasUsers: boolean,
   logger: Logger,
 ): void {
-  if (hasUsers && missing.length > 0) {
+  if (missing.length > 0) {
     const names = missing.join(' and ');
     logger.warn({
       message: `no table ${names} that the database role may use: without both there is no admin area, and without vitrine_history no change is written down`,
@@ -180,7 +179,7 @@ export function createService(
         for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
       const { models } = schema;
       const served = serveResources(resources, models, settings);
-      warn(served, resources, schema, hasUsers, logger);
+      warn(served, resources, schema, logger);
       const passwords = createPasswords();
       const log = models.get(HISTORY.model);
       const operations = createOperations(database, served, passwords, log);

@@ -184,6 +184,13 @@ export async function refused(): Promise<void> {
   await client.message.update(1, { pub_date: 'x' });
   // @ts-expect-error a key is no object
   await client.message.get({ id: 1 });
+  // @ts-expect-error this key is a number, or the text of one
+  await client.message.get('first');
+  await client.message.get('12');
+  // @ts-expect-error a natural key is a text
+  await client.land.update(1, {});
+  // @ts-expect-error as it is here
+  await client.land.delete(1n);
 
   const { objects } = await client.user.list();
   // @ts-expect-error excluded from the output
@@ -234,5 +241,7 @@ export async function handedOn(
 ): Promise<void> {
   one satisfies typeof given.user;
   const { objects } = await unknown['anything']!.list();
+  await unknown['anything']!.get('x');
+  await unknown['anything']!.get(1);
   objects[0]?.id satisfies string | number | undefined;
 }

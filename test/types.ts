@@ -15,6 +15,10 @@ export const misspelt = { model: 'a', columns: {}, acess: 'user' } satisfies Res
 export const column = { model: 'a', columns: { x: { type: 'text', maxlen: 3 } } } satisfies Resource;
 // @ts-expect-error a default of another type
 export const fallback = { model: 'a', columns: { x: { type: 'text', default: 1 } } } satisfies Resource;
+// @ts-expect-error choices of another type
+export const choices = { model: 'a', columns: { x: { type: 'integer', choices: ['x'] } } } satisfies Resource;
+// @ts-expect-error choices of another type
+export const marks = { model: 'a', columns: { x: { type: 'text', choices: [1] } } } satisfies Resource;
 
 const owner = [{ model: 'a', columns: { x: { type: 'string' } }, owner: 'y' }] satisfies Resource[];
 // @ts-expect-error an owner that is no column

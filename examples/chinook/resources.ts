@@ -8,7 +8,7 @@ import type { Panel, Registry, Resource } from '../../src/index.ts';
 
 // The catalogue: anyone may look at it.
 
-/** No `access`: the level is `default`, at which nobody writes, so genres and media types stay as they are. */
+/** No `access`: the level is `default`, at which nobody writes through the API; admins may in the admin area. */
 const genre = {
   model: 'genre',
   primaryKey: { type: 'integer', column: 'genre_id' },

@@ -22,6 +22,8 @@ create table vitrine_history (
   after text
 );
 create index on vitrine_history (record);
+-- What is written down stays.
+revoke update, delete, truncate on vitrine_history from current_user;
 
 create table vitrine_session (
   token_hash varchar(255) primary key,

@@ -70,7 +70,7 @@ const article = {
     created: { type: 'datetime', default: 'now' },
   },
 
-  access: 'user', // every user may add articles; without it nobody may write
+  access: 'user', // every user may add articles; without it only admins may, at /admin/
   owner: 'author', // and only the author may change or delete one, but for admins at /admin/
   readonly: ['created'], // clients see it, and cannot set it
   ordering: '-created', // the newest first, where a request does not say otherwise

@@ -49,7 +49,9 @@ export async function withService(
 ): Promise<void> {
   const session = await open(settings);
   try {
-    await work(await session.service.prepare({ waits: false }));
+    const prepared = await session.service.prepare({ waits: false });
+    session.logger.flush(); // what was done to the schema is told before a command asks for anything
+    await work(prepared);
   } catch (error) {
     throw refusal(error);
   } finally {

@@ -10,8 +10,6 @@ interface CommonColumn {
   readonly null?: boolean;
   readonly unique?: boolean;
   readonly index?: boolean;
-  /** The only values that clients may write. */
-  readonly choices?: readonly (string | number | boolean)[];
   /** The column's name in the database, where it differs. */
   readonly column?: string;
   /** What people read instead of the name. */
@@ -19,9 +17,11 @@ interface CommonColumn {
   readonly help?: string;
 }
 
-export interface ScalarColumn<Type extends string, Default> extends CommonColumn {
+export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   readonly type: Type;
-  readonly default?: Default;
+  readonly default?: Value;
+  /** The only values that clients may write. */
+  readonly choices?: readonly Value[];
 }
 
 interface Bounds {
@@ -47,6 +47,7 @@ export type ColumnDefinition =
       readonly references: Name;
       readonly onDelete?: OnDelete;
       readonly default?: number | string;
+      readonly choices?: readonly (number | string)[];
     });
 
 /** The database half of a resource object. */

@@ -226,8 +226,10 @@ export async function startEmbedded(
   } catch (error) {
     if (error instanceof StartError) throw error;
     const { message, stderr } = error as Error & { stderr?: string };
+    const log = join(cluster, 'server.log');
+    const hint = existsSync(log) ? `\nWhat the server itself says stands in ${log}.` : '';
     throw new StartError(
-      `The embedded PostgreSQL does not start in ${directory}: ${(stderr ?? '').trim() || message}`,
+      `The embedded PostgreSQL does not start in ${directory}: ${(stderr ?? '').trim() || message}${hint}`,
     );
   }
 }

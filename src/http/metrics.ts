@@ -227,7 +227,7 @@ function isLocal({ headers, socket }: IncomingMessage): boolean {
   return (
     isLoopback(socket.remoteAddress ?? '') &&
     FORWARDED.every((header) => headers[header] === undefined) &&
-    (name === 'localhost' || isLoopback(name))
+    (name.toLowerCase() === 'localhost' || isLoopback(name))
   );
 }
 

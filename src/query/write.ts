@@ -265,7 +265,12 @@ export function referrersStatement(
 ): Statement {
   const each = foreignKeys.map(
     ({ model, column }) =>
-      sql`exists (select from ${table(model.table)} r where ${reference('r', column)} = ${typed(id, column)})`,
+      // A record that refers to itself does not keep itself.
+      sql`exists (select from ${table(model.table)} r where ${reference('r', column)} = ${typed(id, column)}${
+        model === column.references
+          ? sql` and ${reference('r', model.primaryKey)} <> ${typed(id, model.primaryKey)}`
+          : EMPTY
+      })`,
   );
   return compile(sql`select array[${join(each, ', ')}]::bool[]`);
 }

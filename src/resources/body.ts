@@ -88,7 +88,7 @@ export function checkKey(value: string, { castType }: Column): Parsed {
 function checkColumn(
   column: Column,
   [key, sent]: [string, Member],
-  { excluded, loginName, model: { primaryKey } }: ServedResource,
+  { excluded, loginName, model }: ServedResource,
   isUpdate: boolean,
   body: CheckedBody,
 ): void {
@@ -103,11 +103,14 @@ function checkColumn(
     else addError(body.errors, key, fault);
     return;
   }
-  const rule = column === loginName ? checkLoginName : column === primaryKey ? checkKey : undefined;
+  const rule = column === loginName ? checkLoginName : column === model.primaryKey ? checkKey : undefined;
   const member = parseMember(sent, column);
   const parsed = rule && member.fault === undefined ? rule(member.value, column) : member;
   if (parsed.fault === undefined) {
-    if (column.references) {
+    // A new record may refer to itself by the key that comes with it.
+    const isItself = (change: Change): boolean =>
+      change.column === model.primaryKey && change.value === parsed.value;
+    if (column.references && !(column.references === model && body.changes.some(isItself))) {
       body.checks.push({
         column,
         value: parsed.value,

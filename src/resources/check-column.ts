@@ -38,7 +38,7 @@ export function checkNames(
   if (!Array.isArray(value)) return report(key, 'must be an array of column names');
   for (const name of value as unknown[]) {
     if (typeof name !== 'string' || names?.includes(name) === false)
-      report(key, `there is no column ${JSON.stringify(name)}`);
+      report(key, `there is no column ${printed(name)}`);
   }
 }
 
@@ -64,6 +64,7 @@ const ANY_KEYS: ReadonlySet<string> = new Set([
 ]);
 
 const MOST_CHARACTERS = 10_485_760;
+const MOST_DIGITS = 1000;
 
 /** The type of a name; undefined where the name is that of none, and for foreign keys, which have that of a key. */
 const typeNamed = (name: unknown): ColumnType | undefined =>
@@ -71,9 +72,13 @@ const typeNamed = (name: unknown): ColumnType | undefined =>
     ? COLUMN_TYPES[name as keyof typeof COLUMN_TYPES]
     : undefined;
 
-/** Whether a column is a foreign key, or meant to be one: it has no type that there is, and refers to a model. */
-export const isForeignKey = ({ type, references }: Record<string, unknown>): boolean =>
-  type === 'foreignKey' || (!typeNamed(type) && typeof references === 'string');
+/** Whether a column is a foreign key, or meant to be one: its type is none that there is, and it speaks of what it refers to. */
+export const isForeignKey = ({ type, references, onDelete }: Record<string, unknown>): boolean =>
+  type === 'foreignKey' ||
+  (!typeNamed(type) &&
+    (references !== undefined ||
+      onDelete !== undefined ||
+      (typeof type === 'string' && /^foreign/i.test(type))));
 
 const isWhole = (value: unknown, least: number, most: number): boolean =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
@@ -90,8 +95,9 @@ export function checkColumn(column: unknown, tell: Report): void {
   const type = typeNamed(typeName);
   const isKnown = typeName === 'foreignKey' || type !== undefined;
   if (!isKnown) report('type', `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}`);
-  const allowed = isKnown ? allowedKeys(typeName, type) : ANY_KEYS;
-  const unknown = isKnown ? `type ${typeName} has no such key` : 'no type has such a key';
+  const kind = isForeignKey(column) ? 'foreignKey' : typeName;
+  const allowed = isKnown || kind === 'foreignKey' ? allowedKeys(kind, type) : ANY_KEYS;
+  const unknown = allowed === ANY_KEYS ? 'no type has such a key' : `type ${kind} has no such key`;
   for (const key of Object.keys(column)) if (!allowed.has(key)) report(key, unknown);
   for (const key of FLAGS) {
     if (column[key] !== undefined && typeof column[key] !== 'boolean') report(key, 'must be true or false');
@@ -101,33 +107,33 @@ export function checkColumn(column: unknown, tell: Report): void {
     if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
   }
   if (isTooLong(column['column'])) report('column', TOO_LONG);
-  if (!type) checkForeignKey(column, report);
+  if (kind === 'foreignKey') checkForeignKey(column, report);
   checkSizes(column, report);
   const { choices } = column;
   if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0))
     report('choices', 'must be an array of values');
   // Those of a foreign key are looked at together with the model that it refers to.
-  if (!isForeignKey(column)) checkValues(without(column, '', faulty), type, report);
+  if (kind !== 'foreignKey') checkValues(without(column, '', faulty), type, report);
 }
 
 function checkForeignKey(column: Record<string, unknown>, report: Report): void {
-  const { type, references, onDelete } = column;
-  if (typeof references !== 'string' && (type === 'foreignKey' || references !== undefined))
-    report('references', 'must name a model');
+  const { references, onDelete } = column;
+  if (typeof references !== 'string') report('references', 'must name a model');
   if (onDelete === undefined) return;
   if (!ON_DELETE.includes(onDelete as string)) report('onDelete', `must be one of ${ON_DELETE.join(', ')}`);
-  if (onDelete === 'setNull' && column['null'] !== true) report('onDelete', 'setNull needs null: true');
+  if (onDelete === 'setNull' && !column['null']) report('onDelete', 'setNull needs null: true');
 }
 
 function checkSizes(column: Record<string, unknown>, report: Report): void {
   const { maxLength, precision, scale, min, max } = column;
   if (maxLength !== undefined && !isWhole(maxLength, 1, MOST_CHARACTERS))
     report('maxLength', `must be a whole number from 1 to ${MOST_CHARACTERS}`);
-  if (precision !== undefined && !isWhole(precision, 1, 1000))
-    report('precision', 'must be a whole number from 1 to 1000');
-  if (scale !== undefined && !isWhole(scale, 0, typeof precision === 'number' ? precision : -1)) {
+  if (precision !== undefined && !isWhole(precision, 1, MOST_DIGITS))
+    report('precision', `must be a whole number from 1 to ${MOST_DIGITS}`);
+  const most = isWhole(precision, 1, MOST_DIGITS) ? (precision as number) : MOST_DIGITS;
+  if (scale !== undefined && precision === undefined) report('scale', 'needs precision');
+  else if (scale !== undefined && !isWhole(scale, 0, most))
     report('scale', 'must be a whole number from 0 to precision');
-  }
   for (const [key, bound] of [
     ['min', min],
     ['max', max],
@@ -196,13 +202,20 @@ export function checkValues(
 ): void {
   const { choices } = column;
   // That they are an array was looked at whatever the type.
-  for (const choice of Array.isArray(choices) ? (choices as unknown[]) : []) {
+  const all = Array.isArray(choices) ? (choices as unknown[]) : undefined;
+  const faults = (all ?? []).flatMap((choice) => {
     const text = faultOf(choice, column, type);
-    if (text) report('choices', `${printed(choice)} ${text}`);
-  }
+    return text ? [`${printed(choice)} ${text}`] : [];
+  });
+  for (const text of faults) report('choices', text);
   const value = column['default'];
   if (value === undefined || (value === 'now' && (!type || type.now))) return;
   const text = value === null ? 'is null: leave it out and say null: true' : faultOf(value, column, type);
   if (text) report('default', `${printed(value)} ${text}`);
-  else if (Array.isArray(choices) && !choices.includes(value)) report('default', 'is none of the choices');
+  else if (all && !all.includes(value)) {
+    // A choice of the wrong type may be meant for the right one: "5" for 5.
+    const bare = (one: unknown): string => printed(one).replaceAll('"', '');
+    if (faults.length === 0 || !all.map(bare).includes(bare(value)))
+      report('default', 'is none of the choices');
+  }
 }

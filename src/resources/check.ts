@@ -14,15 +14,17 @@ import {
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { OWN_PREFIX } from './own.ts';
 import { checkOrderings, neededUserModel, serveResources } from './served.ts';
-import { hasKey, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
+import { areMethods, hasKey, hasTable, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 import type { Settings } from '../config.ts';
+import type { FieldErrors } from '../errors.ts';
+import { checkOrderingLength, parseOrdering } from '../query/grammar.ts';
+import { METHODS } from './resource.ts';
 
 const RESOURCE_KEYS = new Set([
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
   'methods', 'ordering', 'admin', 'history',
 ]); // prettier-ignore
 const LEVELS = ['default', 'user', 'admin'];
-const METHODS = ['GET', 'POST', 'PUT', 'DELETE'];
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
 
 const NO_OWNER = 'must name a foreign key';
@@ -86,6 +88,9 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
 const modelOf = (entry: unknown): string | undefined =>
   isObject(entry) && typeof entry['model'] === 'string' ? entry['model'] : undefined;
 
+const isLimit = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 100_000;
+
 function checkResource(entry: Record<string, unknown>, report: Report): void {
   for (const key of Object.keys(entry)) if (!RESOURCE_KEYS.has(key)) report(key, 'there is no such key');
   checkModelNames(entry, report);
@@ -104,25 +109,15 @@ function checkResource(entry: Record<string, unknown>, report: Report): void {
       report(key, `must be one of ${LEVELS.join(', ')}`);
   }
   for (const key of ['limit', 'maxLimit']) {
-    const limit = entry[key];
-    if (
-      limit !== undefined &&
-      !(Number.isInteger(limit) && (limit as number) >= 1 && (limit as number) <= 100_000)
-    ) {
+    if (entry[key] !== undefined && !isLimit(entry[key]))
       report(key, 'must be a whole number from 1 to 100000');
-    }
   }
-  const [least, most] = [entry['limit'] ?? 1, entry['maxLimit'] ?? 1000];
-  if (typeof least === 'number' && typeof most === 'number' && least > most)
-    report('limit', 'must not be above maxLimit');
-  if (methods !== undefined) {
-    const isList = Array.isArray(methods) && methods.length > 0;
-    if (!isList || !methods.every((method) => METHODS.includes(method as string))) {
-      report('methods', `must be an array with some of ${METHODS.join(', ')}`);
-    } else if (new Set(methods).size < methods.length) {
-      report('methods', 'names one twice');
-    }
-  }
+  const { limit = 1, maxLimit = 1000 } = entry;
+  if (isLimit(limit) && isLimit(maxLimit) && limit > maxLimit) report('limit', 'must not be above maxLimit');
+  if (methods !== undefined && !areMethods(methods))
+    report('methods', `must be an array with some of ${METHODS.join(', ')}`);
+  else if (methods !== undefined && new Set(methods).size < methods.length)
+    report('methods', 'names one twice');
   if (ordering !== undefined && (typeof ordering !== 'string' || ordering === ''))
     report('ordering', 'must be a text such as -pub_date,id');
   if (history !== undefined && typeof history !== 'boolean') report('history', 'must be true or false');
@@ -193,15 +188,18 @@ function checkTogether(parts: readonly SoundPart[], settings: Settled): string[]
   const faults: string[] = [];
   const resources = parts.map(({ resource }) => resource);
   const keys = new Map(parts.map((part) => [part.resource.model, hasKey(part)]));
-  const tables = new Map<string, string>();
+  const tables = new Set<string>();
   for (const part of parts) {
     const { resource, isFaulty } = part;
-    const { model, columns } = resource;
+    const { model, columns, ordering } = resource;
     const report: Report = (key, text) => faults.push(`${model}: ${key}: ${text}`);
-    const other = tables.get(tableOf(resource));
-    if (other !== undefined && other !== model && !isFaulty('table'))
-      report('table', 'another resource has this table');
-    tables.set(tableOf(resource), model);
+    if (hasTable(part)) {
+      if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
+      tables.add(tableOf(resource));
+    }
+    const errors: FieldErrors = {};
+    checkOrderingLength(ordering === undefined ? undefined : parseOrdering(ordering), errors);
+    for (const text of errors['ordering'] ?? []) report('ordering', text);
     checkFields(part, report);
     for (const [name, column] of Object.entries(columns)) {
       if (column.type !== 'foreignKey') continue;
@@ -212,20 +210,27 @@ function checkTogether(parts: readonly SoundPart[], settings: Settled): string[]
         report(`columns.${name}.${key}`, text),
       );
     }
-    checkOwner(part, settings.userModel, report);
+    checkOwner(part, settings.userModel, keys, report);
   }
   const needed = neededUserModel(resources, settings);
   if (needed) checkUserModel(parts, needed, settings.userModel, faults);
   return faults;
 }
 
-/** Reports columns that are the same one in the database. */
-function checkFields({ resource, isFaulty }: SoundPart, report: Report): void {
-  const fields = new Map<string, string>();
-  if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column'))
-    fields.set(keyFieldOf(resource), 'the primary key');
+/** What every table has. */
+const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
+
+/** Reports columns that are the same one in the database. What refers to no model has the name that it has. */
+function checkFields({ resource, isFaulty, untyped }: SoundPart, report: Report): void {
+  const fields = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
+  if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column')) {
+    const field = keyFieldOf(resource);
+    if (fields.has(field))
+      report('primaryKey.column', `a column ${field} of PostgreSQL itself is in every table`);
+    fields.set(field, 'the primary key');
+  }
   for (const [name, column] of Object.entries(resource.columns)) {
-    const isUnnamed = column.column === undefined && isFaulty(`columns.${name}`);
+    const isUnnamed = isFaulty(`columns.${name}`) && !untyped.has(name) && column.column === undefined;
     if (isUnnamed || isFaulty(`columns.${name}.column`)) continue;
     const field = fieldOf(name, column);
     const other = fields.get(field);
@@ -234,13 +239,18 @@ function checkFields({ resource, isFaulty }: SoundPart, report: Report): void {
   }
 }
 
-function checkOwner({ resource, isFaulty }: SoundPart, userModel: string, report: Report): void {
+function checkOwner(
+  { resource, isFaulty }: SoundPart,
+  userModel: string,
+  models: ReadonlyMap<string, unknown>,
+  report: Report,
+): void {
   const { owner, columns } = resource;
   if (owner === undefined || isFaulty('owner')) return;
   const column = columns[owner];
   if (!column) return;
   if (column.type === 'foreignKey') {
-    if (column.references !== userModel && !isFaulty(`columns.${owner}.references`))
+    if (column.references !== userModel && models.has(column.references))
       report('owner', `must be a foreign key to the user model, ${userModel}`);
   } else if (!isFaulty(`columns.${owner}`)) report('owner', NO_OWNER);
 }

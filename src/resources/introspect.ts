@@ -63,8 +63,6 @@ export const tableName = ({ schema, name, isHidden }: Relation): string =>
 export const isNameable = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
-const isOwn = ({ name }: Relation): boolean => OWN.some(({ model }) => model === name);
-
 /** The registry's type for a stored one, the plainest that serves it; undefined where none does. */
 function typeFor({ type }: CatalogColumn): TypeName | undefined {
   if (type === 'text') return 'text';
@@ -111,6 +109,7 @@ interface Served {
 
 /** A relation with its key, or why it is not served. */
 function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
+  if (OWN.some(({ model }) => model === relation.name)) return 'the service calls a table of its own so';
   if (relation.isPartition) return 'it is a partition: its rows are served by the table that it is a part of';
   const kind = KINDS[relation.kind];
   if (kind !== undefined) return `it is ${kind}, and only tables are served`;
@@ -235,7 +234,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
 export function introspect(relations: readonly Relation[], catalog: Catalog): Introspection {
   const notes: string[] = [];
   const served: Served[] = [];
-  for (const relation of relations.filter((one) => !isOwn(one))) {
+  for (const relation of relations) {
     const found = serve(relation, isNameable(relation) ? catalog.get(tableName(relation)) : undefined);
     if (typeof found === 'string') notes.push(`${tableName(relation)} is not served: ${found}.`);
     else {

@@ -1,7 +1,8 @@
 import type { AccessLevel } from '../config.ts';
 import type { ColumnDefinition, ModelDefinition, Name } from '../db/definition.ts';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
+export type Method = (typeof METHODS)[number];
 
 /** What may be done with the records of a resource in the admin area, beside looking at them. */
 export type AdminAction = 'add' | 'change' | 'delete';

@@ -11,7 +11,7 @@ import { StartError, startError } from '../errors.ts';
 import { OWN } from './own.ts';
 import { apiPrivileges, APPEND_ONLY, MAY_GIVE_UP, ownPrivileges } from './privileges.ts';
 import type { Resource } from './resource.ts';
-import { serveResources } from './served.ts';
+import { hasLogins, serveResources, type ServedResources } from './served.ts';
 
 /** What the database holds, and the models of the registry and of the service itself as it has them. */
 export interface Schema {
@@ -172,9 +172,23 @@ function mayUse(definition: Resource, catalog: Catalog): boolean {
   return found !== undefined && ownPrivileges(definition).every((one) => found.privileges.includes(one));
 }
 
-/** @throws StartError that lists every difference */
-function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
-  const own = OWN.filter((definition) => mayUse(definition, catalog));
+/** What a database has of a registry, and each way in which it does not fit it. */
+export interface Comparison {
+  readonly schema: Schema;
+  readonly served: ServedResources;
+  /** Those of the registry, and of the service's own tables those that it uses. */
+  readonly definitions: readonly Resource[];
+  readonly faults: readonly string[];
+}
+
+export function compareSchema(
+  resources: readonly Resource[],
+  catalog: Catalog,
+  settings: Settings,
+): Comparison {
+  // Where nobody can log in nothing is written down: tables of these names are somebody else's.
+  const needed = hasLogins(resources, settings) ? OWN : [];
+  const own = needed.filter((definition) => mayUse(definition, catalog));
   const definitions = [...resources, ...own];
   const models = buildModels(definitions, catalog);
   const served = serveResources(resources, models, settings);
@@ -182,10 +196,16 @@ function compare(resources: readonly Resource[], catalog: Catalog, settings: Set
     ...[...served.values()].map((resource) => [resource.name, apiPrivileges(resource)] as const),
     ...own.map((definition) => [definition.model, ownPrivileges(definition)] as const),
   ]);
+  const missing = needed.filter((definition) => !own.includes(definition)).map(tableOf);
   const faults = differences(definitions, catalog, privileges);
+  return { schema: { catalog, models, missing }, served, definitions, faults };
+}
+
+/** @throws StartError that lists every difference */
+function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
+  const { schema, faults } = compareSchema(resources, catalog, settings);
   if (faults.length > 0) throw startError('The database does not fit the registry', faults);
-  const missing = OWN.filter((definition) => !own.includes(definition)).map(tableOf);
-  return { catalog, models, missing };
+  return schema;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { parseLabel } from './admin.ts';
 import { headOf } from './check-admin.ts';
 import { isForeignKey, isObject, without } from './check-column.ts';
-import type { Resource } from './resource.ts';
+import { METHODS, type Method, type Resource } from './resource.ts';
 
 /** What can still be said of a resource that has faults: its keys without the faulty ones. */
 export interface SoundPart {
@@ -14,9 +14,15 @@ export interface SoundPart {
 
 type Loose = Readonly<Record<string, unknown>>;
 
+/** Whether it is a list of methods, though it may name one twice. */
+export const areMethods = (value: unknown): value is Method[] =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  Array.from(value as Method[]).every((method) => METHODS.includes(method));
+
 /** Of a list of names those that are right stay right. */
 const namesIn = (list: unknown): string[] | undefined =>
-  Array.isArray(list) ? list.filter((name) => typeof name === 'string') : undefined;
+  Array.isArray(list) ? Array.from(list).filter((name) => typeof name === 'string') : undefined;
 
 /** A column without its faulty keys; undefined where its type is not known, and it refers to no model. */
 function soundColumn(column: unknown, path: string, faulty: ReadonlySet<string>): Loose | undefined {
@@ -45,7 +51,7 @@ function soundAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): 
  * @param faulty the keys that were found to be faulty
  */
 export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string>): SoundPart {
-  const { columns, primaryKey, admin, exclude, readonly, owner } = entry;
+  const { columns, primaryKey, admin, exclude, readonly, owner, methods } = entry;
   const untyped = new Set<string>();
   const soundColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
     const path = `columns.${key}.`;
@@ -62,6 +68,7 @@ export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string
     admin: isObject(columns) && isObject(admin) ? soundAdmin(admin, columns, faulty) : undefined,
     exclude: namesIn(exclude),
     readonly: namesIn(readonly),
+    methods: areMethods(methods) ? methods : undefined,
     // An owner that is none needs a user model all the same.
     owner,
   };
@@ -98,6 +105,10 @@ function certaintyOf(
   return at && hasKey(at) ? 'known' : 'untyped';
 }
 
+/** Whether the table of a resource is known: its own, or that of its model's name. */
+export const hasTable = ({ resource, isFaulty }: SoundPart): boolean =>
+  !isFaulty('table') && (resource.table !== undefined || !isFaulty('model'));
+
 /** Whether the type of a resource's key is known. */
 export const hasKey = ({ isFaulty }: SoundPart): boolean =>
   !isFaulty('primaryKey') && !isFaulty('primaryKey.type');
@@ -129,5 +140,6 @@ export function withoutDoubt(part: SoundPart, parts: ReadonlyMap<string, SoundPa
     .split(',')
     .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded) !== 'open');
   const kept = isFaulty('columns') ? undefined : orderings.join(',') || undefined;
-  return { ...resource, ordering: kept, admin: clear } as Resource;
+  const read = isFaulty('read') ? 'faulty' : resource.read;
+  return { ...resource, read, ordering: kept, admin: clear } as Resource;
 }

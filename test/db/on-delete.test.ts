@@ -33,6 +33,14 @@ const resources: Resource[] = [
   referring('thorn', { twig: 'restrict' }),
   { ...referring('barb', { twig: 'restrict' }), table: 'other.barb' },
   { ...referring('own', { user: 'cascade' }), owner: 'user' },
+  {
+    model: 'node',
+    primaryKey: { type: 'string' },
+    columns: { up: { type: 'foreignKey', references: 'node' } },
+    access: 'user',
+  },
+  referring('bud', { node: 'cascade' }),
+  referring('bloom', { bud: 'restrict' }),
 ];
 
 describe('deleting a record that others refer to', () => {
@@ -55,6 +63,23 @@ describe('deleting a record that others refer to', () => {
   /** The models of the registry that a 409 names. */
   const named = ({ json }: Answer): string[] =>
     resources.map(({ model }) => model).filter((model) => new RegExp(`\\b${model}\\b`).test(json.detail));
+
+  test('a record that refers to itself can be made and deleted, and is not named as what keeps it', async () => {
+    const missing = await service.send('POST', '/api/node/', { id: 'top', up_id: 'tip' });
+    assert.deepEqual([missing.status, Object.keys(missing.json.errors)], [400, ['up_id']]);
+    for (const id of ['top', 'gone'])
+      assert.equal((await service.send('POST', '/api/node/', { up: id, id })).status, 201);
+    assert.equal((await service.send('DELETE', '/api/node/gone/')).status, 200);
+    const [bud] = (await service.sql`insert into bud (node_id) values ('top') returning id`) as [
+      { id: number },
+    ];
+    await post('bloom', { bud_id: bud.id });
+    const refused = await service.send('DELETE', '/api/node/top/');
+    assert.deepEqual([refused.status, refused.json.detail], [409, 'Records of bloom refer to this one.']);
+    await service.send('POST', '/api/node/', { id: 'low', up_id: 'top' });
+    const kept = await service.send('DELETE', '/api/node/top/');
+    assert.deepEqual([kept.status, kept.json.detail], [409, 'Records of node refer to this one.']);
+  });
 
   for (const model of ['plain', 'strict']) {
     test(`${model === 'plain' ? 'without onDelete' : 'restrict'}: 409 names the model, and nothing is gone`, async () => {

@@ -41,6 +41,29 @@ test('a history that requires more than is written stops the start', async () =>
   }
 });
 
+test('without logins tables of these names are somebody else’s', async () => {
+  const database = await createDatabase();
+  try {
+    await database.sql.unsafe(
+      'create table a (id int primary key); create table vitrine_session (id int primary key); create table vitrine_history (x text)',
+    );
+    const resources = [{ model: 'a', columns: {} }] satisfies Resource[];
+    for (const schema of ['check', 'apply'] as const) {
+      const lines: string[] = [];
+      const options = {
+        databaseUrl: database.url,
+        resources,
+        schema,
+        log: (text: string) => lines.push(text),
+      };
+      await (await createVitrine(options)).close();
+      assert.deepEqual(lines, []);
+    }
+  } finally {
+    await database.drop();
+  }
+});
+
 for (const table of ['vitrine_history', 'vitrine_session', 'public.vitrine_history']) {
   test(`the table ${table} is served by no resource of the registry`, async () => {
     const resource = { model: 'log', table, columns: { at: { type: 'datetime' } } } satisfies Resource;

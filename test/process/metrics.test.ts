@@ -226,6 +226,7 @@ describe('who may read the metrics', { timeout: 60_000 }, () => {
     const { hostname, port } = new URL(service.base);
     for (const [host, status] of [
       ['localhost', 200],
+      ['LocalHost', 200],
       [`127.0.0.1:${port}`, 200],
       ['[::1]:80', 200],
       ['rebound.example', 404],

@@ -90,14 +90,18 @@ describe('all faults of a registry are told at once', () => {
             h: { type: 'text', column: 'aim_id' },
             none: { type: 'txt', default: null },
             some: { choices: ['a'], default: 'b' },
+            bare: 'text',
+            i: { type: 'text', column: 'bare' },
           },
           access: 'user',
           owner: 'up',
           exclude: ['e'],
           ordering: 'e,up__nosuch,some__a',
         },
+        { model: 'b', methods: ['POST', 'POST'], columns: { x: { type: 'text' } } },
+        { model: 'c', columns: { b: { type: 'foreignKey', references: 'b' }, x: 5 }, ordering: 'b__x,x,x,x,x,x,x,x,x' },
       ],
-      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:', 'a: columns.name.references:', 'a: columns.e.type:', 'a: columns.f:', 'a: columns.up.type:', 'a: columns.up.default:', 'a: columns.g:', 'a: columns.aim.references:', 'a: columns.h:', 'a: columns.none.type:', 'a: columns.none.default:', 'a: columns.some.type:', 'a: columns.some.default:', 'a: owner:', 'a: ordering:', 'a: ordering:', 'a: ordering:'],
+      ['user: columns.username.type:', 'user: columns.username:', 'a: columns.a.type:', 'a: columns.b:', 'a: columns.d.type:', 'a: columns.d:', 'a: columns.link.type:', 'a: columns.link:', 'a: columns.name.references:', 'a: columns.e.type:', 'a: columns.f:', 'a: columns.up.type:', 'a: columns.up.default:', 'a: columns.g:', 'a: columns.aim.references:', 'a: columns.h:', 'a: columns.none.type:', 'a: columns.none.default:', 'a: columns.some.type:', 'a: columns.some.default:', 'a: columns.bare:', 'a: columns.i:', 'a: owner:', 'a: ordering:', 'a: ordering:', 'a: ordering:', 'b: methods:', 'c: columns.x:', 'c: ordering: has 9 columns', 'c: ordering: b__x'],
     ); // prettier-ignore
   });
 
@@ -176,10 +180,13 @@ describe('all faults of a registry are told at once', () => {
         { model: 'e', columns: null, owner: 'x', readonly: ['x'], ordering: 'x', admin: { label: '{x}', dates: 'x' } },
         { model: 'k', primaryKey: { type: 'text' }, columns: { id_: { type: 'text' } } },
         { model: 'l', columns: { x: { type: 'txt' } }, ordering: '-x', admin: { label: 'x', dates: 'x', search: ['x'] } },
-        { model: 'n', columns: { x: 5, y: { type: 'foreignKey' }, z: { type: 'text', column: 'x' } }, ordering: 'x__y,y__x', owner: 'x' },
+        { model: 'n', columns: { x: 5, y: { type: 'foreignKey' } }, ordering: 'x__y,y__x', owner: 'x' },
+        { model: 'p', read: 'admn', columns: { n: { type: 'ForeignKey', reference: 'n' }, q: { type: 'foreignKey', references: 'q' } }, owner: 'n', ordering: 'n__x,q__x', admin: { search: ['n__x'] } },
+        { model: 'q', read: 'admin', methods: ['POST', 'GET', 'GET'], columns: { x: { type: 'text' } } },
+        { model: 'r', columns: { q: { type: 'foreignKey', references: 'gone' } }, owner: 'q' },
         { model: 'o', columns: { k: { type: 'foreignKey', references: 'k' } }, admin: { search: ['k'] } },
       ],
-      ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:', 'n: columns.x:', 'n: columns.y.references:'],
+      ['user: columns.username.type:', 'user: columns.password:', 'user: columns.active.type:', 'e: columns:', 'k: primaryKey.type:', 'k: columns.id_:', 'l: columns.x.type:', 'n: columns.x:', 'n: columns.y.references:', 'p: read:', 'p: columns.n.type:', 'p: columns.n.reference:', 'p: columns.n.references:', 'q: methods:', 'r: columns.q.references:'],
     ); // prettier-ignore
   });
 });

@@ -66,10 +66,23 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'text', choices: [] }, 'choices'],
   [{ type: 'text', choices: [1] }, 'choices'],
   [{ type: 'text', choices: ['a'], default: 'b' }, 'default'],
+  [{ type: 'integer', choices: ['5', 6], default: 5 }, 'choices'],
+  [{ type: 'integer', choices: ['5', 6], default: 7 }, 'choices', 'default'],
+  [{ type: 'decimal', precision: 2000, scale: 1500 }, 'precision', 'scale'],
+  [{ type: 'decimal', precision: '10', scale: 2 }, 'precision'],
+  [{ type: 'decimal', scale: 2 }, 'scale'],
+  [{ type: 'foreignKey', references: 'a', null: 'yes', onDelete: 'setNull' }, 'null'],
+  [{ references: 'a', min: 1, maxLength: 4 }, 'type', 'min', 'maxLength'],
+  [{ type: 'ForeignKey' }, 'type', 'references'],
+  [{ onDelete: 'cascade' }, 'type', 'references'],
 ]; // prettier-ignore
 
 /** Names of a column `text`, or of a foreign key, that mean something else already. */
 const NAMES = ['id', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '1a', 'a b', 'ä', '', '_a', 'a-b', '__proto__', 'x'.repeat(64)]; // prettier-ignore
+
+/** What has no text in JSON. */
+const LOOP: Loose = {};
+LOOP.itself = LOOP;
 
 /** Further keys of a resource `a` with one column `x`, and those at fault. */
 const RESOURCES: [keys: object, ...faults: string[]][] = [
@@ -96,6 +109,9 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ methods: [] }, 'methods'],
   [{ methods: ['GET', 'PATCH'] }, 'methods'],
   [{ methods: 'GET' }, 'methods'],
+  [{ methods: Object.assign([], { 1: 'GET' }) }, 'methods'],
+  [{ limit: 10, maxLimit: 0 }, 'maxLimit'],
+  [{ exclude: [10n], readonly: [LOOP], admin: { list: [1n] } }, 'exclude', 'readonly', 'admin.list'],
   [{ ordering: 5 }, 'ordering'],
   [{ ordering: '' }, 'ordering'],
   [{ ordering: 'y,-x' }, 'ordering'],
@@ -142,7 +158,7 @@ describe('a faulty registry stops the start', () => {
   }
 
   for (const [keys, ...faults] of RESOURCES) {
-    test(`by a resource with ${JSON.stringify(keys).slice(0, 80)}`, () =>
+    test(`by a resource with ${inspect(keys, { breakLength: Infinity }).slice(0, 80)}`, () =>
       assertFaults(
         withKeys(keys),
         faults.map((fault) => `a: ${fault}:`),
@@ -163,12 +179,32 @@ describe('a faulty registry stops the start', () => {
       ['a: columns.c:'],
     );
     await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'id' } } }], ['a: columns.b:']);
+    await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'xmin' } } }], ['a: columns.b:']);
+    await assertFaults(
+      [{ model: 'a', primaryKey: { type: 'integer', column: 'ctid' }, columns: {} }],
+      ['a: primaryKey.column:'],
+    );
   });
 
   test('by two resources with one model or one table', async () => {
     const a = { model: 'a', columns: {} };
     await assertFaults([a, a], ['a: model']);
     await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: table']);
+    await assertFaults(
+      [
+        { ...a, table: 't' },
+        { ...a, table: 't' },
+      ],
+      ['a: model', 'a: table'],
+    );
+    await assertFaults([{ ...a, table: 'a' }, a], ['a: model']);
+    await assertFaults(
+      [
+        { ...a, table: 'x.y.z' },
+        { ...a, model: 'b', table: 'a' },
+      ],
+      ['a: table'],
+    );
   });
 });
 

@@ -36,7 +36,12 @@ describe('the options of createVitrine', () => {
   }
 
   test('all that cannot be used are named at once', async () => {
-    await assert.rejects(start({ schema: 'x', access: 'y' }), /schema.*\n.*access|access.*\n.*schema/);
+    const wrong = { schema: 'x', access: 'y', log: 5, databaseUrl: undefined, colour: 'red' };
+    await assert.rejects(start(wrong), (error) => {
+      const named = (error as Error).message.split('\n').slice(1);
+      assert.deepEqual(named.map((line) => line.trim().split(' ')[1]).sort(), Object.keys(wrong).sort());
+      return error instanceof StartError;
+    });
   });
 
   test('no options at all are told from a fault of the program', async () => {
