@@ -1,24 +1,20 @@
-import { KEY_TYPES } from '../db/column-types.ts';
 import { buildModels } from '../db/build-models.ts';
-import { fieldOf, keyFieldOf, tableOf, typeOf } from '../db/definition.ts';
+import { KEY_TYPES } from '../db/column-types.ts';
+import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import {
   checkColumn,
   checkNames,
-  checkValues,
   isForeignKey,
   isObject,
   isTooLong,
   TOO_LONG,
   type Report,
 } from './check-column.ts';
-import { checkAdminNames, checkAdminShape } from './check-admin.ts';
+import { checkTogether, NO_OWNER, type Settled } from './check-together.ts';
 import { OWN_PREFIX } from './own.ts';
-import { checkOrderings, neededUserModel, serveResources } from './served.ts';
-import { areMethods, hasKey, hasTable, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
-import type { Settings } from '../config.ts';
-import type { FieldErrors } from '../errors.ts';
-import { checkOrderingLength, parseOrdering } from '../query/grammar.ts';
 import { METHODS } from './resource.ts';
+import { checkOrderings, serveResources } from './served.ts';
+import { areMethods, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 
 const RESOURCE_KEYS = new Set([
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
@@ -26,22 +22,6 @@ const RESOURCE_KEYS = new Set([
 ]); // prettier-ignore
 const LEVELS = ['default', 'user', 'admin'];
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
-
-const NO_OWNER = 'must name a foreign key';
-
-/** What people log in with. */
-const USER_COLUMNS: Readonly<Record<string, { types: readonly string[]; isUnique?: true; text: string }>> = {
-  username: {
-    types: ['string', 'text'],
-    isUnique: true,
-    text: 'must be a string or text with unique: true',
-  },
-  password: { types: ['password'], text: "must be of type 'password'" },
-  active: { types: ['boolean'], text: "must be of type 'boolean'" },
-  admin: { types: ['boolean'], text: "must be of type 'boolean'" },
-};
-
-type Settled = Pick<Settings, 'access' | 'userModel'>;
 
 /**
  * Checks a registry that may be anything, since it may be written without types.
@@ -181,98 +161,4 @@ function checkColumnName(name: string, columns: Record<string, unknown>, report:
   if (!isObject(column) || !isForeignKey(column)) return;
   if (RESERVED.has(`${name}_id`) || Object.hasOwn(columns, `${name}_id`))
     report(key, `its name in JSON, ${name}_id, is another column's`);
-}
-
-/** What only shows when all resources are looked at: names that refer to one another. */
-function checkTogether(parts: readonly SoundPart[], settings: Settled): string[] {
-  const faults: string[] = [];
-  const resources = parts.map(({ resource }) => resource);
-  const keys = new Map(parts.map((part) => [part.resource.model, hasKey(part)]));
-  const tables = new Set<string>();
-  for (const part of parts) {
-    const { resource, isFaulty } = part;
-    const { model, columns, ordering } = resource;
-    const report: Report = (key, text) => faults.push(`${model}: ${key}: ${text}`);
-    if (hasTable(part)) {
-      if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
-      tables.add(tableOf(resource));
-    }
-    const errors: FieldErrors = {};
-    checkOrderingLength(ordering === undefined ? undefined : parseOrdering(ordering), errors);
-    for (const text of errors['ordering'] ?? []) report('ordering', text);
-    checkFields(part, report);
-    for (const [name, column] of Object.entries(columns)) {
-      if (column.type !== 'foreignKey') continue;
-      const isKeyKnown = keys.get(column.references);
-      if (isKeyKnown === undefined && !isFaulty(`columns.${name}.references`))
-        report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
-      checkValues({ ...column }, isKeyKnown ? typeOf(column, resources) : undefined, (key, text) =>
-        report(`columns.${name}.${key}`, text),
-      );
-    }
-    checkOwner(part, settings.userModel, keys, report);
-  }
-  const needed = neededUserModel(resources, settings);
-  if (needed) checkUserModel(parts, needed, settings.userModel, faults);
-  return faults;
-}
-
-/** What every table has. */
-const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
-
-/** Reports columns that are the same one in the database. What refers to no model has the name that it has. */
-function checkFields({ resource, isFaulty, untyped }: SoundPart, report: Report): void {
-  const fields = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
-  if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column')) {
-    const field = keyFieldOf(resource);
-    if (fields.has(field))
-      report('primaryKey.column', `a column ${field} of PostgreSQL itself is in every table`);
-    fields.set(field, 'the primary key');
-  }
-  for (const [name, column] of Object.entries(resource.columns)) {
-    const isUnnamed = isFaulty(`columns.${name}`) && !untyped.has(name) && column.column === undefined;
-    if (isUnnamed || isFaulty(`columns.${name}.column`)) continue;
-    const field = fieldOf(name, column);
-    const other = fields.get(field);
-    if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
-    fields.set(field, name);
-  }
-}
-
-function checkOwner(
-  { resource, isFaulty }: SoundPart,
-  userModel: string,
-  models: ReadonlyMap<string, unknown>,
-  report: Report,
-): void {
-  const { owner, columns } = resource;
-  if (owner === undefined || isFaulty('owner')) return;
-  const column = columns[owner];
-  if (!column) return;
-  if (column.type === 'foreignKey') {
-    if (column.references !== userModel && models.has(column.references))
-      report('owner', `must be a foreign key to the user model, ${userModel}`);
-  } else if (!isFaulty(`columns.${owner}`)) report('owner', NO_OWNER);
-}
-
-function checkUserModel(
-  parts: readonly SoundPart[],
-  needed: string,
-  userModel: string,
-  faults: string[],
-): void {
-  const users = parts.find(({ resource }) => resource.model === userModel);
-  if (!users) {
-    faults.push(`the registry: there is no user model "${userModel}" (USER_MODEL), and ${needed}`);
-    return;
-  }
-  if (users.isFaulty('columns')) return;
-  for (const [name, { types, isUnique, text }] of Object.entries(USER_COLUMNS)) {
-    const column = users.resource.columns[name];
-    const isTyped = users.untyped.has(name) || types.includes(column?.type ?? '');
-    const fits =
-      isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
-    if (!column) faults.push(`${userModel}: columns.${name}: the user model must have it`);
-    else if (!fits) faults.push(`${userModel}: columns.${name}: ${text}`);
-  }
 }
