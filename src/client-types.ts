@@ -165,7 +165,7 @@ type BodyKey<C, Name extends string> = C extends { type: 'foreignKey' } ? `${Nam
 
 type BodyValue<C, All extends Resource> =
   | (C extends { choices: readonly unknown[] }
-      ? C['choices'][number]
+      ? C['choices'][number] | (C extends { type: 'bigint' } ? bigint : never)
       : C extends { type: 'json' }
         ? unknown
         : ValueOf<C, All>)

@@ -86,12 +86,10 @@ function parseDatabaseUrl(text: string): string {
 
 function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim());
-  for (const origin of origins) {
-    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
-      throw new Error(
-        `must be origins such as https://example.org, separated by commas; "${origin}" is none`,
-      );
-    }
+  const wrong = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
+  if (wrong.length > 0) {
+    const which = wrong.map((origin) => `"${origin}" is none`).join(', ');
+    throw new Error(`must be origins such as https://example.org, separated by commas; ${which}`);
   }
   return origins;
 }

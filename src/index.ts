@@ -43,8 +43,10 @@ export interface Vitrine {
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
   const { log, resources, panels = [], ...given } = options;
-  const isLog = log === undefined || typeof log === 'function';
-  const settings = checkSettings(given, isLog ? [] : ['log must be a function']);
+  const settings = checkSettings(given, [
+    ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
+    ...(Array.isArray(resources) ? [] : ['resources must be an array']),
+  ]);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
   const registry = requireRegistry(resources, settings, panels);
   const service = createService(settings, registry, settings.databaseUrl, logger, panels);

@@ -233,6 +233,24 @@ export async function others(): Promise<void> {
   await store.playlist_track.list();
 }
 
+export const shop = [
+  {
+    model: 'bill',
+    columns: {
+      state: { type: 'string', choices: ['Open', 'paid'], default: 'Open' },
+      sum: { type: 'bigint', choices: ['5', '6'] },
+    },
+  },
+] satisfies Resource[];
+
+/** Texts among the choices are told apart without `as const`. */
+export async function chosen(): Promise<void> {
+  const { bill } = createClient<typeof shop>({ baseUrl: 'https://example.org/' });
+  await bill.create({ state: 'paid', sum: 6n });
+  // @ts-expect-error none of the choices
+  await bill.create({ state: 'pade', sum: '5' });
+}
+
 /** A client can be handed on, and one of a registry that nothing is known of takes any name. */
 export async function handedOn(
   given: Client<typeof resources>,

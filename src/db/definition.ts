@@ -20,8 +20,8 @@ interface CommonColumn {
 export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   readonly type: Type;
   readonly default?: Value;
-  /** The only values that clients may write. */
-  readonly choices?: readonly Value[];
+  /** The only values that clients may write. Texts keep their literal types, see `Name`. */
+  readonly choices?: readonly (string extends Value ? Exclude<Value, string> | Name : Value)[];
 }
 
 interface Bounds {

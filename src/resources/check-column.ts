@@ -80,6 +80,18 @@ export const isForeignKey = ({ type, references, onDelete }: Record<string, unkn
       onDelete !== undefined ||
       (typeof type === 'string' && /^foreign/i.test(type))));
 
+/** What holds for the values of a column whose type is none that there is, by what its other keys are for. */
+function likelyType({
+  maxLength,
+  precision,
+  scale,
+  min,
+  max,
+}: Record<string, unknown>): ColumnType | undefined {
+  if (maxLength !== undefined) return COLUMN_TYPES.text;
+  return [precision, scale, min, max].some((key) => key !== undefined) ? COLUMN_TYPES.decimal : undefined;
+}
+
 const isWhole = (value: unknown, least: number, most: number): boolean =>
   Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 
@@ -113,7 +125,7 @@ export function checkColumn(column: unknown, tell: Report): void {
   if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0))
     report('choices', 'must be an array of values');
   // Those of a foreign key are looked at together with the model that it refers to.
-  if (kind !== 'foreignKey') checkValues(without(column, '', faulty), type, report);
+  if (kind !== 'foreignKey') checkValues(without(column, '', faulty), type ?? likelyType(column), report);
 }
 
 function checkForeignKey(column: Record<string, unknown>, report: Report): void {
@@ -184,7 +196,11 @@ function faultOf(
 ): string | undefined {
   const source = jsonOf(value);
   const notJson = source === undefined ? 'cannot be written as JSON' : undefined;
-  if (!type) return notJson;
+  if (!type) {
+    // Whatever key it refers to, it is a text or a number.
+    const isKey = column['type'] !== 'foreignKey' || ['string', 'number'].includes(typeof value);
+    return isKey ? notJson : 'is no key';
+  }
   if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
   const maxLength = column['type'] === 'string' ? 255 : undefined;
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };

@@ -2,9 +2,9 @@ import type { Settings } from '../config.ts';
 import { fieldOf, keyFieldOf, tableOf, typeOf } from '../db/definition.ts';
 import type { FieldErrors } from '../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../query/grammar.ts';
-import { checkValues, type Report } from './check-column.ts';
+import { checkColumn, checkValues, type Report } from './check-column.ts';
 import { neededUserModel } from './served.ts';
-import { hasKey, hasTable, type SoundPart } from './sound.ts';
+import { hasKey, hasTable, isUnknown, type SoundPart } from './sound.ts';
 
 export type Settled = Pick<Settings, 'access' | 'userModel'>;
 
@@ -79,11 +79,12 @@ function checkFields({ resource, isFaulty, untyped }: SoundPart, report: Report)
 }
 
 function checkOwner(
-  { resource, isFaulty }: SoundPart,
+  part: SoundPart,
   userModel: string,
   models: ReadonlyMap<string, unknown>,
   report: Report,
 ): void {
+  const { resource, isFaulty } = part;
   const { owner, columns } = resource;
   if (owner === undefined || isFaulty('owner')) return;
   const column = columns[owner];
@@ -91,7 +92,7 @@ function checkOwner(
   if (column.type === 'foreignKey') {
     if (column.references !== userModel && models.has(column.references))
       report('owner', `must be a foreign key to the user model, ${userModel}`);
-  } else if (!isFaulty(`columns.${owner}`)) report('owner', NO_OWNER);
+  } else if (!isUnknown(part, owner)) report('owner', NO_OWNER);
 }
 
 function checkUserModel(
@@ -111,7 +112,12 @@ function checkUserModel(
     const isTyped = users.untyped.has(name) || types.includes(column?.type ?? '');
     const fits =
       isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
-    if (!column) faults.push(`${userModel}: columns.${name}: the user model must have it`);
-    else if (!fits) faults.push(`${userModel}: columns.${name}: ${text}`);
+    const report: Report = (key, fault) => faults.push(`${userModel}: columns.${name}${key}: ${fault}`);
+    if (!column) report('', 'the user model must have it');
+    else if (!fits) {
+      report('', text);
+      // What the type that it must have does not allow is known already.
+      if (!isTyped) checkColumn({ ...column, type: types[0] }, (key, fault) => report(`.${key}`, fault));
+    }
   }
 }

@@ -65,8 +65,11 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   return [...faults, ...checkTogether(parts, settings), ...told];
 }
 
+/** The name of a resource's model, if it has one that a message can be about. */
 const modelOf = (entry: unknown): string | undefined =>
-  isObject(entry) && typeof entry['model'] === 'string' ? entry['model'] : undefined;
+  isObject(entry) && typeof entry['model'] === 'string' && /^[^\p{C}]+$/u.test(entry['model'])
+    ? entry['model']
+    : undefined;
 
 const isLimit = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 100_000;

@@ -91,7 +91,7 @@ function certaintyOf(
   let at: SoundPart | undefined = from;
   for (const [index, step] of steps.entries()) {
     if (!at || at.isFaulty('columns')) return 'open';
-    const { resource, isFaulty, untyped }: SoundPart = at;
+    const { resource, untyped }: SoundPart = at;
     const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
     const column = Object.hasOwn(resource.columns, name) ? resource.columns[name] : undefined;
     if (step === 'id') return hasKey(at) ? 'known' : 'untyped';
@@ -99,11 +99,15 @@ function certaintyOf(
     if (!column || isHidden(resource, name)) return 'known';
     // A foreign key leads where it leads, whatever is wrong with its name.
     if (column.type === 'foreignKey') at = parts.get(column.references);
-    else if (isFaulty(`columns.${name}`)) return 'open';
+    else if (isUnknown(at, name)) return 'open';
     else return untyped.has(name) && step === name && index === steps.length - 1 ? 'untyped' : 'known';
   }
   return at && hasKey(at) ? 'known' : 'untyped';
 }
+
+/** Whether what should be a column is nothing of which anything can be said. */
+export const isUnknown = ({ isFaulty, untyped }: SoundPart, name: string): boolean =>
+  untyped.has(name) && isFaulty(`columns.${name}`);
 
 /** Whether the table of a resource is known: its own, or that of its model's name. */
 export const hasTable = ({ resource, isFaulty }: SoundPart): boolean =>

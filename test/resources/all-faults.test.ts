@@ -112,13 +112,13 @@ describe('all faults of a registry are told at once', () => {
           ...users,
           columns: {
             ...users.columns,
-            password: { type: 'foreignKey' },
+            password: { type: 'foreignKey', maxLength: 9 },
             active: { type: 'text', references: 'user' },
             admin: { type: 'integer', default: 'x' },
           },
         },
       ],
-      ['user: columns.password.references:', 'user: columns.password:', 'user: columns.active.references:', 'user: columns.active:', 'user: columns.admin.default:', 'user: columns.admin:'],
+      ['user: columns.password.maxLength:', 'user: columns.password.references:', 'user: columns.password:', 'user: columns.active.references:', 'user: columns.active:', 'user: columns.admin.default:', 'user: columns.admin:'],
     ); // prettier-ignore
   });
 
@@ -132,6 +132,34 @@ describe('all faults of a registry are told at once', () => {
         await assertFaults(resources, keys);
       }),
     );
+  });
+
+  test('what a wrong type hides, where only one will do', async () => {
+    const columns = {
+      ...users.columns,
+      password: { type: 'string', maxLength: 128 },
+      active: { type: 'integer', default: 1 },
+    };
+    await assertFaults(
+      [{ ...users, columns }],
+      ['user: columns.password:', 'user: columns.password.maxLength:', 'user: columns.active:', 'user: columns.active.default:'],
+    ); // prettier-ignore
+  });
+
+  test('what a column is used for that has a name of the wrong form', async () => {
+    await assertFaults(
+      [
+        users,
+        {
+          model: 'm',
+          columns: { größe: { type: 'integer' }, limit: { type: 'json', null: true }, t_: { type: 'text' } },
+          ordering: 'limit,größe__x',
+          owner: 't_',
+          admin: { search: ['größe'], dates: 'limit' },
+        },
+      ],
+      ['m: columns.größe:', 'm: columns.limit:', 'm: columns.t_:', 'm: ordering: limit', 'm: ordering: größe', 'm: owner:', 'm: admin.search:', 'm: admin.dates:'],
+    ); // prettier-ignore
   });
 
   test('names that do not fit each other, in resources that have other faults as well', async () => {

@@ -75,6 +75,10 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ references: 'a', min: 1, maxLength: 4 }, 'type', 'min', 'maxLength'],
   [{ type: 'ForeignKey' }, 'type', 'references'],
   [{ onDelete: 'cascade' }, 'type', 'references'],
+  [{ type: 'int', min: 1, max: 10, default: 50 }, 'type', 'default'],
+  [{ type: 'varchar', maxLength: 3, choices: ['a', 'abcd'] }, 'type', 'choices'],
+  [{ type: 'numeric', precision: 4, scale: 2, default: '123.456' }, 'type', 'default'],
+  [{ type: 'foreignKey', references: 'none', default: {}, choices: [true] }, 'references', 'default', 'choices'],
 ]; // prettier-ignore
 
 /** Names of a column `text`, or of a foreign key, that mean something else already. */
@@ -131,13 +135,14 @@ describe('a faulty registry stops the start', () => {
     test(`when it is ${JSON.stringify(registry)?.slice(0, 20)}`, async () => {
       const faults = await faultsOf(registry);
       assert.equal(faults.length, 1);
-      assert.match(faults[0] ?? '', /the registry/);
+      assert.match(faults[0] ?? '', /the registry: it has no resources|resources must be an array/);
     });
   }
 
   test('when a resource is no object or has no name of the right form', async () => {
     await assertFaults([null, 'user', []], ['resource 1', 'resource 2', 'resource 3']);
-    for (const model of [undefined, 5]) await assertFaults([{ model, columns: {} }], ['resource 1: model']);
+    for (const model of [undefined, 5, '', 'a\nb'])
+      await assertFaults([{ model, columns: {} }], ['resource 1: model']);
     for (const model of ['User', '1a', 'a-b', 'a__b', 'a b', 'ä', '_a', 'x'.repeat(64)])
       await assertFaults([{ model, columns: {} }], [`${model}: model`]);
   });

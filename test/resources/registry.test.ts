@@ -125,8 +125,8 @@ const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegEx
         admin: {},
       },
     ],
-    [/columns\.username.*unique/, /columns\.password.*password/, /columns\.active.*boolean/, /columns\.admin.*boolean/],
-  ],
+    [/columns\.username.*unique/, /columns\.password.*password/, /columns\.active.*boolean/, /columns\.active\.default/, /columns\.admin.*boolean/, /columns\.admin\.default/],
+  ], // prettier-ignore
   'USER_MODEL names another': [
     [users, { ...note, access: 'user' }],
     [/user model "person"/],
