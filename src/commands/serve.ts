@@ -61,6 +61,7 @@ async function run(settings: Settings): Promise<void> {
     const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);
     if (!isHeld(passed)) server = await listen();
     const prepared = await service.prepare();
+    logger.flush(); // the password is to stand below what was done to the schema
     if (embedded) welcoming = welcome(prepared, settings.resources === undefined);
     await welcoming;
     if (!server && !isStopping) server = await listen();

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { request } from '../support.ts';
-import { serve, start, temporaryFolder, until, type Program } from '../process/support.ts';
+import { EXECUTABLE, serve, start, temporaryFolder, until, type Program } from '../process/support.ts';
 
 const PRINTED = /"admin".* password (\S+)$/m;
 
@@ -70,6 +70,21 @@ describe('a start with the embedded database', { timeout: 110_000 }, () => {
       assert.equal((await next.stop()).code, 0);
     });
   }
+
+  test('tells the password of its user, and where it listens, below the tables that it has made', async () => {
+    const cwd = await emptyFolder();
+    const words = ['-c', `exec "${process.execPath}" "${EXECUTABLE}" serve 2>&1`];
+    const program = await start(words, { cwd, command: '/bin/sh', env: { PORT: '0' } });
+    await until('listening', () => /^listening on /m.test(program.stdout()));
+    program.child.kill('SIGTERM');
+    const lines = (await program.ended).stdout.split('\n');
+    const first = lines.findIndex((line) => line.startsWith('created the user'));
+    assert.match(lines[first + 1] ?? '', /^listening on /);
+    const made = (from: number, to?: number): number =>
+      lines.slice(from, to).filter((line) => line.includes('"statement"')).length;
+    assert.ok(made(0, first) > 5);
+    assert.equal(made(first), 0);
+  });
 
   test('tells the password of its user before anything can fail that comes after it', async () => {
     const cwd = await emptyFolder();
