@@ -208,12 +208,12 @@ export interface Page<T> {
 
 export type Id = string | number | bigint;
 
-/** What a record is asked for by; anything where the registry is not known. */
+/** What a record is asked for by: its key as a filter takes it; anything where the registry is not known. */
 export type KeyOf<R extends Resource> = string extends R['model']
   ? Id
-  : KeyColumn<R>['type'] extends 'string' | 'uuid'
-    ? string
-    : number | bigint | `${bigint}`;
+  : KeyColumn<R>['type'] extends 'integer'
+    ? number | bigint
+    : FilterValues[KeyColumn<R>['type']];
 
 export interface ResourceClient<R extends Resource, All extends Resource> {
   /** One page of the records that a query matches. */
