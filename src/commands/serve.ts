@@ -44,7 +44,7 @@ async function run(settings: Settings): Promise<void> {
       () => process.exit(1),
     );
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.removeAllListeners(signal); // see bin/vitrine.js
+    const early = process.listeners(signal); // those of bin/vitrine.js
     process.on(signal, () => {
       if (!isStopping) session?.logger.info({ message: `${signal}: shutting down` });
       isStopping = true;
@@ -52,6 +52,8 @@ async function run(settings: Settings): Promise<void> {
       // A database that is being started must be there before it can be stopped.
       if (session) void exit();
     });
+    // Not before: where nobody listens Node forgets a signal that has come and is not told yet.
+    for (const listener of early) process.off(signal, listener);
   }
   try {
     const passed = takePassedSocket(); // before anything is started that would take it for its own

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, get } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import {
   addUser,
   connections,
+  EXECUTABLE,
+  folderWith,
   listening,
   REPOSITORY,
   serve,
@@ -55,6 +58,29 @@ describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
   after(() => database.drop());
 
   const start = (): Promise<Serving> => serve({ env: { DATABASE_URL: database.url } });
+
+  test('end the process with 0 when they come while one listener takes the place of another', async () => {
+    for (const signal of ['SIGTERM', 'SIGINT']) {
+      const cwd = await folderWith({
+        'early.mjs': `let calls = 0;
+          for (const name of ['on', 'off', 'removeAllListeners']) {
+            const original = process[name];
+            process[name] = function (event, ...rest) {
+              // The first call is that of bin/vitrine.js.
+              if (event === '${signal}' && ++calls === 2) process.kill(process.pid, '${signal}');
+              return original.call(this, event, ...rest);
+            };
+          }`,
+      });
+      const words = ['--import', join(cwd, 'early.mjs'), EXECUTABLE, 'serve'];
+      const env = { DATABASE_URL: database.url, PORT: '0' };
+      const program = await launch(words, { cwd, env, command: process.execPath });
+      await until('an end', () => program.child.exitCode !== null || program.stdout().includes('listening'));
+      program.child.kill('SIGKILL');
+      const { code, stdout } = await program.ended;
+      assert.deepEqual([code, stdout], [0, '']);
+    }
+  });
 
   test('let a request that waits for the database finish, refuse new connections, and end with 0', async () => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
