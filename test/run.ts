@@ -67,7 +67,7 @@ try {
     'tsx',
     '--test',
     '--test-reporter=spec',
-    '--test-concurrency=6',
+    '--test-concurrency=4',
     '--test-timeout=300000',
   ];
   const child = spawn(process.execPath, [...flags, ...(await deal(join(directory, 'shares')))], {

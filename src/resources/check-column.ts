@@ -13,6 +13,9 @@ export const without = (
 ): Record<string, unknown> =>
   Object.fromEntries(Object.entries(object).filter(([key]) => !faulty.has(`${path}${key}`)));
 
+/** Whether a value is a text that PostgreSQL can hold, and not the empty one. */
+export const isText = (value: unknown): boolean => typeof value === 'string' && /^[^\0\p{Cs}]+$/u.test(value);
+
 /** PostgreSQL cuts longer names off. */
 export const isTooLong = (name: unknown): boolean => typeof name === 'string' && Buffer.byteLength(name) > 63;
 export const TOO_LONG = 'is longer than the 63 bytes that PostgreSQL keeps of a name';
@@ -116,7 +119,7 @@ export function checkColumn(column: unknown, tell: Report): void {
   }
   for (const key of TEXTS) {
     const value = column[key];
-    if (value !== undefined && (typeof value !== 'string' || value === '')) report(key, 'must be a text');
+    if (value !== undefined && !isText(value)) report(key, 'must be a text');
   }
   if (isTooLong(column['column'])) report('column', TOO_LONG);
   if (kind === 'foreignKey') checkForeignKey(column, report);

@@ -6,6 +6,7 @@ import {
   checkNames,
   isForeignKey,
   isObject,
+  isText,
   isTooLong,
   TOO_LONG,
   type Report,
@@ -128,7 +129,10 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
       report(key, TOO_LONG);
     }
   }
-  if (table !== undefined && (typeof table !== 'string' || !/^[^.\0]+(\.[^.\0]+)?$/.test(table))) {
+  if (
+    table !== undefined &&
+    !(typeof table === 'string' && isText(table) && /^[^.]+(\.[^.]+)?$/.test(table))
+  ) {
     report('table', 'must be a table or schema.table');
   } else if (typeof table === 'string' && table.split('.').at(-1)?.startsWith(OWN_PREFIX)) {
     report('table', `tables whose names begin with ${OWN_PREFIX} are the service's own`);
@@ -144,8 +148,7 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
     report('primaryKey.type', `must be one of ${Object.keys(KEY_TYPES).join(', ')}`);
   }
   const column = primaryKey['column'];
-  if (column !== undefined && (typeof column !== 'string' || column === ''))
-    report('primaryKey.column', 'must be a name');
+  if (column !== undefined && !isText(column)) report('primaryKey.column', 'must be a name');
   if (isTooLong(column)) report('primaryKey.column', TOO_LONG);
 }
 

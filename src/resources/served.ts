@@ -130,13 +130,15 @@ export function serveResources(
 
 const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
 
+/** Whether who may read at a level may read at another. A level that there is not is told already, and hides nothing. */
+export const covers = (own: AccessLevel, other: AccessLevel): boolean =>
+  !LEVELS.includes(own) || LEVELS.indexOf(other) <= LEVELS.indexOf(own);
+
 /** The faults of default orderings: each must be one that whoever may read the resource could ask for. */
 export function checkOrderings(resources: ServedResources): string[] {
   return [...resources.values()].flatMap((resource) => {
     const errors: FieldErrors = {};
-    // A level that there is not is told already; who then may read is not known.
-    const own = LEVELS.indexOf(resource.read);
-    const view = viewOf(resources, (level) => own < 0 || LEVELS.indexOf(level) <= own);
+    const view = viewOf(resources, (level) => covers(resource.read, level));
     const query = { filters: [], orderings: undefined, page: 1n, limit: 1, link: '' };
     planList(query, resource.model, view, resource.ordering, errors);
     return [...new Set(errors['ordering'])].map((text) => `${resource.name}: ordering: ${text}`);

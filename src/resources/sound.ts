@@ -1,7 +1,9 @@
+import type { AccessLevel } from '../config.ts';
 import { parseLabel } from './admin.ts';
 import { headOf } from './check-admin.ts';
 import { isForeignKey, isObject, without } from './check-column.ts';
 import { METHODS, type Method, type Resource } from './resource.ts';
+import { covers } from './served.ts';
 
 /** What can still be said of a resource that has faults: its keys without the faulty ones. */
 export interface SoundPart {
@@ -86,10 +88,14 @@ function certaintyOf(
   from: SoundPart,
   parts: ReadonlyMap<string, SoundPart>,
   isHidden: (resource: Resource, name: string) => boolean,
+  isClosed: (resource: Resource) => boolean = () => false,
 ): Certainty {
   const steps = path.split('__');
+  // Nothing follows a key.
+  if (steps.slice(0, -1).includes('id')) return 'known';
   let at: SoundPart | undefined = from;
   for (const [index, step] of steps.entries()) {
+    if (at && index > 0 && isClosed(at.resource)) return 'known';
     if (!at || at.isFaulty('columns')) return 'open';
     const { resource, untyped }: SoundPart = at;
     const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
@@ -140,10 +146,12 @@ export function withoutDoubt(part: SoundPart, parts: ReadonlyMap<string, SoundPa
     label: names.join('') || undefined,
     dates: dates !== undefined && isKnown(dates) ? dates : undefined,
   };
+  const read = (isFaulty('read') ? 'faulty' : (resource.read ?? 'default')) as AccessLevel;
+  const isClosed = (other: Resource): boolean =>
+    !covers(read, other.read ?? 'default') || other.methods?.includes('GET') === false;
   const orderings = ordering
     .split(',')
-    .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded) !== 'open');
+    .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded, isClosed) !== 'open');
   const kept = isFaulty('columns') ? undefined : orderings.join(',') || undefined;
-  const read = isFaulty('read') ? 'faulty' : resource.read;
   return { ...resource, read, ordering: kept, admin: clear } as Resource;
 }

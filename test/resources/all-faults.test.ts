@@ -146,7 +146,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('what a column is used for that has a name of the wrong form', async () => {
+  test('what columns are used for that have names of the wrong form, or are not to be reached', async () => {
     await assertFaults(
       [
         users,
@@ -157,8 +157,10 @@ describe('all faults of a registry are told at once', () => {
           owner: 't_',
           admin: { search: ['größe'], dates: 'limit' },
         },
+        { model: 'n', columns: { a: { type: 'foreignKey', references: 'shut' }, x: { type: 'foreignKey', references: 'gone' } }, ordering: 'a__x,a__y__z,x__id__z', admin: { list: ['id'] } },
+        { model: 'shut', columns: { x: 'string', y: { type: 'foreignKey', references: 'gone' } }, read: 'admin' },
       ],
-      ['m: columns.größe:', 'm: columns.limit:', 'm: columns.t_:', 'm: ordering: limit', 'm: ordering: größe', 'm: owner:', 'm: admin.search:', 'm: admin.dates:'],
+      ['m: columns.größe:', 'm: columns.limit:', 'm: columns.t_:', 'm: ordering: limit', 'm: ordering: größe', 'm: owner:', 'm: admin.search:', 'm: admin.dates:', 'n: columns.x.references:', 'n: ordering: a__x', 'n: ordering: a__y__z', 'n: ordering: x__id__z', 'shut: columns.x:', 'shut: columns.y.references:'],
     ); // prettier-ignore
   });
 
