@@ -55,8 +55,9 @@ function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | un
 function refusal({ code, rawPacket }: ParseError): Problem {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not come in time.');
   if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'This is not an HTTP request.');
+  // The packet is the last one: what begins it may be the address or a part of it, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
-  return firstLine.length > MAX_QUERY_BYTES
+  return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
     ? new Problem(414, 'The address is too long.')
     : new Problem(431, 'The headers are too large.');
 }

@@ -117,6 +117,19 @@ describe('what is no request', () => {
     });
   }
 
+  test('headers that come after the address, in a packet of their own, are 431 all the same', async () => {
+    const connection = wire(service);
+    const [line = '', ...headers] = requestText('GET', '/healthz', { 'x-large': 'x'.repeat(40_000) }).split(
+      '\r\n',
+    );
+    const rest = headers.filter((header) => header !== '').reverse();
+    connection.send(`${line}\r\n`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    connection.send(`${rest.join('\r\n')}\r\n\r\n`);
+    assert.equal((await connection.next())?.status, 431);
+    connection.destroy();
+  });
+
   test('headers that are long, but not that long, are read', async () => {
     const connection = wire(service);
     connection.send(requestText('GET', '/healthz', { 'x-large': 'x'.repeat(30_000) }));

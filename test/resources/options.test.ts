@@ -36,7 +36,15 @@ describe('the options of createVitrine', () => {
   }
 
   test('all that cannot be used are named at once', async () => {
-    const wrong = { schema: 'x', access: 'y', log: 5, databaseUrl: undefined, resources: 'x', colour: 'red' };
+    const wrong = {
+      schema: 'x',
+      access: 'y',
+      log: 5,
+      databaseUrl: undefined,
+      resources: 'x',
+      panels: {},
+      colour: 'red',
+    };
     await assert.rejects(start(wrong), (error) => {
       const named = (error as Error).message.split('\n').slice(1);
       assert.deepEqual(named.map((line) => line.trim().split(' ')[1]).sort(), Object.keys(wrong).sort());
