@@ -46,7 +46,6 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   const settings = checkSettings(given, [
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
     ...(Array.isArray(resources) ? [] : ['resources must be an array']),
-    ...(Array.isArray(panels) ? [] : ['panels must be an array']),
   ]);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
   const registry = requireRegistry(resources, settings, panels);
