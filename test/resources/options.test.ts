@@ -42,7 +42,6 @@ describe('the options of createVitrine', () => {
       log: 5,
       databaseUrl: undefined,
       resources: 'x',
-      panels: {},
       colour: 'red',
     };
     await assert.rejects(start(wrong), (error) => {
