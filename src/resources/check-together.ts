@@ -3,24 +3,12 @@ import { fieldOf, keyFieldOf, tableOf, typeOf } from '../db/definition.ts';
 import type { FieldErrors } from '../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../query/grammar.ts';
 import { checkColumn, checkValues, type Report } from './check-column.ts';
-import { neededUserModel } from './served.ts';
+import { LOGIN_COLUMNS, neededUserModel } from './served.ts';
 import { hasKey, hasTable, isUnknown, type SoundPart } from './sound.ts';
 
 export type Settled = Pick<Settings, 'access' | 'userModel'>;
 
 export const NO_OWNER = 'must name a foreign key';
-
-/** What people log in with. */
-const USER_COLUMNS: Readonly<Record<string, { types: readonly string[]; isUnique?: true; text: string }>> = {
-  username: {
-    types: ['string', 'text'],
-    isUnique: true,
-    text: 'must be a string or text with unique: true',
-  },
-  password: { types: ['password'], text: "must be of type 'password'" },
-  active: { types: ['boolean'], text: "must be of type 'boolean'" },
-  admin: { types: ['boolean'], text: "must be of type 'boolean'" },
-};
 
 /** What only shows when all resources are looked at: names that refer to one another. */
 export function checkTogether(parts: readonly SoundPart[], settings: Settled): string[] {
@@ -107,15 +95,16 @@ function checkUserModel(
     return;
   }
   if (users.isFaulty('columns')) return;
-  for (const [name, { types, isUnique, text }] of Object.entries(USER_COLUMNS)) {
+  for (const [name, types] of Object.entries(LOGIN_COLUMNS)) {
     const column = users.resource.columns[name];
     const isTyped = users.untyped.has(name) || types.includes(column?.type ?? '');
+    const isUnique = name === 'username';
     const fits =
       isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
     const report: Report = (key, fault) => faults.push(`${userModel}: columns.${name}${key}: ${fault}`);
     if (!column) report('', 'the user model must have it');
     else if (!fits) {
-      report('', text);
+      report('', isUnique ? 'must be a string or text with unique: true' : `must be of type '${types[0]}'`);
       // What the type that it must have does not allow is known already.
       if (!isTyped) checkColumn({ ...column, type: types[0] }, (key, fault) => report(`.${key}`, fault));
     }

@@ -158,17 +158,19 @@ export function neededUserModel(
   return owned ? `the owner of ${owned.model} needs one` : undefined;
 }
 
+/** The columns that people log in with, and the types that each may have. */
+export const LOGIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  username: ['string', 'text'],
+  password: ['password'],
+  active: ['boolean'],
+  admin: ['boolean'],
+};
+
 /** Whether the registry has a user model that people can log in with, needed or not. */
 export function hasLogins(
   resources: readonly Resource[],
   { userModel }: Pick<Settings, 'userModel'>,
 ): boolean {
   const columns = resources.find(({ model }) => model === userModel)?.columns ?? {};
-  const isOf = (name: string, ...types: string[]): boolean => types.includes(columns[name]?.type ?? '');
-  return (
-    isOf('username', 'string', 'text') &&
-    isOf('password', 'password') &&
-    isOf('active', 'boolean') &&
-    isOf('admin', 'boolean')
-  );
+  return Object.entries(LOGIN_COLUMNS).every(([name, types]) => types.includes(columns[name]?.type ?? ''));
 }

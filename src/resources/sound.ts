@@ -44,7 +44,6 @@ function soundAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): 
     search: namesIn(admin['search'])?.filter((path) => isThere(headOf(path))),
     filters: namesIn(admin['filters'])?.filter((path) => isThere(headOf(path))),
     exclude: namesIn(admin['exclude']),
-    readonly: namesIn(admin['readonly']),
   };
 }
 
