@@ -1,14 +1,12 @@
 // docs/existing-databases.md, followed to the letter on the database of the example.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
 import { examplesOf, readPage, type Example } from '../docs/pages.ts';
-import { EXECUTABLE, REPOSITORY, serve, temporaryFolder, type Serving } from '../process/support.ts';
+import { EXECUTABLE, REPOSITORY, run, serve, temporaryFolder, type Serving } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 
 const PAGE = 'docs/existing-databases.md';
@@ -45,7 +43,7 @@ describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
   });
 
   /** Runs a command as the page's reader would, in the folder that the ones before it have written to. */
-  async function run({ command }: Example): Promise<string> {
+  async function follow({ command }: Example): Promise<string> {
     if (command.startsWith('curl '))
       service ??= await serve({
         cwd: folder,
@@ -58,12 +56,13 @@ describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
       ...exports,
       line,
     ];
-    const running = promisify(execFile)('bash', ['-c', lines.join('\n')], {
+    const { code, stdout } = await run(['-c', lines.join('\n')], {
+      command: 'bash',
       cwd: folder,
       env: { PATH: commandPath(), HOME: folder, NO_PROXY: '*', DATABASE_URL: url },
+      input: command.includes(' user add ') ? 'the password' : '',
     });
-    running.child.stdin?.end(command.includes(' user add ') ? 'the password' : undefined);
-    const { stdout } = await running;
+    assert.equal(code, 0, stdout);
     if (command.startsWith('export ')) exports.push(command);
     return stdout.trim().replaceAll(new URL(database.url).pathname.slice(1), 'chinook');
   }
@@ -93,7 +92,7 @@ describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
   for (const [, language = '', code = ''] of blocks) {
     if (language === 'session') {
       for (const example of examplesOf(code))
-        test(example.command, async () => assert.equal(await run(example), withoutPrompts(example.shown)));
+        test(example.command, async () => assert.equal(await follow(example), withoutPrompts(example.shown)));
     } else if (language === 'js') test('the model of the users', () => addModel(code));
     else if (code.includes('-f d.sql')) test('what the database lacks is created', applyDifference);
     else assert.equal(language, 'sh');

@@ -1,11 +1,9 @@
 // docs/tutorial.md, followed to the letter: in the order of the page, in one folder, with the files that it says.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
 import { logIn, readable } from '../admin/support.ts';
 import {
   EXECUTABLE,
@@ -85,12 +83,13 @@ describe(PAGE, { timeout: 115_000 }, () => {
       .replaceAll('HER-PASSWORD', `'${TYPED.ada}'`)
       .replaceAll('PASSWORD', `'${password}'`);
     const functions = `curl() { command curl -s "$@"; }; npx() { shift; '${process.execPath}' '${EXECUTABLE}' "$@"; }`;
-    const running = promisify(execFile)('bash', ['-c', `exec 2>&1\n${functions}\n${line}`], {
+    const { ended } = await start(['-c', `exec 2>&1\n${functions}\n${line}`], {
+      command: 'bash',
       cwd,
       env: { PATH: commandPath(), HOME: cwd, NO_PROXY: '*' },
+      input: typed,
     });
-    running.child.stdin?.end(typed);
-    const { stdout } = await running.catch((error: { stdout: string }) => error);
+    const { stdout } = await ended;
     return stdout
       .split('\n')
       .filter((text) => text !== '' && !text.startsWith('{"time":')) // the log
