@@ -12,7 +12,7 @@ import {
   type RawRow,
 } from './driver.ts';
 import { Histogram } from './histogram.ts';
-import { isCut, isReadOnly } from './sqlstate.ts';
+import { isCollision, isCut, isReadOnly } from './sqlstate.ts';
 
 export type { RawRow };
 
@@ -54,6 +54,8 @@ interface Job {
   readonly statement: Statement;
   /** Not where that has failed, since the tables are other ones now. */
   prepare: boolean;
+  /** How many more times it may be sent after it has met another statement. */
+  retries: number;
   readonly deadline: number;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
@@ -69,6 +71,8 @@ export const isUnanswered = (error: unknown): boolean => error instanceof Error 
 
 /** Milliseconds without an answer after which whatever a lane works on is not short, or waits for a lock. */
 const STALL = 100;
+/** How often a statement is sent anew that PostgreSQL has ended, and undone, for the sake of another. */
+const MOST_RETRIES = 3;
 
 /**
  * Connections for statements of one kind. Each is a pool of its own for postgres.js, whose queues grow with every statement
@@ -117,7 +121,7 @@ export class Lane {
     }
     return new Promise((resolve, reject) => {
       const deadline = Date.now() + this.#options.deadline;
-      const job: Job = { statement, prepare, deadline, resolve, reject };
+      const job: Job = { statement, prepare, retries: MOST_RETRIES, deadline, resolve, reject };
       this.#pending.add(job);
       this.#begin(job);
     });
@@ -215,6 +219,11 @@ export class Lane {
       if (isOutdated(error) && job.prepare && this.#pending.has(job)) {
         job.prepare = false; // other connections may have prepared it for the same tables
         this.#replace(connection, false);
+        leave();
+        return this.#begin(job);
+      }
+      if (isCollision(error) && job.retries > 0 && this.#pending.has(job)) {
+        job.retries -= 1;
         leave();
         return this.#begin(job);
       }

@@ -46,6 +46,13 @@ export function isCut(error: Error): boolean {
 export const isReadOnly = (error: Error): boolean => (error as Partial<DatabaseError>).code === '25006';
 
 /**
+ * Whether a statement was ended because it and another waited for each other, or had seen what the other has changed. A statement
+ * that is a transaction of its own was undone whole, and may be sent again.
+ */
+export const isCollision = (error: Error): boolean =>
+  ['40P01', '40001'].includes((error as Partial<DatabaseError>).code ?? '');
+
+/**
  * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
  * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
  */
