@@ -202,21 +202,38 @@ export const DEFAULTS = Object.fromEntries(
 ) as unknown as Settings;
 
 /**
+ * The text that a variable would hold for a setting; '' where it is absent.
+ * @throws Error that says what was expected, for a value of another type
+ */
+function textOf(key: keyof Settings, value: unknown): string {
+  if (value === undefined) return '';
+  if (typeof value === 'string') return value;
+  const fallback = DEFAULTS[key];
+  if (Array.isArray(fallback)) {
+    if (Array.isArray(value) && value.every((one) => typeof one === 'string')) return value.join();
+    throw new Error('must be an array of texts');
+  }
+  if (typeof fallback !== 'number') throw new Error('must be a text');
+  if (typeof value !== 'number') throw new Error('must be a number');
+  return String(value);
+}
+
+/**
  * Reads settings by the rules of SETTINGS; what is absent, empty or undefined has its default.
- * @param textOf gives a setting's text, and the name by which whoever set it knows it
+ * @param valueOf gives a setting's value, its text or what stands for that, and the name by which whoever set it knows it
  * @param faults what is wrong already
  * @throws StartError that names every bad setting
  */
 function parseSettings(
-  textOf: (variable: string, key: keyof Settings) => [name: string, text: string | undefined],
+  valueOf: (variable: string, key: keyof Settings) => [name: string, value: unknown],
   faults: string[] = [],
 ): Settings {
   const settings: Record<string, unknown> = { ...DEFAULTS };
   for (const [variable, setting] of Object.entries(SETTINGS)) {
-    const [name, text] = textOf(variable, setting.key);
-    if (text === undefined || text === '') continue;
+    const [name, value] = valueOf(variable, setting.key);
     try {
-      settings[setting.key] = setting.parse(text);
+      const text = textOf(setting.key, value);
+      if (text !== '') settings[setting.key] = setting.parse(text);
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`);
     }
@@ -241,7 +258,7 @@ export function checkSettings(
   const unknown = Object.keys(given).filter((name) => !known.has(name));
   const { databaseUrl = '' } = given;
   const settings = parseSettings(
-    (_, key) => [key, given[key]?.toString()],
+    (_, key) => [key, given[key]],
     [
       ...unknown.map((name) => `${name} is not the name of an option`),
       ...faults,

@@ -25,6 +25,14 @@ describe('the options of createVitrine', () => {
     { databaseURL: 'postgres://localhost/x' },
     { settings: {} },
     { log: 'x' },
+    { host: {} },
+    { host: 5 },
+    { host: null },
+    { port: true },
+    { port: [8000] },
+    { maxBody: Object.create(null) as object },
+    { metrics: { toString: () => assert.fail('called') } },
+    { corsOrigins: [5] },
   ]) {
     test(`${JSON.stringify(options)} is refused by name`, async () => {
       const [key = ''] = Object.keys(options);
@@ -40,6 +48,7 @@ describe('the options of createVitrine', () => {
       schema: 'x',
       access: 'y',
       log: 5,
+      host: true,
       databaseUrl: undefined,
       resources: 'x',
       colour: 'red',
