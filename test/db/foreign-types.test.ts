@@ -152,6 +152,17 @@ const SPECIMENS: Record<string, Specimen> = {
   ],
 };
 
+/** Texts of times in whose order the times are, too. */
+const ORDINARY = /^"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d"$/;
+const ORDERS: Readonly<Record<string, (stored: string, value: string) => boolean>> = {
+  eq: (stored, value) => stored === value,
+  ne: (stored, value) => stored !== value,
+  lt: (stored, value) => stored < value,
+  lte: (stored, value) => stored <= value,
+  gt: (stored, value) => stored > value,
+  gte: (stored, value) => stored >= value,
+};
+
 /** What a database may prefer, and what must not show in any answer. */
 const PREFERENCES = ["datestyle = 'German, DMY'", "timezone = 'Asia/Tokyo'"];
 
@@ -207,5 +218,24 @@ describe('column types of a database that others made', () => {
 
     test(`a record with ${stored} can be sent back as it was read`, () =>
       withEach(({ id }) => assertReturns(service, `/api/specimen/${id}/`, 'specimen')));
+  }
+
+  for (const name of Object.keys(SPECIMENS).filter((each) => /^t[smz]/.test(each))) {
+    test(`values of ${SPECIMENS[name]?.[0]} are compared as they are shown`, async () => {
+      const known = records.filter((each) => each.name === name && ORDINARY.test(each.shown));
+      assert.ok(known.length > 0);
+      for (const [operator, holds] of Object.entries(ORDERS)) {
+        for (const { shown } of known) {
+          const value = encodeURIComponent(JSON.parse(shown) as string);
+          const { json } = await service.request(`/api/specimen/?${name}__${operator}=${value}&limit=100`);
+          const found = (json.objects as { id: number }[]).map(({ id }) => id);
+          assert.deepEqual(
+            known.filter(({ id }) => found.includes(id)),
+            known.filter((each) => holds(each.shown, shown)),
+            `${operator} ${shown}`,
+          );
+        }
+      }
+    });
   }
 });

@@ -11,6 +11,9 @@ const inbox: Resource = { ...plain, model: 'inbox', access: 'user', methods: ['P
 const token: Resource = { ...plain, model: 'token', access: 'user', primaryKey: { type: 'uuid' } };
 const ledger: Resource = { ...plain, model: 'ledger', access: 'user', primaryKey: { type: 'bigint' } };
 
+/** What a client may ask for: each form has a way out of its own. */
+const FORMS = ['*/*', 'text/html', 'text/csv', 'application/x-ndjson'];
+
 describe('paths and methods', () => {
   let service: TestService;
   before(async () => {
@@ -237,17 +240,22 @@ describe('paths and methods', () => {
       ['/healthz', 'GET'],
       ['/readyz', 'GET'],
     ] as const) {
-      const { headers } = await service.request(path, { method });
-      assert.equal(headers.get('x-content-type-options'), 'nosniff', `${method} ${path}`);
-      for (const name of ['server', 'x-powered-by', 'via']) assert.equal(headers.get(name), null);
+      for (const accept of method === 'GET' ? FORMS : ['*/*']) {
+        const { headers } = await service.request(path, { method, headers: { accept } });
+        const what = `${method} ${path} ${accept}`;
+        assert.equal(headers.get('x-content-type-options'), 'nosniff', what);
+        for (const name of ['server', 'x-powered-by', 'via']) assert.equal(headers.get(name), null, what);
+      }
     }
   });
 
   test('an answer to a request with credentials is nobody else’s to keep', async () => {
     for (const path of ['/api/note/', '/api/note/1/', '/api/note/99/', '/nothing']) {
-      const { headers } = await service.request(path, { user: 'bob' });
-      assert.equal(headers.get('cache-control'), 'no-store');
-      assert.match(headers.get('vary') ?? '', /(^|, )Authorization(,|$)/);
+      for (const accept of FORMS) {
+        const { headers } = await service.request(path, { user: 'bob', headers: { accept } });
+        assert.equal(headers.get('cache-control'), 'no-store', `${path} ${accept}`);
+        assert.match(headers.get('vary') ?? '', /(^|, )Authorization(,|$)/, `${path} ${accept}`);
+      }
     }
     const refused = await service.request('/api/note/', { method: 'POST', user: 'nobody' });
     assert.equal(refused.headers.get('cache-control'), 'no-store');

@@ -111,7 +111,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ exclude: ['id'] }, 'exclude'],
   [{ limit: 0, maxLimit: 1.5 }, 'limit', 'maxLimit'],
   [{ limit: '20' }, 'limit'],
-  [{ limit: 30, maxLimit: 20 }, 'limit'],
+  [{ limit: 21, maxLimit: 20 }, 'limit'],
   [{ methods: [] }, 'methods'],
   [{ methods: ['GET', 'PATCH'] }, 'methods'],
   [{ methods: 'GET' }, 'methods'],
