@@ -98,6 +98,7 @@ describe('the API’s pages', () => {
     await page.goto('/api/book/');
     await page.getByText('Add a filter').click();
     await follow(link(page, 'reader__username'));
+    await sees(page.locator('#filter-how:focus')); // the browser says so where somebody was quicker than it
     await page.getByLabel('reader__username').selectOption({ label: 'is' });
     await page.getByLabel('Value').fill('bob');
     await follow(button(page, 'Filter'));
