@@ -29,7 +29,18 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-return': 'off',
     },
   },
-  { files: ['**/*.cjs'], languageOptions: { globals: { __dirname: 'readonly', module: 'writable' } } },
+  {
+    files: ['**/*.cjs'],
+    languageOptions: {
+      globals: {
+        __dirname: 'readonly',
+        __filename: 'readonly',
+        module: 'writable',
+        process: 'readonly',
+        require: 'readonly',
+      },
+    },
+  },
   {
     files: ['bin/*.js', 'test/bin/*.js'],
     languageOptions: { globals: { Buffer: 'readonly', process: 'readonly', URL: 'readonly' } },

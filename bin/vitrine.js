@@ -21,7 +21,7 @@ async function registerTsx() {
 }
 
 const isProduction = process.env.NODE_ENV === 'production';
-const runsSource = existsSync(source) && !isProduction && (await registerTsx());
+const runsSource = !isProduction && existsSync(source) && (await registerTsx());
 try {
   await import(runsSource ? source.href : new URL('../dist/main.js', import.meta.url).href);
 } catch (error) {
