@@ -1,0 +1,45 @@
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SlowReaders } from '../jobs.ts';
+import { prepare } from './flood.ts';
+import type { Tally } from './tally.ts';
+
+/** Milliseconds between two reads. */
+const STEP = 250;
+
+/** Reads one answer at the given rate; ends when the service closes the connection. */
+async function read(job: SlowReaders, index: number, tally: Tally, stopped: AbortSignal): Promise<void> {
+  const address = job.addresses[index % job.addresses.length] ?? '';
+  const socket = connect({ host: '127.0.0.1', port: job.port });
+  const request = prepare(job.request)(address, index);
+  const started = performance.now();
+  let isClosed = false;
+  let isAnswered = false;
+  socket.on('error', () => undefined);
+  socket.on('close', () => (isClosed = true));
+  socket.on('connect', () => {
+    tally.sent();
+    socket.write(request);
+  });
+  stopped.addEventListener('abort', () => socket.destroy());
+  while (!isClosed && !stopped.aborted) {
+    // `read` takes no more than this from the socket's buffer, so the rest stays with the system and then the service.
+    const chunk = socket.read(Math.min(socket.readableLength, (job.rate * STEP) / 1000)) as Buffer | null;
+    if (chunk && !isAnswered) {
+      isAnswered = true;
+      const status = Number(chunk.toString('latin1', 9, 12));
+      tally.answered({ status, size: 0 }, performance.now() - started);
+    }
+    await sleep(STEP, undefined, { signal: stopped });
+  }
+  if (!stopped.aborted) tally.closed();
+}
+
+/** Keeps the answers of the service waiting until it is stopped. */
+export async function readSlowly(job: SlowReaders, tally: Tally, stopped: AbortSignal): Promise<void> {
+  await Promise.all(
+    Array.from({ length: job.connections }, (_, index) =>
+      read(job, index, tally, stopped).catch(() => undefined),
+    ),
+  );
+}

@@ -1,0 +1,31 @@
+import type { Answer } from '../connection.ts';
+import type { AttackReport } from '../jobs.ts';
+
+/** Counts what happens to an attacker's requests. */
+export interface Tally {
+  readonly sent: () => void;
+  readonly answered: (answer: Pick<Answer, 'status' | 'size'>, milliseconds: number) => void;
+  readonly closed: () => void;
+  readonly report: () => AttackReport;
+}
+
+/** How many times of refusals are kept. */
+const MOST_TIMES = 50_000;
+
+export function createTally(): Tally {
+  let sent = 0;
+  let closed = 0;
+  let largest = 0;
+  const statuses: Record<string, number> = {};
+  const refusals: number[] = [];
+  return {
+    sent: () => (sent += 1),
+    closed: () => (closed += 1),
+    answered({ status, size }, milliseconds) {
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      largest = Math.max(largest, size);
+      if ((status === 429 || status === 503) && refusals.length < MOST_TIMES) refusals.push(milliseconds);
+    },
+    report: () => ({ sent, statuses, closed, refusals: refusals.sort((a, b) => a - b), largest }),
+  };
+}

@@ -1,0 +1,33 @@
+// Runs inside the service (--import): writes a line to descriptor 3 each time the event loop was held.
+import { readFileSync, writeSync } from 'node:fs';
+
+/** Milliseconds between two looks, and how late a look must be to count. */
+const TICK = 5;
+const LATE = 10;
+const DESCRIPTOR = 3;
+
+/**
+ * Processor time of the main thread, milliseconds; undefined where the system has no /proc. It tells work that holds the
+ * loop from a thread that waits for a core.
+ */
+function processorTime(): number | undefined {
+  try {
+    return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1e6;
+  } catch {
+    return undefined;
+  }
+}
+
+let before = performance.now();
+let usedBefore = processorTime();
+setInterval(() => {
+  const now = performance.now();
+  const late = now - before - TICK;
+  const used = processorTime();
+  if (late > LATE) {
+    const busy = used === undefined || usedBefore === undefined ? late : Math.min(late, used - usedBefore);
+    writeSync(DESCRIPTOR, `${Math.round(performance.timeOrigin + now)} ${busy.toFixed(1)}\n`);
+  }
+  before = now;
+  usedBefore = used;
+}, TICK).unref();

@@ -1,0 +1,25 @@
+// Requests that are as costly for PostgreSQL as an anonymous client can make them, in several shapes.
+import type { RequestShape } from './jobs.ts';
+
+/** Patterns that are tried at every place of every text and match none; `{n}` makes each one new. */
+const PATTERNS = Array.from(
+  { length: 12 },
+  (_, index) => encodeURIComponent(`%e%a%o%i%e%z${index}%`) + '{n}%25',
+);
+const any = (parameter: string): string => PATTERNS.map((pattern) => `${parameter}=${pattern}`).join('&');
+
+const message = (query: string): RequestShape => ({ path: `/api/message/?${query}` });
+
+export const HEAVY: readonly RequestShape[] = [
+  message(any('content__ilike')),
+  message(any('content__like')),
+  message(`${any('content__ilike')}&ordering=-content`),
+  message(`user__username__ilike=%25r%25&${any('content__ilike')}`),
+  message(`${any('content__ilike')}&pub_date__gte=2024-01-01&ordering=user__username`),
+];
+
+/** The path of one such request. */
+export const heavyPath = (n: number): string => (HEAVY[0]?.path ?? '').replaceAll('{n}', String(n));
+
+/** The path of a request that takes PostgreSQL about a second. */
+export const slowPath = (n: number): string => `/api/message/?content__ilike=%25e%25a%25zz${n}%25`;

@@ -1,0 +1,77 @@
+// The resources of the besieged service: the shipped ones, and one for each kind of data that an attack aims at. The service
+// loads this file on its own, so it imports nothing. SIEGE_LATER puts a column out of the admin area's sight.
+const isLater = process.env['SIEGE_LATER'] === '1';
+
+export const user = {
+  model: 'user',
+  columns: {
+    username: { type: 'string', unique: true },
+    password: { type: 'password' },
+    email: { type: 'string' },
+    join_date: { type: 'datetime', default: 'now' },
+    active: { type: 'boolean', default: true },
+    admin: { type: 'boolean', default: false },
+  },
+  access: 'admin',
+  exclude: ['password', 'email'],
+  admin: { search: ['username', 'email'] },
+};
+
+export const message = {
+  model: 'message',
+  columns: {
+    user: { type: 'foreignKey', references: 'user' },
+    content: { type: 'text' },
+    pub_date: { type: 'datetime', default: 'now' },
+  },
+  access: 'user',
+  owner: 'user',
+};
+
+/** One column of each type. */
+const value = {
+  model: 'value',
+  columns: {
+    string: { type: 'string', null: true },
+    text: { type: 'text', null: true },
+    integer: { type: 'integer', null: true },
+    bigint: { type: 'bigint', null: true },
+    float: { type: 'float', null: true },
+    decimal: { type: 'decimal', null: true },
+    boolean: { type: 'boolean', null: true },
+    datetime: { type: 'datetime', null: true },
+    date: { type: 'date', null: true },
+    time: { type: 'time', null: true },
+    uuid: { type: 'uuid', null: true },
+    json: { type: 'json', null: true },
+  },
+  access: 'user',
+};
+
+/** Records of one megabyte each. */
+const document = {
+  model: 'document',
+  columns: { body: { type: 'text' } },
+  access: 'user',
+  admin: { list: ['id'] },
+};
+
+/** Read by users only: an answer of 200 shows that a login succeeded. */
+const diary = { model: 'diary', columns: { entry: { type: 'text' } }, read: 'user', access: 'user' };
+
+/** Hidden from everybody but admins. */
+const team = { model: 'team', columns: { name: { type: 'string' } }, read: 'admin', access: 'admin' };
+
+const member = {
+  model: 'member',
+  columns: {
+    nickname: { type: 'string' },
+    code: { type: 'string', unique: true, null: true },
+    team: { type: 'foreignKey', references: 'team', null: true },
+  },
+  access: 'user',
+  exclude: ['code'],
+  ...(isLater && { admin: { exclude: ['nickname'] } }),
+};
+
+export default [user, message, value, document, diary, team, member];

@@ -1,0 +1,63 @@
+import { cpus } from 'node:os';
+import { isKept, type Row, type Scenario } from './scenario.ts';
+
+export interface Result {
+  readonly scenario: Pick<Scenario, 'name' | 'title'>;
+  readonly rows: readonly Row[];
+  /** Why the scenario did not end. */
+  readonly fault?: string;
+}
+
+const number = (value: number): string => {
+  if (Number.isNaN(value)) return 'none';
+  const digits = Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString('en-US', { maximumFractionDigits: digits });
+};
+const quantity = (value: number, unit: string): string =>
+  `${number(value)}${unit === '×' ? '' : ' '}${unit}`.trim();
+
+function verdict(row: Row, isShort: boolean): string {
+  const kept = isKept(row, isShort);
+  return kept === undefined ? 'not checked' : kept ? 'ok' : '**over**';
+}
+
+/** Whether every row keeps its limit. */
+export const isHeld = ({ rows, fault }: Result, isShort: boolean): boolean =>
+  fault === undefined && rows.every((row) => isKept(row, isShort) ?? true);
+
+/** The lines of one scenario. */
+export function lines({ scenario, rows, fault }: Result, isShort: boolean): string[] {
+  const cells = rows.map((row, index) => [
+    index === 0 ? `${scenario.title} (\`${scenario.name}\`)` : '',
+    row.note === undefined ? row.what : `${row.what} (${row.note})`,
+    `${row.bound} ${quantity(row.limit, row.unit)}`,
+    quantity(row.value, row.unit),
+    verdict(row, isShort),
+  ]);
+  if (fault !== undefined)
+    cells.push([`${scenario.title} (\`${scenario.name}\`)`, fault, 'ends', 'failed', '**over**']);
+  return cells.map((row) => `| ${row.join(' | ')} |`);
+}
+
+export const HEAD = ['| attack | measured | limit | value | |', '| --- | --- | --- | ---: | --- |'];
+
+/** The page of a full run. */
+export function report(results: readonly Result[], postgres: string): string {
+  const over = results.filter((result) => !isHeld(result, false)).length;
+  return [
+    '# Under siege',
+    '',
+    '`npm run siege` writes this page. Each attack runs in processes of its own against a fresh, compiled service with 500,000 rows.',
+    'Meanwhile an honest client at another address reads records by id over 8 connections and edits records over 4.',
+    '',
+    '- "×" compares with the same client on the same service just before the attack. Values under attack are the median of three rounds of 4 s.',
+    '- "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.',
+    '- Attackers, client, service and PostgreSQL share the cores of one machine.',
+    '',
+    `${over === 0 ? 'Every limit is kept' : `${over} of ${results.length} attacks exceed a limit`}. PostgreSQL ${postgres}, Node.js ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${new Date().toISOString().slice(0, 10)}.`,
+    '',
+    ...HEAD,
+    ...results.flatMap((result) => lines(result, false)),
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,105 @@
+// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [name of an attack ...].
+// BENCH_DATABASE_URL names a server; else an embedded one is started.
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { compile } from '../servers.ts';
+import { HEAD, isHeld, lines, report, type Result } from './report.ts';
+import type { Scenario } from './scenario.ts';
+import { database } from './scenarios/database.ts';
+import { details } from './scenarios/details.ts';
+import { disclosure } from './scenarios/disclosure.ts';
+import { fairness } from './scenarios/fairness.ts';
+import { guessing } from './scenarios/guessing.ts';
+import { logins } from './scenarios/logins.ts';
+import { parsing } from './scenarios/parsing.ts';
+import { transport } from './scenarios/transport.ts';
+import { createStage, type Stage } from './stage.ts';
+import { createWorld, type World } from './world.ts';
+
+const SCENARIOS: readonly Scenario[] = [
+  ...fairness,
+  ...logins,
+  ...guessing,
+  ...parsing,
+  ...transport,
+  ...disclosure,
+  ...database,
+  ...details,
+];
+/** Seconds after which a scenario counts as failed. */
+const LIMIT = 120;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { short: { type: 'boolean', default: false }, json: { type: 'boolean', default: false } },
+});
+const unknown = positionals.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
+if (unknown.length > 0) {
+  const names = SCENARIOS.map(({ name }) => name).join(', ');
+  throw new Error(`no attack is named ${unknown.join(', ')}; there are ${names}`);
+}
+const chosen = SCENARIOS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+const isShort = values.short;
+
+/** Ctrl-C ends the run; the database and every process are still cleaned up. */
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => interruption.abort());
+
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+const print = (text: string): void => void (values.json || process.stdout.write(`${text}\n`));
+
+async function perform(scenario: Scenario, stage: Stage): Promise<Result> {
+  const limit = new AbortController();
+  const signal = AbortSignal.any([limit.signal, interruption.signal]);
+  try {
+    const late = sleep(LIMIT * 1000, undefined, { signal }).then(() => {
+      throw new Error(`did not end within ${LIMIT} s`);
+    });
+    return { scenario, rows: await Promise.race([scenario.run(stage), late]) };
+  } catch (error) {
+    return { scenario, rows: [], fault: (error as Error).message };
+  } finally {
+    limit.abort();
+    await stage.clear();
+  }
+}
+
+async function siege(world: World, registry: string, gauge: string): Promise<readonly Result[]> {
+  const results: Result[] = [];
+  for (const line of HEAD) print(line);
+  for (const scenario of chosen) {
+    if (interruption.signal.aborted) break;
+    const started = performance.now();
+    const result = await perform(scenario, createStage({ world, registry, gauge, isShort }));
+    results.push(result);
+    say(`${scenario.name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+    for (const line of lines(result, isShort)) print(line);
+  }
+  return results;
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'vitrine-siege-'));
+await chmod(directory, 0o755); // the embedded server runs as another user when this is root
+try {
+  await mkdir(join(directory, 'siege'));
+  const registry = (await compile('registry', 'siege/registry.ts', directory)).parameters[0] ?? '';
+  const gauge = (await compile('gauge', 'siege/gauge.ts', directory)).parameters[0] ?? '';
+  say('filling the database ...');
+  const world = await createWorld(directory, registry);
+  try {
+    const results = await siege(world, registry, gauge);
+    if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
+    const isWhole = positionals.length === 0 && !isShort && !interruption.signal.aborted;
+    if (isWhole) await writeFile(new URL('../siege.md', import.meta.url), report(results, world.version));
+    if (!results.every((result) => isHeld(result, isShort))) process.exitCode = 1;
+  } finally {
+    await world.drop();
+  }
+} finally {
+  await rm(directory, { recursive: true, force: true });
+}
+// A scenario that did not end may still wait for something.
+process.exit();

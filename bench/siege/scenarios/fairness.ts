@@ -1,0 +1,145 @@
+// What one client may take from the others: heavy filters, many connections.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HEAVY, heavyPath } from '../heavy.ts';
+import { encode, openConnection } from '../connection.ts';
+import { addresses, besiege, holdRow, readRow, refusalRows, writeRows } from '../besiege.ts';
+import type { Flood } from '../jobs.ts';
+import { atLeast, atMost, median, type Scenario } from '../scenario.ts';
+import { running } from '../stage.ts';
+
+const ATTACKER = '203.0.113.1';
+
+const heavy = (port: number, more: Partial<Flood>): Flood => ({
+  kind: 'flood',
+  port,
+  connections: 1,
+  addresses: [ATTACKER],
+  requests: HEAVY,
+  ...more,
+});
+
+function heavyScenario(
+  name: string,
+  title: string,
+  [reads, writes, failures]: readonly [reads: number, writes: number, failures: number],
+  job: (port: number) => Partial<Flood>,
+): Scenario {
+  return {
+    name,
+    title,
+    async run(stage) {
+      const siege = await besiege(stage, (port) => [heavy(port, job(port))]);
+      return [
+        readRow(siege, reads),
+        ...writeRows(stage, siege, writes, failures),
+        ...refusalRows(siege.reports, 6000, 1),
+      ];
+    },
+  };
+}
+
+const none: Scenario = {
+  name: 'none',
+  title: 'no attack (reference)',
+  async run(stage) {
+    const service = await stage.service();
+    await stage.probe(service, 1);
+    const watch = service.watch();
+    const { readP99, readRate, writeMedian, writeFailures } = await stage.probe(service, stage.either(5, 2));
+    const watched = await watch();
+    return [
+      atMost('time', 'by-id p99', 50, readP99, 'ms', `${Math.round(readRate)} reads per second`),
+      atMost('time', 'median write', 50, writeMedian, 'ms'),
+      atMost('count', 'writes that failed', 0, writeFailures * 100, '%'),
+      holdRow(stage, watched),
+      atMost('memory', 'memory', 300, watched.memory, 'MB'),
+    ];
+  },
+};
+
+/** Connections of every kind from one address: heavy filters, reads, pages, wrong logins, and some that only connect. */
+const crowd: Scenario = {
+  name: 'crowd',
+  title: '2,000 mixed connections',
+  async run(stage) {
+    const siege = await besiege(stage, (port) => {
+      const job = (connections: number, requests: Flood['requests']): Flood => ({
+        ...heavy(port, { connections, requests, pause: 1000, stagger: 1 }),
+      });
+      const login = { path: '/api/diary/', headers: { Authorization: 'Basic user{n}:wrong' } };
+      return [
+        job(500, HEAVY),
+        job(1250, [{ path: '/api/message/{n}/' }, { path: '/api/message/' }, { path: '/healthz' }]),
+        job(250, [login]),
+      ];
+    });
+    const { reference, during, watched, reports } = siege;
+    const rate = during.readRate;
+    return [
+      atLeast(
+        'ratio',
+        'by-id rate',
+        0.5,
+        rate / reference.readRate,
+        '×',
+        `${Math.round(rate)} of ${Math.round(reference.readRate)} per second`,
+      ),
+      ...writeRows(stage, siege, 500, 5),
+      ...refusalRows(reports, 100, 0.95),
+      holdRow(stage, watched),
+      atMost('memory', 'memory', 300, watched.memory, 'MB'),
+    ];
+  },
+};
+
+const cancel: Scenario = {
+  name: 'cancel',
+  title: 'one heavy filter whose client disconnects',
+  async run(stage) {
+    const { port } = await stage.service();
+    const times: number[] = [];
+    for (let round = 0; round < stage.either(5, 2); round += 1) {
+      const connection = openConnection(port);
+      connection.ask(encode({ path: heavyPath(round) })).catch(() => undefined);
+      for (let tries = 0; tries < 100 && (await running(stage)) === 0; tries += 1) await sleep(5);
+      connection.destroy();
+      const gone = performance.now();
+      while ((await running(stage)) > 0 && performance.now() - gone < 3000) await sleep(5);
+      times.push(performance.now() - gone);
+    }
+    return [
+      atMost('time', 'statement canceled within', 100, median(times), 'ms', `median of ${times.length}`),
+      atMost('count', 'statements that ran on for 3 s', 0, times.filter((time) => time >= 3000).length),
+    ];
+  },
+};
+
+export const fairness: readonly Scenario[] = [
+  none,
+  heavyScenario('heavy-held', '20 heavy filters held open', [5, 50, 0], () => ({ connections: 20 })),
+  heavyScenario(
+    'heavy-abandoned',
+    '20 heavy filters per second, disconnecting after 30 ms',
+    [5, 50, 0],
+    () => ({
+      connections: 4,
+      stagger: 50,
+      pause: 170,
+      abandonAfter: 30,
+    }),
+  ),
+  heavyScenario('heavy-drip', '1 heavy filter per second, disconnecting after 30 ms', [5, 50, 0], () => ({
+    pause: 970,
+    abandonAfter: 30,
+  })),
+  heavyScenario('heavy-many', '250 heavy filters from one address', [10, 200, 0], () => ({
+    connections: 250,
+  })),
+  heavyScenario('heavy-spread', '64 heavy filters from 64 addresses', [20, 500, 1], () => ({
+    connections: 64,
+    addresses: addresses(64),
+    keepsAddress: true,
+  })),
+  crowd,
+  cancel,
+];

@@ -1,0 +1,145 @@
+// What connections can do: requests sent ahead, and answers that are not read.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { besiege, addresses, holdRow, readRow } from '../besiege.ts';
+import { askOnce } from '../connection.ts';
+import { slowPath } from '../heavy.ts';
+import type { Pipeline, SlowReaders } from '../jobs.ts';
+import { atLeast, atMost, holds, type Row, type Scenario } from '../scenario.ts';
+import type { Stage } from '../stage.ts';
+
+const ATTACKER = '203.0.113.1';
+
+const pipelining: Scenario = {
+  name: 'pipelining',
+  title: 'requests sent ahead behind a slow one, on one connection',
+  async run(stage) {
+    const rows: Row[] = [];
+    for (const count of stage.isShort ? [100_000] : [100_000, 250_000]) {
+      const job = (port: number): Pipeline => ({
+        kind: 'pipeline',
+        port,
+        address: ATTACKER,
+        first: slowPath(count),
+        path: '/healthz',
+        count,
+      });
+      const siege = await besiege(stage, (port) => [job(port)], {}, stage.either(15, 5));
+      const note = `${count.toLocaleString('en-US')} requests`;
+      rows.push(
+        holdRow(stage, siege.watched, note),
+        readRow(siege, 5),
+        atMost('memory', 'memory', 300, siege.watched.memory, 'MB', note),
+        holds('the service is alive', siege.service.isAlive()),
+      );
+    }
+    return rows;
+  },
+};
+
+const unread = (port: number, connections: number, limit: number): SlowReaders => ({
+  kind: 'slow readers',
+  port,
+  connections,
+  addresses: [ATTACKER],
+  request: { path: `/api/document/?limit=${limit}` },
+  rate: 0,
+});
+
+const unreadPages: Scenario = {
+  name: 'unread-pages',
+  title: 'pages of records of 1 MB that nobody reads',
+  async run(stage) {
+    const rows: Row[] = [];
+    for (const [connections, limit, memory] of [
+      [10, 100, 300],
+      [40, 20, 500],
+    ] as const) {
+      const siege = await besiege(stage, (port) => [unread(port, connections, limit)]);
+      const note = `${connections} pages of limit=${limit}`;
+      rows.push(
+        atMost('memory', 'memory', memory, siege.watched.memory, 'MB', note),
+        { ...readRow(siege, 5), note },
+        holdRow(stage, siege.watched, note),
+        holds('the service is alive', siege.service.isAlive()),
+      );
+    }
+    return rows;
+  },
+};
+
+const largePage: Scenario = {
+  name: 'large-page',
+  title: 'a page for browsers of 600 records of 1 MB',
+  async run(stage) {
+    const service = await stage.service();
+    const watch = service.watch();
+    const headers = { Accept: 'text/html', 'X-Forwarded-For': ATTACKER };
+    const answer = await askOnce(service.port, { path: '/api/document/?limit=600', headers }, 30_000).catch(
+      () => undefined,
+    );
+    const watched = await watch();
+    return [
+      holds(
+        'the answer is 200 or 400',
+        [200, 400].includes(answer?.status ?? 0),
+        `status ${answer?.status ?? 'none'}`,
+      ),
+      holdRow(stage, watched),
+      atMost('memory', 'memory', 300, watched.memory, 'MB'),
+      holds('the service is alive', service.isAlive()),
+    ];
+  },
+};
+
+const STREAM = { path: '/api/message/', headers: { Accept: 'application/x-ndjson' } };
+
+/** Asks for streams from a new address each time, and reads a little of each. @returns the share that was answered with 200 */
+async function tryStreams(stage: Stage, port: number, seconds: number): Promise<number> {
+  const until = performance.now() + seconds * 1000;
+  let tries = 0;
+  let good = 0;
+  while (performance.now() < until) {
+    tries += 1;
+    const headers = { ...STREAM.headers, 'X-Forwarded-For': `198.51.100.${20 + tries}` };
+    // A stream has no end in a second: a narrow filter makes it short.
+    const path = `${STREAM.path}?id__lte=50`;
+    const answer = await askOnce(port, { path, headers }, 5000).catch(() => undefined);
+    if (answer?.status === 200) good += 1;
+    await sleep(500);
+  }
+  return (100 * good) / tries;
+}
+
+const slowStreams: Scenario = {
+  name: 'slow-streams',
+  title: 'streams read at 32 KB/s',
+  async run(stage) {
+    const { port } = await stage.service();
+    const job = (connections: number, from: readonly string[]): SlowReaders => ({
+      kind: 'slow readers',
+      port,
+      connections,
+      addresses: from,
+      request: STREAM,
+      rate: 32_768,
+    });
+    const greedy = await stage.attack(job(3, [ATTACKER]));
+    await sleep(2000);
+    const one = await greedy.stop();
+    await sleep(500);
+    const attack = await stage.attack(job(3, addresses(3)));
+    await sleep(1000);
+    const share = await tryStreams(stage, port, stage.either(80, 4));
+    const [oldest] = await stage.world.sql<{ age: number }[]>`
+      select coalesce(max(extract(epoch from now() - xact_start)), 0)::float as age from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and backend_xmin is not null`;
+    await attack.stop();
+    return [
+      atMost('count', 'streams of one client at once', 1, one.statuses['200'] ?? 0, '', 'of 3 asked for'),
+      atLeast('count', 'streams that others get', 90, share, '%', 'beside three slow clients'),
+      atMost('time', 'oldest snapshot', 70_000, (oldest?.age ?? NaN) * 1000, 'ms', 'after 80 s'),
+    ];
+  },
+};
+
+export const transport: readonly Scenario[] = [pipelining, unreadPages, largePage, slowStreams];

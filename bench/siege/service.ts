@@ -1,0 +1,119 @@
+// The compiled service in a process of its own, watched from outside.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../../src/db/embedded.ts';
+import { residentMemory } from '../processes.ts';
+import { askOnce } from './connection.ts';
+
+export interface ServiceOptions {
+  readonly databaseUrl: string;
+  readonly registry: string;
+  /** The compiled gauge. */
+  readonly gauge: string;
+  readonly flags?: readonly string[];
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** What was seen of the process in some time. */
+export interface Watched {
+  /** The longest that the event loop was held, milliseconds of processor time. */
+  readonly hold: number;
+  /** The most resident memory, megabytes. */
+  readonly memory: number;
+  readonly seconds: number;
+}
+
+export interface Service {
+  readonly port: number;
+  readonly isAlive: () => boolean;
+  /** Begins to watch; the function that it gives ends that. */
+  readonly watch: () => () => Promise<Watched>;
+  readonly stop: () => Promise<void>;
+}
+
+const SAMPLE = 100;
+const START_LIMIT = 20_000;
+/** Milliseconds after which a hold that goes on is long enough to be reported. */
+const HOLD_LIMIT = 15_000;
+/** How much of what the service logs is kept. */
+const MOST_LOG = 4000;
+
+/** Starts the service behind one trusted proxy, and waits until it answers. */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { databaseUrl, registry, gauge, flags = [], settings = {} } = options;
+  const port = await freePort();
+  const child = spawn(process.execPath, ['--import', gauge, ...flags, resolve('dist/main.js'), 'serve'], {
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      LOG_LEVEL: 'error',
+      LOG_FORMAT: 'json',
+      DATABASE_URL: databaseUrl,
+      RESOURCES: registry,
+      TRUST_PROXY: '1',
+      PORT: String(port),
+      ...settings,
+    },
+  });
+  let isAlive = true;
+  const ended = once(child, 'exit').then(() => (isAlive = false));
+  let log = '';
+  child.stderr?.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-MOST_LOG)));
+  const holds: { readonly at: number; readonly busy: number }[] = [];
+  createInterface(child.stdio[3] as Readable).on('line', (line) => {
+    const [at = 0, busy = 0] = line.split(' ').map(Number);
+    holds.push({ at, busy });
+  });
+
+  const stop = async (): Promise<void> => {
+    // An attacked service may be in no state to end well.
+    child.kill('SIGKILL');
+    await ended;
+  };
+  const started = Date.now();
+  for (;;) {
+    const answer = await askOnce(port, { path: '/healthz' }, 1000).catch(() => undefined);
+    if (answer?.status === 200) {
+      const ready = await askOnce(port, { path: '/readyz' }, 1000).catch(() => undefined);
+      if (ready?.status === 200) break;
+    }
+    if (!isAlive || Date.now() - started > START_LIMIT) {
+      await stop();
+      throw new Error(`The service does not start:\n${log}`);
+    }
+    await sleep(20);
+  }
+  return {
+    port,
+    isAlive: () => isAlive,
+    watch() {
+      const from = Date.now();
+      let memory = 0;
+      const sample = async (): Promise<void> => {
+        const now = await residentMemory(child.pid ?? 0);
+        if (now > memory) memory = now;
+      };
+      void sample();
+      const timer = setInterval(() => void sample(), SAMPLE).unref();
+      return async () => {
+        // A hold is reported when it is over, and the answer shows that.
+        const asked = Date.now();
+        const isFree = await askOnce(port, { path: '/healthz' }, HOLD_LIMIT).then(
+          () => true,
+          () => false,
+        );
+        await sleep(SAMPLE);
+        clearInterval(timer);
+        const seen = holds.filter(({ at }) => at >= from).map(({ busy }) => busy);
+        if (!isFree && isAlive) seen.push(Date.now() - asked);
+        return { hold: Math.max(0, ...seen), memory, seconds: (asked - from) / 1000 };
+      };
+    },
+    stop,
+  };
+}
