@@ -16,12 +16,18 @@ export interface Settings {
   readonly schema: 'apply' | 'check';
   /** Bytes. */
   readonly maxBody: number;
+  /** Seconds. */
+  readonly slowTimeout: number;
+  /** Bytes. */
+  readonly maxPage: number;
   readonly logLevel: LogLevel;
   /** Undefined: text on a terminal, else JSON. */
   readonly logFormat: LogFormat | undefined;
   readonly corsOrigins: readonly string[];
   /** How many proxies in front are believed for the client's address. */
   readonly trustProxy: number;
+  /** The fewest characters of a password that is set in the admin area or by a command. */
+  readonly minPassword: number;
   /** Who may read `/metrics`: nobody (`off`), this machine (`loopback`), or whoever reaches the address `HOST:PORT` of their own. */
   readonly metrics: string;
 }
@@ -159,6 +165,18 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     fallback: '1048576',
     parse: wholeNumber(1, 1024 ** 3),
   },
+  SLOW_TIMEOUT: {
+    key: 'slowTimeout',
+    meaning: 'seconds after which a query of an anonymous client is canceled',
+    fallback: '3',
+    parse: wholeNumber(1, 60),
+  },
+  MAX_PAGE: {
+    key: 'maxPage',
+    meaning: 'the most bytes of the records of one page',
+    fallback: '33554432',
+    parse: wholeNumber(1, 256 * 1024 ** 2),
+  },
   LOG_LEVEL: {
     key: 'logLevel',
     meaning: 'info (a line per request), warn or error',
@@ -184,6 +202,12 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: "how many proxies in front to believe for the client's address",
     fallback: '0',
     parse: wholeNumber(0, 100),
+  },
+  MIN_PASSWORD: {
+    key: 'minPassword',
+    meaning: 'the fewest characters of a password that is set in the admin area or by a command',
+    fallback: '12',
+    parse: wholeNumber(1, 1024),
   },
   METRICS: {
     key: 'metrics',

@@ -12,6 +12,7 @@ import { createHandler, type Handler, type Site } from './http/handler.ts';
 import { createInFlight } from './http/in-flight.ts';
 import type { Logger } from './http/logger.ts';
 import { createMetrics, type Metrics } from './http/metrics.ts';
+import { createPressure } from './http/pressure.ts';
 import { createThrottle } from './http/throttle.ts';
 import { checkRegistry } from './resources/check.ts';
 import { createListing } from './resources/listing.ts';
@@ -146,6 +147,24 @@ function warn(
   for (const message of missingIndexes(resources, catalog)) logger.warn({ message });
 }
 
+/** Milliseconds within which the database has to answer for the service to be ready. */
+const PROBE_TIMEOUT = 800;
+
+/** Asks the database for a sign of life. Requests share one statement, so that a frozen database gets no queue of them. */
+function createProbe(ask: () => Promise<unknown>): () => Promise<boolean> {
+  let running: Promise<boolean> | undefined;
+  return async () => {
+    running ??= ask()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => (running = undefined));
+    const late = sleep(PROBE_TIMEOUT).then(() => false);
+    return Promise.race([running, late]);
+  };
+}
+
 /** Puts the parts together. Nothing happens before `prepare`; until it is done the handler answers 503. */
 export function createService(
   settings: Settings,
@@ -154,10 +173,12 @@ export function createService(
   logger: Logger,
   panels: readonly Panel[] = [],
 ): Service {
-  const database = openDatabase(databaseUrl);
+  const database = openDatabase(databaseUrl, settings.slowTimeout * 1000);
   const throttle = createThrottle();
-  const metrics = createMetrics({ lanes: database.lanes, logins: throttle.counts });
   const inFlight = createInFlight();
+  const pressure = createPressure(settings, inFlight.count);
+  const metrics = createMetrics({ database, logins: throttle.counts, pressure });
+  const probe = createProbe(() => database.run({ text: 'select 1', values: [], fixed: true }, 'quick'));
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
@@ -182,10 +203,16 @@ export function createService(
       warn(served, resources, schema, logger);
       const passwords = createPasswords();
       const log = models.get(HISTORY.model);
-      const operations = createOperations(database, served, passwords, log);
+      const operationsOn = (one: Database): Operations => createOperations(one, served, passwords, log);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
       const recording = userResource && recordingOf({ ...userResource, door: 'command' }, null, log);
-      const users = userResource && createUsers(database, userResource.model, passwords, recording);
+      const users =
+        userResource &&
+        createUsers(database, userResource.model, passwords, {
+          recording,
+          sessions: models.get(SESSION.model),
+          minPassword: settings.minPassword,
+        });
       const authentication = users && createAuthentication(users, passwords, throttle);
       const sessions = models.get(SESSION.model);
       const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
@@ -194,12 +221,12 @@ export function createService(
       const pages = createApiPages(served, hasAdmin);
       site = {
         resources: served,
-        operations,
+        operations: operationsOn(database),
         users,
         api: createApi({
           resources: served,
-          operations,
-          listing: createListing(database, served),
+          operations: (requester) => operationsOn(database.for(requester)),
+          listing: (requester) => createListing(database.for(requester), served, settings.maxPage),
           pages,
           settings,
         }),
@@ -221,8 +248,7 @@ export function createService(
             : undefined,
         isReady: async () => {
           if (isClosing) return false;
-          await database.run({ text: 'select 1', values: [], fixed: true }, 'quick');
-          return true;
+          return probe();
         },
       };
       return site;
@@ -242,6 +268,7 @@ export function createService(
       logger,
       metrics,
       inFlight,
+      pressure,
       site: () => site,
       isClosing: () => isClosing,
     }),
@@ -252,6 +279,7 @@ export function createService(
       await drain();
       clearInterval(pruning);
       metrics.close();
+      pressure.close();
       await database.close();
     },
   };

@@ -1,6 +1,8 @@
+import { findColumn } from '../db/model.ts';
 import { badBody, Problem, type FieldErrors } from '../errors.ts';
 import { Unauthorized, type Reply } from '../http/message.ts';
 import { parseMembers } from '../resources/members.ts';
+import { newPasswordFault, passwordHint } from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
@@ -8,7 +10,7 @@ import { buttonForm, pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { openSession } from './login.ts';
 import { moment } from './text.ts';
-import { errorSummary, passwordFields } from './widgets.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from './widgets.ts';
 import { redirectWith, type Visit } from './visit.ts';
 
 /** A list of the admin's own sessions. */
@@ -49,13 +51,15 @@ async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit):
 
 export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors): Promise<Reply> {
   const { caller, csrf } = visit;
-  const body = html` ${errors && errorSummary(errors, { _current: 'Current password', _password: 'New password', _repeat: 'New password, again' })}
+  const users = desk.resources.get(desk.settings.userModel);
+  const hint = users && passwordHint(desk, users);
+  const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
     <section>
       <h2>Change your password</h2>
       <form method="post" action="${links.account}" class="record">
         <input type="hidden" name="_csrf" value="${csrf}" />
         <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
-        ${passwordFields(['_current', '_password', '_repeat'], errors ?? {})}
+        ${passwordFields(['_current', '_password', '_repeat'], errors ?? {}, hint === undefined ? {} : { hint })}
         <p class="hint">All your other sessions end with it.</p>
         <div class="buttons"><button class="primary">Change the password</button></div>
       </form>
@@ -86,6 +90,10 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
   try {
     if (password !== repeat) throw badBody({ _repeat: ['differs from the new password'] });
     if (password === '') throw badBody({ _password: ['is required'] });
+    const column = findColumn(users.model, 'password');
+    const own = parseMembers(JSON.stringify({ username: caller.name }));
+    const fault = column && newPasswordFault(desk, users, column, password, own);
+    if (fault !== undefined) throw badBody({ _password: [fault] });
     await authentication.logIn({ name: caller.name, password: current }, request.client().address);
     await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
   } catch (error) {

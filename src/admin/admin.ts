@@ -2,9 +2,10 @@ import { STATUS_CODES } from 'node:http';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message.ts';
 import { assertOrigin } from '../http/origin.ts';
-import { serveForAdmin } from '../resources/admin.ts';
-import { createBrowsing } from '../resources/browse.ts';
+import { serveForAdmin, type AdminResource } from '../resources/admin.ts';
+import { createBrowsing, createEntryStatements } from '../resources/browse.ts';
 import { createBulk } from '../resources/bulk.ts';
+import { historyOf } from '../resources/masked-history.ts';
 import { createOperations } from '../resources/operations.ts';
 import { HISTORY } from '../resources/own.ts';
 import { createPanels, type Panel } from '../resources/panel.ts';
@@ -13,15 +14,18 @@ import type { Schema } from '../resources/schema.ts';
 import { findAsset, isAsset } from './assets.ts';
 import { readCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
-import { formLimit, readForm, type Form } from './form-data.ts';
+import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
-import { MAX_IMPORT, showImport } from './import.ts';
+import { IMPORT_LIMIT, showImport } from './import.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { showSent } from './edit.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './login.ts';
+import { createParking } from './parking.ts';
 import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './routes.ts';
 import { csrfOf, isOurs, isOwnForm, readFlash, redirect, staleForm, type Visit } from './visit.ts';
+import type { Requester } from '../db/requester.ts';
+import type { Database } from '../db/connection.ts';
 import type { Caller } from '../resources/served.ts';
 import { change, show } from './dispatch.ts';
 
@@ -34,22 +38,42 @@ export interface AdminOptions extends Pick<
   readonly panels: readonly Panel[];
 }
 
-function createDesk({ definitions, schema, panels, ...parts }: AdminOptions): Desk {
+/** What every request of the admin area shares, and the desk of one request. */
+function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
   const { settings, database, passwords } = parts;
   const { models } = schema;
   const resources = serveForAdmin(definitions, models, settings, schema.catalog);
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the history is not among the resources');
-  const browsing = createBrowsing(database, resources);
-  return {
+  const statements = createEntryStatements();
+  const operationsOn = (one: Pick<Database, 'run'>) =>
+    createOperations(one, resources, passwords, history.model);
+  const histories = new Map(
+    [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
+  );
+  const parking = createParking();
+  const shared = {
     ...parts,
     resources,
     history,
-    browsing,
+    historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
+    operationsOn,
+    parking,
     panels: createPanels(database, panels),
-    operations: createOperations(database, resources, passwords, history.model),
-    bulk: createBulk(database, resources, browsing, [...models.values()], history.model),
   };
+  const tables = [...models.values()];
+  const deskFor = (requester: Requester): Desk => {
+    const own = database.for(requester);
+    const browsing = createBrowsing(own, resources, statements, settings.maxPage);
+    return {
+      ...shared,
+      database: own,
+      browsing,
+      operations: operationsOn(own),
+      bulk: createBulk(own, resources, browsing, tables, history.model),
+    };
+  };
+  return { resources, deskFor };
 }
 
 /** Who comes in, or undefined for somebody who has to log in. */
@@ -88,17 +112,25 @@ const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' |
 
 const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id : undefined);
 
-/** A form that came without a login: of a record it is kept over the login, others are not. */
+/** Whether a form that came without a login is one of a record, which is kept over the login. */
+function isKept(desk: Desk, request: ApiRequest): boolean {
+  try {
+    return isOwnForm(request) && isEdit(findAdminRoute(request.path, desk.resources));
+  } catch {
+    return false; // without a login the answer does not reveal which pages exist
+  }
+}
+
+/** A request without a session. Its form is kept only where its session has ended not long ago. */
 async function withoutVisit(desk: Desk, request: ApiRequest): Promise<Reply> {
   if (request.method !== 'POST') return toLogin(request);
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
-  let isKept = false;
-  try {
-    isKept = isOwnForm(request) && isEdit(findAdminRoute(request.path, desk.resources));
-  } catch {
-    // Who is not logged in does not learn which pages there are.
-  }
-  return isKept ? showLoginFor(request, await readForm(request, formLimit(desk.settings))) : toLogin(request);
+  const token = readCookie(request, 'session');
+  if (token === undefined || !isKept(desk, request)) return toLogin(request);
+  const user = await desk.sessions.endedUser(token);
+  if (user === undefined) return toLogin(request);
+  const form = await readForm(request, ANONYMOUS_LIMIT);
+  return showLoginFor(request, desk.parking.park(token, user, form));
 }
 
 const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
@@ -128,7 +160,7 @@ async function answerVisit(desk: Desk, visit: Visit): Promise<Reply> {
   if (request.method !== 'POST') return show(desk, visit, route);
   let form: Form;
   try {
-    form = await readForm(request, route.page === 'import' ? MAX_IMPORT : formLimit(desk.settings));
+    form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(desk.settings));
   } catch (error) {
     // A file that is too large or no UTF-8 is told where another one can be chosen.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
@@ -175,9 +207,9 @@ function problemPage(
 
 /** The pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
-  const desk = createDesk(options);
+  const { resources, deskFor } = createDesks(options);
   return {
-    patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, desk.resources)),
+    patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, resources)),
 
     async answer(request) {
       const { method } = request;
@@ -188,6 +220,7 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // Cookies are for the paths below it.
       if (request.path === '/admin') return redirect(links.dashboard);
+      const desk = deskFor(request.requester);
       const visit = await findVisit(desk, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);

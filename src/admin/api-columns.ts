@@ -48,6 +48,7 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
     column !== model.primaryKey && isUnique(column, model) && 'unique',
     options && `one of ${options.join(', ')}`,
     column.maxLength !== undefined && !options && `at most ${column.maxLength} characters`,
+    column.minLength !== undefined && `at least ${column.minLength} characters`,
     column.min !== undefined && `at least ${column.min}`,
     column.max !== undefined && `at most ${column.max}`,
     column.help,

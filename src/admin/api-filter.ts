@@ -1,5 +1,5 @@
 import type { Column } from '../db/model.ts';
-import type { FieldErrors } from '../errors.ts';
+import { excerpt, type FieldErrors } from '../errors.ts';
 import { findPath } from '../resources/admin.ts';
 import type { ServedResource, ServedResources } from '../resources/served.ts';
 import { apiLinks } from './api-links.ts';
@@ -25,24 +25,35 @@ function pathsOf({ output }: ServedResource, visible: ServedResources): string[]
   return [...own, ...related];
 }
 
+/** A few more than the filters and orderings that a query may have. */
+const MAX_CHIPS = 60;
+/** The most characters of the links of all chips together. */
+const MAX_LINKS = 262_144;
+
 /** The parameters of the address, each with a link that takes it away, and what is wrong with those that cannot be used. */
 export function parameterChips(name: string, parameters: Parameters, errors: FieldErrors = {}): Html {
-  const chips = parameters.query.without('page').list.map((parameter) => {
-    const faults = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
-    const rest = apiLinks.collection(name, parameters.query.withoutOne(parameter).without('page'));
+  const shown = parameters.query.without('page');
+  const { list } = shown;
+  // Each link repeats all other parameters.
+  const hasLinks = list.length * shown.toString().length <= MAX_LINKS;
+  const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
+    const key = excerpt(parameter.name);
+    const faults = Object.hasOwn(errors, key) ? errors[key] : undefined;
+    const rest = (): string =>
+      apiLinks.collection(name, parameters.query.withoutOne(parameter).without('page'));
     return html`<li class="${faults ? 'chip faulty' : 'chip'}">
       <span
         ><code>${parameter.name}=${parameter.value}</code>${
           faults && html` <span class="error">${faults.join('; ')}</span>`
         }</span
       >
-      <a href="${rest}" class="remove" aria-label="Remove the parameter ${parameter.name}">×</a>
+      ${hasLinks && html`<a href="${rest()}" class="remove" aria-label="Remove the parameter ${parameter.name}">×</a>`}
     </li>`;
   });
   return html`${
     chips.length > 0 &&
     html`<ul class="chips" aria-label="Parameters">
-      ${chips}
+      ${chips} ${list.length > MAX_CHIPS && html`<li>and ${list.length - MAX_CHIPS} more</li>`}
     </ul>`
   }`;
 }

@@ -4,6 +4,7 @@ import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Member } from '../resources/members.ts';
 import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from './bulk-choice.ts';
+import { confirmationField, confirmCaller, hasPowers, type Refusal } from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow } from './form-fields.ts';
@@ -17,7 +18,7 @@ import { addLockOut } from './lock-out.ts';
 import { referencesOf, showLookup, withKeys } from './references.ts';
 import { counted, grouped, shortened, shownValue } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
-import { errorSummary } from './widgets.ts';
+import { errorSummary, PASSWORD_LABELS } from './widgets.ts';
 
 /** Where the pages are that ask one after the other: for which column, for which value, and whether it is meant. */
 interface Asking {
@@ -104,7 +105,16 @@ async function shownTyped(desk: Desk, wanted: Wanted): Promise<Html | string> {
   return called === undefined ? html`“${shownValue(column, typed.text, 300)}”` : `“${shortened(called)}”`;
 }
 
-async function confirmPage(asking: Asking, wanted: Wanted, notice?: string): Promise<Reply> {
+interface Unconfirmed {
+  readonly notice?: string;
+  readonly refusal?: Refusal;
+}
+
+async function confirmPage(
+  asking: Asking,
+  wanted: Wanted,
+  { notice, refusal }: Unconfirmed = {},
+): Promise<Reply> {
   const { desk, visit, resource, choice } = asking;
   const { column, typed } = wanted;
   const count = await desk.bulk.count(resource, choice.selection);
@@ -125,14 +135,16 @@ async function confirmPage(asking: Asking, wanted: Wanted, notice?: string): Pro
     <p class="lead">
       ${column.title} becomes <strong>${await shownTyped(desk, wanted)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
-    </p>`;
+    </p>
+    ${hasPowers(desk, resource, [column]) && confirmationField(refusal?.errors ?? {}, 'Needed to change what users may do.', true)}`;
   const button = html`<button class="primary" name="_confirm" value="1">
     Set it in ${counted(count, 'record')}
   </button>`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${formOf(asking, fields, button)} ${await chosenRecords(desk, resource, choice, count)}`;
+  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${formOf(asking, fields, button)}
+  ${await chosenRecords(desk, resource, choice, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
-  return page(asking, title, body, notice === undefined ? 200 : 409);
+  return page(asking, title, body, refusal?.status ?? (notice === undefined ? 200 : 409));
 }
 
 async function apply(asking: Asking, wanted: Wanted, member: Member, expected: number): Promise<Reply> {
@@ -163,7 +175,12 @@ async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> 
     return valuePage(asking, wanted, { errors: lockOut });
   const expected = Number(form.get('_expected'));
   try {
-    if (form.get('_confirm') !== undefined) return await apply(asking, wanted, member, expected);
+    if (form.get('_confirm') !== undefined) {
+      const isNeeded = hasPowers(desk, resource, [wanted.column]);
+      const refusal = isNeeded ? await confirmCaller(desk, visit, form) : undefined;
+      if (refusal) return await confirmPage(asking, wanted, { refusal });
+      return await apply(asking, wanted, member, expected);
+    }
     await desk.bulk.check(resource, new Map([[wanted.column.key, member]]), visit.caller);
   } catch (error) {
     if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
@@ -171,11 +188,9 @@ async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> 
     const count = await desk.bulk.count(resource, choice.selection);
     return count === expected
       ? valuePage(asking, wanted, { errors, notice: error.message, status: error.status })
-      : confirmPage(
-          asking,
-          wanted,
-          `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was changed.`,
-        );
+      : confirmPage(asking, wanted, {
+          notice: `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was changed.`,
+        });
   }
   return confirmPage(asking, wanted);
 }

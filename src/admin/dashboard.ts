@@ -3,7 +3,7 @@ import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember, type Entry } from '../resources/browse.ts';
 import { within } from '../resources/panel.ts';
 import type { Desk } from './desk.ts';
-import { changeOf, formerLabel } from './history-entry.ts';
+import { changeOf, formerName } from './history-entry.ts';
 import { html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
@@ -96,14 +96,14 @@ async function labelsOf(desk: Desk, changes: readonly Entry[]): Promise<Map<stri
 
 /** The record that was changed: with a link, unless it is gone or is not shown in the admin area. */
 function changedRecord(desk: Desk, entry: Entry, labels: ReadonlyMap<string, string>): Html {
-  const { resource, model, record: key, ...change } = changeOf(entry, desk);
+  const change = changeOf(entry, desk);
+  const { resource, model, record: key } = change;
   const label = labels.get(`${model} ${key}`);
-  const former = resource && formerLabel(resource, change.action === 'delete' ? change.before : change.after);
   const record: Content =
     label === undefined
-      ? shortened(former ?? `#${key}`, 60)
+      ? shortened(formerName(change), 60)
       : html`<a href="${links.record(model, key)}">${shortened(label, 60)}</a>`;
-  return html`${record} in ${resource?.title ?? model}`;
+  return html`${record !== '' && html`${record} `}in ${resource?.title ?? model}`;
 }
 
 function changeRow(desk: Desk, change: Entry, labels: ReadonlyMap<string, string>): Html {

@@ -9,20 +9,26 @@ import type { Operations } from '../resources/operations.ts';
 import type { Panels } from '../resources/panel.ts';
 import type { Passwords } from '../resources/passwords.ts';
 import type { Sessions } from '../resources/sessions.ts';
+import type { Parking } from './parking.ts';
 
-/** What the pages of the admin area work with. */
+/** What the pages of the admin area work with, for one request. */
 export interface Desk {
   readonly settings: Settings;
   readonly resources: AdminResources;
   /** The API's own operations, by the rules of the admin area. */
   readonly operations: Operations;
+  /** The same operations in a transaction. */
+  readonly operationsOn: (database: Pick<Database, 'run'>) => Operations;
   readonly browsing: Browsing;
   readonly bulk: Bulk;
   readonly authentication: Authentication;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
+  readonly parking: Parking;
   /** The log of changes, as a resource like any other. */
   readonly history: AdminResource;
+  /** The log of one resource's changes alone, in which an index finds those of a record. */
+  readonly historyOf: (resource: AdminResource) => AdminResource;
   /** What the resource file adds to the start page. */
   readonly panels: Panels;
   /** For what is no operation of its own: transactions and cursors. */

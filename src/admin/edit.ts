@@ -3,9 +3,10 @@ import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
+import { confirmCaller, needsConfirmation, newPasswordFault } from './confirmation.ts';
 import { isChoice, resolved, showConflict } from './conflict.ts';
 import type { Desk } from './desk.ts';
-import { addPassword, attempt, bodyOf } from './form-body.ts';
+import { addPassword, attempt, bodyOf, type FormBody } from './form-body.ts';
 import type { Form } from './form-data.ts';
 import { editableColumns, formPage } from './form-page.ts';
 import { initialValues, storedValues, typedValues, type TypedValues } from './form-values.ts';
@@ -61,6 +62,25 @@ function afterSave(
   });
 }
 
+/**
+ * Adds to a body's errors that the admin has not confirmed by password what needs it.
+ * @returns the status of the answer, where that refuses the form
+ */
+async function addConfirmation(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  stored: Entry | undefined,
+  body: FormBody,
+  form: Form,
+): Promise<{ readonly status?: number }> {
+  if (!needsConfirmation(desk, resource, stored, body.members)) return {};
+  const refusal = await confirmCaller(desk, visit, form);
+  if (!refusal) return {};
+  Object.assign(body.errors, refusal.errors);
+  return { status: refusal.status };
+}
+
 async function create(
   desk: Desk,
   visit: Visit,
@@ -69,7 +89,10 @@ async function create(
   form: Form,
 ): Promise<Reply> {
   const body = bodyOf(typed, undefined);
-  addPassword(body, resource, form);
+  addPassword(body, resource, form, (column, password) =>
+    newPasswordFault(desk, resource, column, password, body.members),
+  );
+  const status = await addConfirmation(desk, visit, resource, undefined, body, form);
   const { caller } = visit;
   const outcome = await attempt(
     body,
@@ -78,7 +101,7 @@ async function create(
     () => addOnce(desk, visit, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
-    return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, ...outcome });
+    return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, ...outcome, ...status });
   const { id, isRepeated } = outcome.done;
   const saved = await readStored(desk, resource, id);
   if (!saved)
@@ -103,6 +126,7 @@ async function update(
     return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
   const { caller } = visit;
   if (isOneself(desk, resource, stored.id, caller)) addLockOut(body.errors, body.members);
+  const status = await addConfirmation(desk, visit, resource, stored, body, form);
   try {
     const outcome = await attempt(
       body,
@@ -111,7 +135,7 @@ async function update(
       () => desk.operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
     if (!outcome.done)
-      return await formPage(desk, visit, { resource, typed, stored, sent: form, ...outcome });
+      return await formPage(desk, visit, { resource, typed, stored, sent: form, ...outcome, ...status });
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await desk.browsing.read(resource, stored.id);

@@ -1,4 +1,4 @@
-import type { FieldErrors } from '../errors.ts';
+import { excerpt, type FieldErrors } from '../errors.ts';
 import type { Parameter } from '../query/grammar.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Desk } from './desk.ts';
@@ -48,6 +48,9 @@ function changeLink(
 /** Whether of several filters of this name it is enough that one holds. */
 const isAny = ({ name }: Parameter): boolean => !name.startsWith('-') && !name.endsWith('__ne');
 
+/** More than the filters that a query may have. */
+const MAX_CHIPS = 60;
+
 /** The active filters, each with a link that takes it away; one that cannot be used with what is wrong with it. */
 export async function chips(
   desk: Desk,
@@ -56,9 +59,11 @@ export async function chips(
   errors: FieldErrors,
 ): Promise<Html> {
   const list = await Promise.all(
-    parameters.filters.map(async (parameter, index, all) => {
+    // Each chip repeats all other parameters in its link, so their number is bounded.
+    parameters.filters.slice(0, MAX_CHIPS).map(async (parameter, index, all) => {
       const { what, how, value } = describeFilter(parameter, resource, desk.resources);
-      const messages = Object.hasOwn(errors, parameter.name) ? errors[parameter.name] : undefined;
+      const name = excerpt(parameter.name);
+      const messages = Object.hasOwn(errors, name) ? errors[name] : undefined;
       const words = wordsOfLog(desk, resource, parameter);
       const shown = words ?? (messages ? undefined : await relatedNames(desk, resource, parameter)) ?? value;
       const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));

@@ -44,9 +44,19 @@ const BEGINS: Comparison = {
   takesValue: true,
   parameter: (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` }),
 };
-/** People put a space behind a comma; what stands between quotes stays. */
-const trimItems = (list: string): string =>
-  list.trim().replace(/\s*("(?:[^"]|"")*"|[^",]*?)\s*(,|$)/g, '$1$2');
+/** Trims the items of a list: people put a space behind a comma. Texts in quotes stay as they are. */
+function trimItems(list: string): string {
+  const items: string[] = [];
+  let start = 0;
+  let isQuoted = false;
+  for (let at = 0; at <= list.length; at += 1) {
+    if (list[at] === '"') isQuoted = !isQuoted;
+    if (at < list.length && (isQuoted || list[at] !== ',')) continue;
+    items.push(list.slice(start, at).trim());
+    start = at + 1;
+  }
+  return items.join(',');
+}
 
 const ONE_OF: Comparison = {
   key: 'in',

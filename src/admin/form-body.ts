@@ -53,13 +53,23 @@ export function bodyOf(typed: TypedValues, stored: Entry | undefined): FormBody 
   return body;
 }
 
-/** Adds the password of a new record, typed twice. */
-export function addPassword(body: FormBody, { passwords }: AdminResource, form: Form): void {
+/**
+ * Adds the password of a new record, typed twice.
+ * @param faultOf says what is wrong with a password
+ */
+export function addPassword(
+  body: FormBody,
+  { passwords }: AdminResource,
+  form: Form,
+  faultOf: (column: Column, password: string) => string | undefined,
+): void {
   const [column] = passwords;
   if (!column) return;
   const text = form.get('_password') ?? '';
   const isRepeated = text === (form.get('_repeat') ?? '');
   if (!isRepeated) addError(body.errors, '_repeat', 'differs from the new password');
+  const fault = text === '' || !isRepeated ? undefined : faultOf(column, text);
+  if (fault !== undefined) addError(body.errors, '_password', fault);
   if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
   else if (isRepeated && !column.nullable) addError(body.errors, '_password', 'is required');
 }

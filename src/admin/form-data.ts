@@ -1,7 +1,7 @@
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest } from '../http/message.ts';
-import { readMultipart } from '../http/multipart.ts';
+import { readMultipart, tooManyFields } from '../http/multipart.ts';
 import { essenceOf } from '../http/text.ts';
 import { decodeForm } from '../query/grammar.ts';
 
@@ -14,33 +14,50 @@ export interface Form {
 
 /** A form of fields that did not come with the request itself. */
 export function createForm(entries: Form['entries']): Form {
-  return {
-    entries,
-    get: (name) => entries.find(([key]) => key === name)?.[1],
-    all: (name) => entries.filter(([key]) => key === name).map(([, value]) => value),
-  };
+  const values = new Map<string, string[]>();
+  for (const [name, value] of entries) {
+    const known = values.get(name);
+    if (known) known.push(value);
+    else values.set(name, [value]);
+  }
+  return { entries, get: (name) => values.get(name)?.[0], all: (name) => values.get(name) ?? [] };
 }
 
-/** Bytes of a form: a byte of a text that is no plain letter is sent as three. */
-export const formLimit = ({ maxBody }: Pick<Settings, 'maxBody'>): number => 3 * maxBody;
+/** How much of a form is read. */
+export interface FormLimit {
+  readonly bytes: number;
+  readonly fields: number;
+}
+
+/** Fields of a form: a table has at most 1,600 columns, and a page of a list some thousand records to choose from. */
+const MAX_FIELDS = 20_000;
+
+/** Without a session, on every path of the admin area. */
+export const ANONYMOUS_LIMIT: FormLimit = { bytes: 65_536, fields: 2000 };
+
+/** With a session. A byte of a text that is not a plain letter is sent as three. */
+export const formLimit = ({ maxBody }: Pick<Settings, 'maxBody'>): FormLimit => ({
+  bytes: 3 * maxBody,
+  fields: MAX_FIELDS,
+});
 
 const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /**
  * Reads a form in either of the forms that browsers send.
- * @param limit bytes
  * @throws Problem 415, 413, 400
  */
-export async function readForm(request: ApiRequest, limit: number): Promise<Form> {
+export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
-    return createForm(readMultipart(await request.body(limit), contentType));
+    return createForm(readMultipart(await request.body(bytes), contentType, fields));
   }
   if (essence !== 'application/x-www-form-urlencoded') throw new Problem(415, 'The body must be a form.');
-  const fields = decodeForm((await request.body(limit)).toString('latin1'));
+  const decoded = decodeForm((await request.body(bytes)).toString('latin1'), fields);
+  if (!decoded) throw tooManyFields(fields);
   return createForm(
-    fields.map(({ name, value }) => {
+    decoded.map(({ name, value }) => {
       if (name === undefined || value === undefined || !isUsable(name) || !isUsable(value))
         throw new Problem(400, 'The form has a field that is not UTF-8.');
       return [name, value] as const;

@@ -3,6 +3,7 @@ import type { FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember, type Entry } from '../resources/browse.ts';
+import { confirmationField, hasPowers, passwordHint } from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { fieldRow, type Field } from './form-fields.ts';
@@ -23,7 +24,7 @@ import { onceField } from './once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from './text.ts';
 import { listQuery, type Visit } from './visit.ts';
-import { errorSummary, passwordFields } from './widgets.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from './widgets.ts';
 
 /** A record as its form shows it; what is stored of it, or undefined for a new one. */
 export interface FormPage {
@@ -150,7 +151,7 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
     return stored ? [factRow(column, stored, desk)] : [];
   });
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
-  if (isNew) Object.assign(labels, { _password: 'New password', _repeat: 'New password, again' });
+  Object.assign(labels, PASSWORD_LABELS);
   const back = listQuery(visit, resource.name, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
@@ -163,7 +164,8 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}
         ${fields}
-        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, resource.passwords[0]?.nullable !== true)}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(desk, resource) })}
+        ${hasPowers(desk, resource, columns) && confirmationField(errors, `Needed to ${isNew ? '' : 'change whether an admin is active, or to '}make somebody an admin${isNew ? '' : ' or no admin'}.`, false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(desk, resource, stored.id)}</aside>`}

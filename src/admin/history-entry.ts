@@ -13,6 +13,7 @@ export interface Change {
   readonly door: string;
   readonly action: string;
   readonly model: string;
+  /** The record's key; empty where the history hides it. */
   readonly record: string;
   /** Undefined for a model that the admin area does not show, or no longer. */
   readonly resource: AdminResource | undefined;
@@ -99,4 +100,10 @@ export function formerLabel({ label }: AdminResource, members: Members): string 
     path.length > 0 ? null : textOfMember(members, column.key),
   );
   return isVisible(text) ? text : undefined;
+}
+
+/** What a change calls its record when no record has its key: the label of that time, else the key, as far as it is shown. */
+export function formerName({ resource, action, before, after, record }: Change): string {
+  const label = resource && formerLabel(resource, action === 'delete' ? before : after);
+  return label ?? (record === '' ? '' : `#${record}`);
 }

@@ -6,7 +6,7 @@ import { parseId } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
 import { editableColumns } from './form-page.ts';
 import { actionText, changeView } from './history-view.ts';
-import { changeOf, formerLabel, knownRecords, type Change } from './history-entry.ts';
+import { changeOf, formerLabel, formerName, knownRecords, type Change } from './history-entry.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
@@ -54,12 +54,11 @@ export async function showHistory(
   if (id === undefined) throw notFound('There is no such record.');
   const page = Parameters.parse(visit.request.query).get('page') ?? '1';
   const query = new Parameters([
-    { name: 'model', value: name },
     { name: 'record', value: id },
     { name: 'limit', value: String(PAGE_SIZE) },
     { name: 'page', value: page },
   ]);
-  const list = await desk.browsing.list(desk.history, { query: query.toString(), search: '' });
+  const list = await desk.browsing.list(desk.historyOf(resource), { query: query.toString(), search: '' });
   const changes = list.entries.map((entry) => changeOf(entry, desk));
   const [known, { entries: present }] = await Promise.all([
     knownRecords(desk, changes),
@@ -95,8 +94,7 @@ export async function showChange(desk: Desk, visit: Visit, id: string): Promise<
   const known = await knownRecords(desk, [change]);
   const { resource, model, record } = change;
   const label = known.label(resource, record);
-  const former = resource && formerLabel(resource, change.action === 'delete' ? change.before : change.after);
-  const what = `${resource?.title ?? model} ${label ?? former ?? `#${record}`}`;
+  const what = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
   const body = html`${changeView(change, desk, known)}
   ${
     resource &&

@@ -1,5 +1,5 @@
 import { findColumn, type Column } from '../db/model.ts';
-import { parseCsv, type CsvRow } from '../query/csv.ts';
+import { parseCsvInTurns, type CsvRow } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { counted, grouped, shortened } from './text.ts';
 
@@ -10,6 +10,8 @@ export const MOST_ROWS = 10_000;
 const OTHER_SEPARATOR = /[;\t]/;
 const NEEDS_COMMAS =
   'The names in the first line must have commas between them, and so must the cells below.';
+/** PostgreSQL's tables have at most 1,600 columns. */
+const MAX_COLUMNS = 2000;
 /** How many faults of one kind are told. */
 const MOST_TOLD = 10;
 
@@ -51,6 +53,12 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
   const { model, output, passwords } = resource;
   const columns: Column[] = [];
   const faults: string[] = [];
+  if (cells.length > MAX_COLUMNS)
+    return {
+      faults: [
+        `The first line has ${grouped(cells.length)} columns; at most ${grouped(MAX_COLUMNS)} can be read.`,
+      ],
+    };
   for (const [index, cell] of trimmed(cells, 0).entries()) {
     const name = cell?.trim() ?? '';
     const column = findColumn(model, name);
@@ -72,10 +80,10 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
 }
 
 /** Understands a CSV file as far as that goes without its values; else tells everything that is wrong with it. */
-export function readImportFile(
+export async function readImportFile(
   text: string,
   resource: AdminResource,
-): ImportFile | { readonly faults: readonly string[] } {
+): Promise<ImportFile | { readonly faults: readonly string[] }> {
   if (text === '') return { faults: ['Choose a file or paste its text.'] };
   const bytes = Buffer.byteLength(text);
   if (bytes > MOST_BYTES)
@@ -84,7 +92,8 @@ export function readImportFile(
         `The file has ${grouped(bytes)} bytes; at most ${grouped(MOST_BYTES)} can be imported at once.`,
       ],
     };
-  const parsed = parseCsv(text);
+  // One row more than can be imported, and the line with the names of the columns.
+  const parsed = await parseCsvInTurns(text, MOST_ROWS + 2);
   if ('faultyLine' in parsed) {
     const [head = ''] = text.split(/[\r\n]/, 1);
     if (!head.includes(',') && OTHER_SEPARATOR.test(head)) return { faults: [NEEDS_COMMAS] };
@@ -103,7 +112,7 @@ export function readImportFile(
   if (rows.length > MOST_ROWS)
     return {
       faults: [
-        `The file has ${grouped(rows.length)} rows; at most ${grouped(MOST_ROWS)} can be imported at once.`,
+        `The file has more than ${grouped(MOST_ROWS)} rows, which is the most that can be imported at once.`,
       ],
     };
   const width = columns.length;

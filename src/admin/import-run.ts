@@ -126,7 +126,7 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Undone();
       if (mark !== undefined) await sessions.noteDone(send, token, mark, 'imported');
-    }, 'people');
+    }, 'bulk');
   } catch (error) {
     if (!(error instanceof Undone)) throw error;
   }

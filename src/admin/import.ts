@@ -1,8 +1,9 @@
 import { notFound, type Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
+import { confirmationField, confirmCaller, hasPowers, type Refusal } from './confirmation.ts';
 import type { Desk } from './desk.ts';
-import type { Form } from './form-data.ts';
+import type { Form, FormLimit } from './form-data.ts';
 import { html, type Content, type Html } from './html.ts';
 import { readImportFile } from './import-file.ts';
 import { referenceLabels } from './import-labels.ts';
@@ -14,9 +15,10 @@ import { links } from './links.ts';
 import { onceField, onceMark } from './once.ts';
 import { counted, grouped } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
+import { errorSummary, PASSWORD_LABELS } from './widgets.ts';
 
-/** Bytes of an uploaded file, with the rest of its form. */
-export const MAX_IMPORT = 8 * 1024 * 1024;
+/** An uploaded file, with the rest of its form. */
+export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100 };
 
 /** How many rows without faults are shown beside those with some. */
 const MOST_BESIDE_FAULTS = 10;
@@ -56,7 +58,13 @@ function deedsOf({ counts }: ImportOutcome): string {
   return `${deeds.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-function applyForm({ csrf }: Visit, { name }: AdminResource, { text }: Sent, outcome: ImportOutcome): Html {
+/** @param refusal of the confirmation; undefined where none is needed */
+function applyForm(
+  { csrf }: Visit,
+  { outcome, resource: { name } }: Preview,
+  { text }: Sent,
+  refusal: Refusal | undefined,
+): Html {
   return html`<form
     method="post"
     action="${links.action(name, 'import')}"
@@ -67,6 +75,7 @@ function applyForm({ csrf }: Visit, { name }: AdminResource, { text }: Sent, out
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${onceField()}
+    ${refusal && confirmationField(refusal.errors, 'Needed to change what users may do.', true)}
     <div class="buttons">
       <button class="primary">Import: ${deedsOf(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Another file</a>
@@ -80,13 +89,14 @@ const faultyRows = (visit: Visit, preview: Preview, sent: Sent): Html =>
   ${rowTable('changed', preview, MOST_BESIDE_FAULTS)} ${rowTable('new', preview, MOST_BESIDE_FAULTS)}`;
 
 /** What comes of a file, and what can be done about it. */
-function previewPage(visit: Visit, preview: Preview, sent: Sent): Reply {
+function previewPage(visit: Visit, preview: Preview, sent: Sent, refusal?: Refusal): Reply {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
-  const isRepeated = sent.digest !== undefined;
+  const isRefused = refusal !== undefined && Object.keys(refusal.errors).length > 0;
+  const isRepeated = sent.digest !== undefined && !isRefused;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(visit, resource, sent, outcome);
+    if (counts.new + counts.changed > 0) return applyForm(visit, preview, sent, refusal);
     return html`<p class="empty">
       There is nothing to do: the records are as the file has them.
       <a href="${links.list(resource.name)}">Back to the list</a>
@@ -105,7 +115,7 @@ function previewPage(visit: Visit, preview: Preview, sent: Sent): Reply {
       <a href="#file">upload the file again</a>.
     </p>`
   }
-  ${summaryOf(preview)}
+  ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
       ? faultyRows(visit, preview, sent)
@@ -115,7 +125,7 @@ function previewPage(visit: Visit, preview: Preview, sent: Sent): Reply {
     title: `Preview of the import: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
-    status: isRepeated ? 409 : 200,
+    status: isRefused ? refusal.status : isRepeated ? 409 : 200,
     body,
   });
 }
@@ -146,10 +156,13 @@ export async function runImport(
 ): Promise<Reply> {
   assertImportable(resource);
   const sent = sentIn(form);
-  const file = readImportFile(sent.text, resource);
+  const file = await readImportFile(sent.text, resource);
   if ('faults' in file) return uploadPage(visit, resource, { faults: file.faults, pasted: sent.pasted });
+  const isConfirmed = !hasPowers(desk, resource, file.columns);
+  const refusal =
+    isConfirmed || sent.digest === undefined ? undefined : await confirmCaller(desk, visit, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
-    counts.faulty === 0 && digest === sent.digest;
+    counts.faulty === 0 && digest === sent.digest && !refusal;
   const outcome = await runImportFile(desk, visit, resource, file, isWanted, onceMark(form));
   if (outcome === 'done')
     return redirectWith(visit, links.list(resource.name), {
@@ -158,7 +171,8 @@ export async function runImport(
     });
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(desk, outcome);
-    return previewPage(visit, { outcome, resource, file, labelOf }, sent);
+    const asked = isConfirmed ? undefined : (refusal ?? { errors: {}, status: 200 });
+    return previewPage(visit, { outcome, resource, file, labelOf }, sent, asked);
   }
   return redirectWith(visit, links.list(resource.name), {
     kind: 'done',

@@ -1,5 +1,5 @@
 import { Problem, type FieldErrors } from '../errors.ts';
-import { decodeForm, parseParameters, type Parameter } from '../query/grammar.ts';
+import { decodeQuery, parseParameters, type Parameter } from '../query/grammar.ts';
 
 const ROOT = '/admin/';
 
@@ -65,7 +65,7 @@ export class Parameters {
       return { parameters: Parameters.parse(query), errors: {} };
     } catch (error) {
       if (!(error instanceof Problem) || !error.errors) throw error;
-      const list = decodeForm(query).map(({ part, encoded, name = encoded, value }): Parameter => {
+      const list = decodeQuery(query).map(({ part, encoded, name = encoded, value }): Parameter => {
         const source = part.slice(part.indexOf('=') + 1);
         return { name, value: value === undefined || value.includes('\0') ? source : value };
       });

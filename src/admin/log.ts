@@ -1,10 +1,10 @@
 import type { Column } from '../db/model.ts';
 import { textOfMember, type Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
-import { changeOf, columnsOf, formerLabel, knownRecords, type Change } from './history-entry.ts';
+import { changeOf, columnsOf, formerName, knownRecords, type Change } from './history-entry.ts';
 import { html, type Html } from './html.ts';
 import { links } from './links.ts';
-import { DONE, doneText, DOORS, doorText, shortened, shownColumn } from './text.ts';
+import { DONE, doneText, DOORS, doorText, NOTHING, shortened, shownColumn } from './text.ts';
 
 /** How many columns of a change are named in a list. */
 const MOST_NAMED = 3;
@@ -46,14 +46,13 @@ export async function logCells(
   const known = await knownRecords(desk, [...changes.values()], false);
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, desk);
-    const { resource, record, model, before, after, action } = change;
+    const { resource, record, model } = change;
     if (column.name === 'door') return doorText(textOfMember(entry.members, column.key) ?? '');
     if (column.name === 'action') return whatText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);
     const label = known.label(resource, record);
-    const former = resource && formerLabel(resource, action === 'delete' ? before : after);
-    if (!resource || label === undefined) return shortened(former ?? `#${record}`);
+    if (!resource || label === undefined) return shortened(formerName(change)) || NOTHING;
     return html`<a href="${links.record(resource.name, record)}">${shortened(label)}</a>`;
   };
 }

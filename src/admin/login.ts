@@ -4,7 +4,7 @@ import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
 import { assertOrigin } from '../http/origin.ts';
 import { readCookie, setCookie } from './cookies.ts';
 import type { Desk } from './desk.ts';
-import { createForm, formLimit, readForm, type Form } from './form-data.ts';
+import { ANONYMOUS_LIMIT, readForm, type Form } from './form-data.ts';
 import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links, Parameters } from './links.ts';
@@ -15,12 +15,25 @@ const SESSION_AGE = 14 * 24 * 3600;
 /** The same for a wrong name, a wrong password, and a user who is no admin. */
 const REFUSED = 'This user name and password do not open the admin area.';
 
+/** The most characters of a user name that the page repeats. */
+const MAX_NAME = 255;
+
 /** Stands for the service's own origin where an address is read as browsers read it. */
 const HERE = 'http://here.invalid';
 
+/** The most bytes of an address in a `Location`, percent-encoded: proxies such as nginx take 4 KiB of headers in all. */
+const MAX_ADDRESS = 2500;
+
+/** The address, or where that is too long, as much of it as leads to the same page or to the start page. */
+function shortAddress(address: string): string {
+  const isShort = (one: string): boolean => encodeURIComponent(one).length <= MAX_ADDRESS;
+  return [address, address.split('?', 1)[0] ?? ''].find(isShort) ?? links.dashboard;
+}
+
 /** Where to go after the login: only to pages of our own, whatever dots and codes the address has. */
 export function ownPath(next = ''): string {
-  if (!/^\/admin\/[^\\\s]*$/.test(next) || !URL.canParse(next, HERE)) return links.dashboard;
+  if (next.length > MAX_ADDRESS || !/^\/admin\/[^\\\s]*$/.test(next) || !URL.canParse(next, HERE))
+    return links.dashboard;
   const { origin, pathname, search } = new URL(next, HERE);
   return origin === HERE && pathname.startsWith(links.dashboard) ? `${pathname}${search}` : links.dashboard;
 }
@@ -31,11 +44,11 @@ interface LoginPage {
   readonly problem?: Problem;
   /** Why the visitor has to log in, where that is not plain. */
   readonly notice?: string;
-  /** A form that was sent without a login: its fields as JSON, which come back after it. */
-  readonly sent?: string | undefined;
+  /** The id of a form that was sent without a login and comes back after it. */
+  readonly parked?: string | undefined;
 }
 
-function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent }: LoginPage): Reply {
+function loginPage(request: ApiRequest, { name = '', next, problem, notice, parked }: LoginPage): Reply {
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
@@ -45,7 +58,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent
   const body = html`<form method="post" action="${links.login}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     <input type="hidden" name="next" value="${next}" />
-    ${sent !== undefined && html`<input type="hidden" name="_sent" value="${sent}" />`}
+    ${parked !== undefined && html`<input type="hidden" name="_parked" value="${parked}" />`}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
     <div class="field">
@@ -76,7 +89,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, sent
   </form>`;
   return pageReply(
     undefined,
-    { title: 'Log in', kind: 'login', status: problem?.status ?? (sent === undefined ? 200 : 401), body },
+    { title: 'Log in', kind: 'login', status: problem?.status ?? (parked === undefined ? 200 : 401), body },
     { ...cookies, ...problem?.headers },
   );
 }
@@ -98,39 +111,31 @@ export function showLogin(request: ApiRequest): Reply {
 
 /** Where somebody goes who has to log in first; `page` is where they come back to. */
 export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out'): string =>
-  `${links.login}?next=${encodeURIComponent(page)}${because === undefined ? '' : `&_because=${because}`}`;
+  `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
-/** Fields that do not go back to the browser, or belong to the login that is over. */
-const DROPPED = new Set(['_csrf', '_password', '_repeat', '_current']);
-
-/** The login in place of what a form should have done; the form comes back afterwards as it was typed. */
-export function showLoginFor(request: ApiRequest, form: Form): Reply {
-  const fields = form.entries.filter(([name]) => !DROPPED.has(name));
+/** The login in place of what a form should have done. The form is kept and comes back after the login. */
+export function showLoginFor(request: ApiRequest, parked: string): Reply {
   return loginPage(request, {
-    next: ownPath(request.path),
+    next: ownPath(shortAddress(request.path)),
     notice:
-      'Your login has ended, and nothing was saved. Log in: what you typed comes back, except passwords.',
-    sent: JSON.stringify(fields),
+      'Your session has expired, and nothing was saved. Log in: what you typed comes back, except passwords.',
+    parked,
   });
 }
 
-/** The form that a login page has carried along; nothing where it is not one. */
-function carriedForm(form: Form): Form | undefined {
-  try {
-    const fields = JSON.parse(form.get('_sent') ?? '') as unknown;
-    const isField = (field: unknown): field is [string, string] =>
-      Array.isArray(field) && field.length === 2 && field.every((text) => typeof text === 'string');
-    return Array.isArray(fields) && fields.every(isField) ? createForm(fields) : undefined;
-  } catch {
-    return undefined;
-  }
+/** The id of a kept form, as the login page carries it. */
+function parkedId(form: Form): string | undefined {
+  const id = form.get('_parked');
+  return id !== undefined && /^[\w-]{22}$/.test(id) ? id : undefined;
 }
 
 /** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
 async function verify({ authentication }: Desk, request: ApiRequest, form: Form): Promise<Visit['caller']> {
   const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
   try {
-    const caller = await authentication.logIn(credentials, request.client().address);
+    const caller = await authentication.logIn(credentials, request.client().address, (callback) =>
+      request.requester.onGone(callback),
+    );
     if (caller.admin) return caller;
   } catch (error) {
     if (!(error instanceof Unauthorized)) throw error;
@@ -162,12 +167,13 @@ export async function logIn(
   visit: Visit | undefined,
   resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
-  const form = await readForm(request, formLimit(desk.settings));
+  const form = await readForm(request, ANONYMOUS_LIMIT);
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
-  const sent = carriedForm(form);
+  const parked = parkedId(form);
   if (visit && (token === undefined || !isOurs(form, token))) {
     assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
+    const sent = desk.parking.find(visit.token, parked);
     return sent && isOwnForm(request) ? resume(visit.caller, visit.token, next, sent) : redirect(next);
   }
   assertSameSite(request, form, token, desk.settings);
@@ -175,17 +181,20 @@ export async function logIn(
     const caller = await verify(desk, request, form);
     request.recognize(caller);
     const { token, cookie } = await openSession(desk, request, caller);
+    desk.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
+    const sent = desk.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];
     if (!sent) return redirect(next, cookies);
     const reply = await resume(caller, token, next, sent);
     return { ...reply, headers: { ...reply.headers, 'Set-Cookie': cookies } };
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
+    const name = form.get('username') ?? '';
     return loginPage(request, {
-      name: form.get('username') ?? '',
+      name: name.length <= MAX_NAME ? name : '',
       next,
       problem: error,
-      sent: form.get('_sent'),
+      parked,
     });
   }
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
-import { createOperations, type Operations } from '../resources/operations.ts';
+import type { Operations } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
@@ -28,7 +28,7 @@ export function onceMark({ get, entries }: Form): string | undefined {
  * @param add adds the record by these operations. @returns its key
  */
 export async function addOnce(
-  { database, resources, passwords, history, operations, sessions }: Desk,
+  { database, operationsOn, operations, sessions }: Desk,
   { token }: Visit,
   form: Form,
   add: (operations: Operations) => Promise<{ readonly id: string }>,
@@ -39,8 +39,8 @@ export async function addOnce(
     const before = await sessions.whatWasDone(send, token, mark);
     if (before !== undefined) return { id: before, isRepeated: true };
     const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
-    const added = await add(createOperations({ run }, resources, passwords, history.model));
+    const added = await add(operationsOn({ run }));
     await sessions.noteDone(send, token, mark, added.id);
     return { id: added.id, isRepeated: false };
-  }, 'people');
+  }, 'bulk');
 }

@@ -2,33 +2,50 @@ import { notFound, Problem, type FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { parseMembers } from '../resources/members.ts';
+import {
+  confirmCaller,
+  isAdminRecord,
+  newPasswordFault,
+  passwordHint,
+  type Refusal,
+} from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { redirectWith, type Visit } from './visit.ts';
-import { errorSummary, passwordFields } from './widgets.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from './widgets.ts';
 
-/** The page that sets a password, which is never shown and never comes back. */
+/** The page that sets a password. Stored passwords are never shown, nor those that were typed. */
 export async function showPassword(
   desk: Desk,
   visit: Visit,
   resource: AdminResource,
   id: string,
-  errors: FieldErrors = {},
+  { errors, status }: Refusal = { errors: {}, status: 200 },
 ): Promise<Reply> {
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const { name, title } = resource;
-  const { label } = await desk.browsing.read(resource, id);
+  const stored = await desk.browsing.read(resource, id);
+  const { label } = stored;
+  const isAdmins = isAdminRecord(desk, resource, stored);
+  const fields = isAdmins
+    ? (['_current', '_password', '_repeat'] as const)
+    : (['_password', '_repeat'] as const);
   const isFaulty = Object.keys(errors).length > 0;
-  const body = html` ${isFaulty && errorSummary(errors, { _password: 'New password', _repeat: 'New password, again' })}
+  const body = html` ${isFaulty && errorSummary(errors, PASSWORD_LABELS)}
     <form method="post" action="${links.part(name, id, 'password')}" class="record">
       <input type="hidden" name="_csrf" value="${visit.csrf}" />
-      <input type="hidden" name="username" value="${label}" autocomplete="username" />
-      ${passwordFields(['_password', '_repeat'], errors)}
-      <p class="hint">Whoever is logged in with the present password is logged out.</p>
+      <input
+        type="hidden"
+        name="username"
+        value="${isAdmins ? visit.caller.name : label}"
+        autocomplete="username"
+      />
+      ${passwordFields(fields, errors, { hint: passwordHint(desk, resource) })}
+      <p class="hint">The new password ends the sessions of its user.</p>
       <div class="buttons">
         <button class="primary">Set the password</button>
         <a class="button" href="${links.record(name, id)}">Cancel</a>
@@ -42,7 +59,7 @@ export async function showPassword(
       { text: 'Password' },
     ],
     kind: 'form',
-    status: isFaulty ? 400 : 200,
+    status,
     body,
   });
 }
@@ -56,18 +73,25 @@ export async function setPassword(
 ): Promise<Reply> {
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
+  const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
+    showPassword(desk, visit, resource, id, { errors, status });
   const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
-  if (password === '') return showPassword(desk, visit, resource, id, { _password: ['is required'] });
-  if (password !== repeat)
-    return showPassword(desk, visit, resource, id, { _repeat: ['differs from the new password'] });
+  if (password === '') return refuse({ _password: ['is required'] });
+  if (password !== repeat) return refuse({ _repeat: ['differs from the new password'] });
+  const stored = await desk.browsing.read(resource, id);
+  const fault = newPasswordFault(desk, resource, column, password, stored.members);
+  if (fault !== undefined) return refuse({ _password: [fault] });
+  const isAdmins = isAdminRecord(desk, resource, stored);
+  const refusal = isAdmins ? await confirmCaller(desk, visit, form) : undefined;
+  if (refusal) return refuse(refusal.errors, refusal.status);
   const members = parseMembers(JSON.stringify({ [column.key]: password }));
   try {
-    await desk.operations.update(resource, id, members, visit.caller, undefined);
+    // A user who becomes an admin in between is another version.
+    const versions = isAdmins ? undefined : [stored.version];
+    await desk.operations.update(resource, id, members, visit.caller, versions);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 400) throw error;
-    return showPassword(desk, visit, resource, id, {
-      _password: error.errors?.[column.key] ?? [error.message],
-    });
+    return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
   return redirectWith(visit, links.record(resource.name, id), {
     kind: 'done',

@@ -76,10 +76,13 @@ export function listQuery({ request }: Visit, model: string, sent?: Form): strin
   const carried = new URLSearchParams(request.query).get('_list');
   if (carried !== null) return carried;
   const referer = request.headers.referer ?? '';
-  if (!URL.canParse(referer)) return undefined;
+  if (referer.length > MAX_REFERER || !URL.canParse(referer)) return undefined;
   const { pathname, search } = new URL(referer);
   return pathname === `/admin/${model}/` && search !== '' ? search.slice(1) : undefined;
 }
+
+/** The most characters of a `Referer` that is read: the address of a list with the longest query. */
+const MAX_REFERER = 9000;
 
 /** Sends the browser on after a form was done. */
 export function redirect(location: string, cookies: readonly string[] = []): Reply {

@@ -2,10 +2,15 @@ import type { FieldErrors } from '../errors.ts';
 import { html, type Html } from './html.ts';
 
 const PASSWORDS = {
-  _current: { label: 'Current password', autocomplete: 'current-password', hint: '' },
-  _password: { label: 'New password', autocomplete: 'new-password', hint: 'Up to 1,024 bytes long.' },
-  _repeat: { label: 'New password, again', autocomplete: 'new-password', hint: '' },
+  _current: { label: 'Your current password', autocomplete: 'current-password' },
+  _password: { label: 'New password', autocomplete: 'new-password' },
+  _repeat: { label: 'New password, again', autocomplete: 'new-password' },
 };
+
+/** What the fields for passwords are named on their pages. */
+export const PASSWORD_LABELS = Object.fromEntries(
+  Object.entries(PASSWORDS).map(([name, { label }]) => [name, label]),
+);
 
 /** The messages of one field; its control refers to them by `aria-describedby`. */
 export const fieldErrors = (id: string, messages: readonly string[] | undefined): Html | false =>
@@ -48,15 +53,16 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
 
 /**
  * Fields for typing passwords, which never come with a value.
- * @param isRequired whether the form cannot do without
+ * @param options whether the form cannot do without, and a hint for the new password
  */
 export const passwordFields = (
   names: readonly (keyof typeof PASSWORDS)[],
   errors: FieldErrors,
-  isRequired = true,
+  { isRequired = true, hint: newHint = '' }: { readonly isRequired?: boolean; readonly hint?: string } = {},
 ): Html =>
   html`${names.map((name) => {
-    const { label, autocomplete, hint } = PASSWORDS[name];
+    const { label, autocomplete } = PASSWORDS[name];
+    const hint = name === '_password' ? newHint : '';
     const id = `field-${name}`;
     const described = [hint && `${id}-hint`, errors[name] && `${id}-error`].filter(Boolean).join(' ');
     return html`<div class="field">

@@ -27,10 +27,10 @@ async function readRelations(
   schema: string,
   tables: readonly string[],
 ): Promise<Relation[]> {
-  const [row] = await database.run(relationsStatement(schema, tables), 'work');
+  const [row] = await database.run(relationsStatement(schema, tables), 'read');
   const relations = JSON.parse(text(row?.[0]) ?? '[]') as Relation[];
   if (relations.length === 0 && tables.length === 0) {
-    const [found] = await database.run(SCHEMAS, 'work');
+    const [found] = await database.run(SCHEMAS, 'read');
     const schemas = JSON.parse(text(found?.[0]) ?? '[]') as string[];
     const others = schemas.filter((name) => name !== schema).join(', ');
     const problem = schemas.includes(schema)
@@ -54,7 +54,7 @@ export async function introspect(words: readonly string[]): Promise<void> {
     await requireFidelity(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(isNameable).map(tableName);
-    const [row] = await database.run(catalogStatement(names), 'work');
+    const [row] = await database.run(catalogStatement(names), 'read');
     const catalog = parseCatalog(text(row?.[0]) ?? '[]');
     return soundIntrospection(read(relations, catalog), catalog);
   });

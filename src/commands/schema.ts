@@ -53,7 +53,7 @@ function statementsFor(resources: readonly Resource[], own: readonly Resource[],
 
 const findDatabase = (resources: readonly Resource[]): Promise<Found> =>
   withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
-    const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'work');
+    const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'read');
     return { catalog: await readCatalog(database, resources), givesUp: text(row?.[0]) === 't' };
   });
 
@@ -66,7 +66,7 @@ function checkRole(role: string): void {
 }
 
 const readSurroundings = async (database: Database, tables: readonly string[]): Promise<Surroundings> => {
-  const [row] = await database.run(surroundingsStatement(tables), 'work');
+  const [row] = await database.run(surroundingsStatement(tables), 'read');
   return JSON.parse(text(row?.[0]) ?? '{}') as Surroundings;
 };
 

@@ -8,9 +8,14 @@ import { noWords, parse, print } from './command.ts';
 import { open, refusal, type Session } from './session.ts';
 
 /** What makes a first look worthwhile: a user to log in with, and records of the shipped registry. */
-async function welcome({ users, resources, operations }: Prepared, isShipped: boolean): Promise<void> {
+async function welcome(
+  { users, resources, operations }: Prepared,
+  { resources: registry, minPassword }: Settings,
+): Promise<void> {
   if (!users || (await users.list()).length > 0) return;
-  const password = randomBytes(12).toString('base64url');
+  const password = randomBytes(Math.max(12, minPassword))
+    .toString('base64url')
+    .slice(0, Math.max(16, minPassword));
   try {
     await users.add('admin', password, true);
   } catch (error) {
@@ -21,7 +26,7 @@ async function welcome({ users, resources, operations }: Prepared, isShipped: bo
     );
   }
   print(`created the user "admin" with the password ${password}`); // at once: nobody else knows it
-  if (isShipped) await loadSamples(resources, operations, users);
+  if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
 async function run(settings: Settings): Promise<void> {
@@ -64,7 +69,7 @@ async function run(settings: Settings): Promise<void> {
     if (!isHeld(passed)) server = await listen();
     const prepared = await service.prepare();
     logger.flush(); // the password is to stand below what was done to the schema
-    if (embedded) welcoming = welcome(prepared, settings.resources === undefined);
+    if (embedded) welcoming = welcome(prepared, settings);
     await welcoming;
     if (!server && !isStopping) server = await listen();
   } catch (error) {

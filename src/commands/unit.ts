@@ -18,9 +18,12 @@ StartLimitBurst=5
 
 [Service]
 Type=exec
-ExecStart=/usr/bin/node /opt/vitrine/node_modules/vitrine/bin/vitrine.js serve
+# It starts Node.js with its permission model: no child processes, no worker threads, no file that is not listed here.
+ExecStart=/bin/sh /opt/vitrine/node_modules/vitrine/bin/confined serve
 WorkingDirectory=/opt/vitrine
-Environment=NODE_ENV=production
+Environment=NODE=/usr/bin/node
+# What the service may read beside the application: the folder of the registry. More folders are separated by colons.
+Environment=CONFINE_READ=/opt/vitrine
 # DATABASE_URL, RESOURCES and the other settings; mode 0600, because it holds a password.
 EnvironmentFile=/etc/vitrine/vitrine.env
 Restart=on-failure
@@ -61,6 +64,10 @@ SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 # MemoryDenyWriteExecute stays off: JavaScript is compiled while it runs.
 LimitNOFILE=65536
+# Enough for the service at full load. systemd ends it, and starts it again, when it needs more memory.
+MemoryMax=1G
+# Threads count as tasks: about a dozen are in use.
+TasksMax=64
 
 [Install]
 WantedBy=multi-user.target

@@ -57,10 +57,11 @@ function buildColumn(
   stored: CatalogColumn | undefined,
 ): Mutable<Column> {
   const facts = stored ? storedFacts(stored) : declaredFacts(definition, type);
-  const bounds = definition as { maxLength?: number; min?: number; max?: number };
+  const bounds = definition as { maxLength?: number; minLength?: number; min?: number; max?: number };
   return {
     ...facts,
     maxLength: smaller(facts.maxLength, bounds.maxLength),
+    minLength: bounds.minLength,
     min: bounds.min,
     max: bounds.max,
     name,

@@ -74,13 +74,13 @@ export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { fo
 
 export const jsonSchema = (): ColumnSchema => same({ description: 'Any JSON value.' }, { any: 'value' });
 
-export const passwordSchema = (): ColumnSchema => ({
+export const passwordSchema = ({ minLength = 1 }: Facts): ColumnSchema => ({
   output: { type: 'string' },
   body: {
     type: 'string',
     format: 'password',
-    minLength: 1,
+    minLength,
     description: 'The plain password, at most 1,024 bytes; its hash is stored.',
   },
-  example: 'correct horse battery staple',
+  example: 'correct horse battery staple'.padEnd(minLength, '.'),
 });

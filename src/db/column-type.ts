@@ -17,6 +17,8 @@ export interface Facts {
   readonly castType: string;
   /** Characters (code points). */
   readonly maxLength?: number | undefined;
+  /** The fewest characters of a password. */
+  readonly minLength?: number | undefined;
   readonly precision?: number | undefined;
   readonly scale?: number | undefined;
   /** The column keeps fractions of a second, which the output does not show. */

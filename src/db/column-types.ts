@@ -32,6 +32,7 @@ import {
 } from './column-parts.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { raw, sql, type Fragment } from './fragment.ts';
+import { checkPassword } from './plain-password.ts';
 import {
   checkJson,
   checkNumber,
@@ -208,14 +209,10 @@ export const COLUMN_TYPES = {
     declare: () => 'jsonb',
     accepts: ['jsonb', 'json'],
     parse: (text) => {
-      try {
-        const { value, fault } = checkJson(JSON.parse(text), text);
-        return value === undefined ? { fault: fault ?? '' } : { value };
-      } catch {
-        return { fault: 'must be JSON' };
-      }
+      const { value, fault } = checkJson(text);
+      return value === undefined ? { fault: fault ?? '' } : { value };
     },
-    fromJson: (value, source) => checkJson(value, source),
+    fromJson: (_value, source) => checkJson(source),
     output: asItIs,
     json: 'bare',
     comparable: (column) => sql`${column}::jsonb`,
@@ -235,12 +232,7 @@ export const COLUMN_TYPES = {
     declare: () => 'text',
     accepts: ['text', 'varchar'],
     parse: (text) => checkText(text, {}),
-    fromJson: (value) => {
-      const text = checkText(value, {});
-      if ('fault' in text) return text;
-      const bytes = Buffer.byteLength(text.value);
-      return bytes >= 1 && bytes <= 1024 ? text : { ...text, fault: 'must be 1 to 1,024 bytes long' };
-    },
+    fromJson: checkPassword,
     output: asItIs,
     json: 'escaped',
     input: { control: 'password', json: 'string' },

@@ -39,7 +39,13 @@ export type ColumnDefinition =
   | ScalarColumn<'boolean', boolean>
   | ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})>
   | ScalarColumn<'uuid', string>
-  | (CommonColumn & { readonly type: 'password'; readonly default?: never; readonly choices?: never })
+  | (CommonColumn & {
+      readonly type: 'password';
+      /** The fewest characters of a plain password. */
+      readonly minLength?: number;
+      readonly default?: never;
+      readonly choices?: never;
+    })
   | (ScalarColumn<'json', unknown> & { readonly choices?: never })
   | (CommonColumn & {
       readonly type: 'foreignKey';

@@ -1,30 +1,29 @@
-// What the driver does otherwise than statements that follow each other on one connection need.
+// Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4 safe.
 import type postgres from 'postgres';
 import { unavailable, type Problem } from '../errors.ts';
 import type { Statement } from './fragment.ts';
 import { AWAY } from './sqlstate.ts';
 
-/** One row as it came off the wire: a column's text as bytes, or null. */
+/** One row as it came off the wire: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
 
 /** A statement that was given to the driver. */
 export interface Query extends PromiseLike<RawRow[]> {
-  /** Whether the connection works on it, so that it does not just stand behind another one. */
+  /** Whether the connection works on it now, and not on an earlier one. */
   readonly active: boolean;
-  /** The connection's, once it has gone to the server. */
+  /** The connection's process and secret, once the statement was sent. */
   readonly state: object | null;
-  /** Takes one that has not been sent out of the driver's own queue, and rejects it. */
+  /** Removes a statement that was not sent from the driver's queue, and rejects it. */
   readonly cancel: () => unknown;
 }
 
 /**
- * Gives a statement to the driver. It is kept from running by itself anew what the server no longer takes as it was prepared:
- * it would do so in steps, between which the answers of statements that were sent meanwhile go to those that did not ask for
- * them. See `isOutdated`.
+ * Gives a statement to the driver. Disables the driver's own retry of stale prepared statements, which can deliver results to
+ * the wrong query; see `isOutdated`.
  */
 export function send(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
-  // What the type declarations leave out: without values the driver would use the protocol that cannot prepare; and it tells when
-  // it has written a statement behind which more may be sent, and need not know any more that this one was prepared.
+  // The type declarations leave these options out. Without `simple: false`, a statement without values could not be prepared.
+  // The driver calls `onexecute` after writing a pipelined statement; from then on it must not know that it was prepared.
   const options: object = { prepare, simple: false, onexecute: () => !(query.prepared = false) };
   const query = sql.unsafe(text, values as string[], options).raw() as unknown as Query & {
     prepared: boolean;
@@ -32,63 +31,86 @@ export function send(sql: postgres.Sql, { text, values }: Statement, prepare: bo
   return query;
 }
 
-/** What is told where a connection has ended. */
+/**
+ * Sends the protocol's request to cancel what the connection of a statement is running. The driver's `cancel` discards the
+ * promise of its end, and without it the request could reach the next statement on the connection.
+ */
+export function cancelOnServer(query: Query): Promise<unknown> {
+  const { canceller } = query as unknown as { canceller?: (query: Query) => Promise<unknown> };
+  return canceller ? canceller(query) : Promise.resolve();
+}
+
+/** The answer to a client when a connection has ended. */
 export const outOfReach = (): Problem => unavailable(AWAY);
 
 /** Opens a client of one connection, which is made with the first statement. */
 export type OpenClient = (onEnd: () => void) => postgres.Sql;
 
 /**
- * Whether the server has answered. A statement that comes in the moment in which a connection ends is left behind by the driver:
- * it is never answered, or, as soon as the client is connected anew, with no rows at all.
+ * Whether the server has answered. The driver loses a statement that is given to it while its connection ends: it is never
+ * answered, or it resolves without rows after the next connect.
  */
 export const isAnswer = (rows: RawRow[]): boolean =>
   typeof (rows as { readonly command?: unknown }).command === 'string';
 
-/** A connection of its own, for statements of which each waits for the one before. */
-export interface Line {
+/** A dedicated connection, whose statements run one after the other. */
+export interface DedicatedConnection {
   /**
-   * Gives a statement to the driver, and waits for its answer no longer than there is a connection.
-   * @param deadline milliseconds after which the wait is over, too
+   * Runs a statement, and stops waiting for its answer when the connection ends.
+   * @param timeout milliseconds
    * @throws Problem 503
    */
-  readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, deadline?: number) => Promise<T>;
-  /** @param patience seconds in which it may end by itself */
-  readonly end: (patience: number) => Promise<void>;
+  readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, timeout?: number) => Promise<T>;
+  /** Cancels the running statement on the server and ends the connection; `run` then rejects with the reason. */
+  readonly abort: (reason: Error) => void;
+  /** @param timeout seconds in which it may end by itself */
+  readonly end: (timeout: number) => Promise<void>;
 }
 
-export function openLine(open: OpenClient): Line {
-  let isLost = false;
-  let giveUp: (() => void) | undefined;
-  const sql = open(() => {
-    isLost = true;
-    giveUp?.();
-  });
+export function openDedicated(open: OpenClient): DedicatedConnection {
+  let lost: Error | undefined;
+  let stopWaiting: (() => void) | undefined;
+  let running: Query | undefined;
+  const lose = (reason: Error): void => {
+    lost ??= reason;
+    stopWaiting?.();
+  };
+  const sql = open(() => lose(outOfReach()));
   return {
-    run: (start, deadline) =>
+    run: (start, timeout) =>
       new Promise((resolve, reject) => {
-        giveUp = () => reject(outOfReach());
-        // A new connection would know nothing of what came before.
-        if (isLost) return giveUp();
-        const timer = deadline === undefined ? undefined : setTimeout(giveUp, deadline);
-        void Promise.resolve(start(sql))
+        stopWaiting = () => reject(lost ?? outOfReach());
+        // A new connection would not have the transaction of the old one.
+        if (lost) return stopWaiting();
+        const timer = timeout === undefined ? undefined : setTimeout(stopWaiting, timeout);
+        const query = start(sql);
+        running = query as unknown as Query;
+        void Promise.resolve(query)
           .then(resolve, reject)
-          .finally(() => clearTimeout(timer));
+          .finally(() => {
+            running = undefined;
+            clearTimeout(timer);
+          });
       }),
-    end: (patience) => sql.end({ timeout: isLost ? 0 : patience }),
+    abort: (reason) => {
+      const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
+      lose(reason);
+      void canceled.catch(() => undefined).finally(() => void sql.end({ timeout: 0 }));
+    },
+    end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };
 }
 
 /**
- * The driver counts rows where they come in, and does not begin anew when an error ends a statement whose first rows were
- * there: those of the next statement on the connection then stand further back, behind places without any.
+ * The driver does not reset its row index when an error ends a statement after its first rows. The rows of the next statement
+ * then start further back, so leading holes are dropped.
  */
 export const withoutGaps = (rows: RawRow[]): RawRow[] =>
   rows.length > 0 && rows[0] === undefined ? rows.filter(Boolean) : rows;
 
-/** The functions of PostgreSQL that say so, though some of them say other things as well. */
+/** Functions of PostgreSQL that report a stale prepared statement, though some of them report other errors as well. */
 const OUTDATED = new Set(['FetchPreparedStatement', 'RevalidateCachedQuery', 'transformAssignedExpr']);
 
-/** Whether the server may not have taken a statement because it was prepared for tables that were other ones then. */
+/** Whether PostgreSQL may have refused a statement because it was prepared before a change of its tables. */
 export const isOutdated = (error: Error): boolean =>
   OUTDATED.has(String((error as { readonly routine?: unknown }).routine));

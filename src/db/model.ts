@@ -35,6 +35,8 @@ export interface Model {
   readonly name: string;
   /** `table` or `schema.table`. */
   readonly table: string;
+  /** A subselect that reads take in place of the table, when not all of the table may be seen. */
+  readonly relation?: Fragment;
   /** Where the table was found; undefined for one that was not looked for. */
   readonly schema: string | undefined;
   readonly primaryKey: Column;

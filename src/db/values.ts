@@ -1,12 +1,14 @@
 import type { Facts, Parsed } from './column-type.ts';
+import { NUMERIC_FRACTION, NUMERIC_WHOLE, scanJson } from './json-text.ts';
 
 /** How deep a JSON value may nest, and one that is there already: PostgreSQL's own parser gives up at some thousands. */
 const MAX_DEPTH = 512;
 const MAX_KEPT_DEPTH = 5000;
 const TOO_DEEP = `must not nest deeper than ${MAX_DEPTH}`;
-/** The digits that numeric holds before and after the point. */
-const NUMERIC_WHOLE = 131_072;
-const NUMERIC_FRACTION = 16_383;
+const NUL_FAULT = 'must not contain a NUL character';
+const SURROGATE_FAULT = 'must not contain half of a surrogate pair';
+/** The most characters of a number: what numeric holds, a sign, a point and an exponent. */
+const MAX_NUMBER = NUMERIC_WHOLE + NUMERIC_FRACTION + 12;
 
 /** The range of each whole-number type. */
 export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
@@ -20,13 +22,17 @@ export const FLOATS: ReadonlySet<string> = new Set(['NaN', 'Infinity', '-Infinit
 
 /** What PostgreSQL cannot store in a text, or undefined. */
 function textFault(text: string): string | undefined {
-  if (text.includes('\0')) return 'must not contain a NUL character';
-  if (!text.isWellFormed()) return 'must not contain half of a surrogate pair';
+  if (text.includes('\0')) return NUL_FAULT;
+  if (!text.isWellFormed()) return SURROGATE_FAULT;
   return undefined;
 }
 
 /** Characters as PostgreSQL counts them: code points, so a surrogate pair is one. */
-const countCharacters = (text: string): number => text.length - (text.match(/[\uD800-\uDBFF]/g)?.length ?? 0);
+function countCharacters(text: string): number {
+  let count = text.length;
+  for (let at = 0; at < text.length; at += 1) if ((text.charCodeAt(at) & 0xfc00) === 0xd800) count -= 1;
+  return count;
+}
 
 /** A text within its length, and one of the labels where the column is an enum. */
 export function checkText(value: unknown, { maxLength, labels }: Omit<Facts, 'castType'>): Parsed {
@@ -50,12 +56,16 @@ export function integer(text: string, { castType }: Facts): Parsed {
     : { fault: `must be from ${least} to ${most}` };
 }
 
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+// Each character fits one place only: with `\d+\.?\d*` a run of digits could be split in as many ways as it is long.
+const NUMBER = /^[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
+
+/** Checks the length before any pattern runs. */
+const isNumber = (text: string): boolean => text.length <= MAX_NUMBER && NUMBER.test(text);
 
 /** A floating-point number; one that is too small to be told from zero is zero, as JavaScript has it. */
 export function float(text: string, { castType }: Facts): Parsed {
   if (FLOATS.has(text)) return { value: text };
-  if (!NUMBER.test(text)) return { fault: 'must be a number' };
+  if (!isNumber(text)) return { fault: 'must be a number' };
   const number = Number(text);
   const stored = castType === 'float4' ? Math.fround(number) : number;
   if (!Number.isFinite(stored)) return { fault: 'is too large' };
@@ -66,6 +76,7 @@ export function float(text: string, { castType }: Facts): Parsed {
 /** An exact number that its column stores without rounding. */
 export function decimal(text: string, { precision, scale = 0 }: Omit<Facts, 'castType'>): Parsed {
   if (FLOATS.has(text)) return { value: text };
+  if (text.length > MAX_NUMBER) return { fault: `must be at most ${MAX_NUMBER} characters long` };
   const match = NUMBER.exec(text);
   if (!match) return { fault: 'must be a decimal number' };
   const exponent = Number(match[2]?.slice(1) ?? 0);
@@ -98,29 +109,40 @@ function significant(digits: string): number {
   return length;
 }
 
-/** A number as a whole number times a power of ten. */
-function scaled(text: string): [bigint, number] {
-  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.replace('+', '').split('.');
-  return [BigInt(whole + fraction), Number(exponent) - fraction.length];
+/** A number as 0.DIGITS times a power of ten, without zeros at either end of the digits. */
+interface Digits {
+  readonly sign: -1 | 0 | 1;
+  readonly digits: string;
+  readonly power: number;
+}
+
+function digitsOf(text: string): Digits {
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e', 2);
+  const [whole = '', fraction = ''] = mantissa.replace(/^[+-]/, '').split('.', 2);
+  const all = whole + fraction;
+  const length = significant(all);
+  let first = 0;
+  while (first < length && all[first] === '0') first += 1;
+  const digits = all.slice(first, length);
+  const power = whole.length - first + Number(exponent);
+  return { sign: digits === '' ? 0 : mantissa.startsWith('-') ? -1 : 1, digits, power };
 }
 
 /** The digits of a JSON number that is whole however it is written (1.0, 1e3); any other text as it is. */
 export function wholeText(source: string): string {
   const match = source.length < 1000 && /^-?\d+(?:\.(\d+))?(?:e([+-]?\d{1,3}))?$/i.exec(source);
   if (!match || (match[1] === undefined && match[2] === undefined)) return source;
-  const [digits, power] = scaled(source);
-  if (power >= 0) return (digits * 10n ** BigInt(power)).toString();
-  const unit = 10n ** BigInt(-power);
-  return digits % unit === 0n ? (digits / unit).toString() : source;
+  const { sign, digits, power } = digitsOf(source);
+  if (sign === 0) return '0';
+  return digits.length > power ? source : `${sign < 0 ? '-' : ''}${digits.padEnd(power, '0')}`;
 }
 
-/** Compares numbers digit by digit: as JavaScript's they would lose those past the sixteenth. */
+/** Compares numbers by their digits: JavaScript's numbers lose digits, and making BigInts of long texts is not linear. */
 function isLess(one: string, other: string): boolean {
-  const [a, aPower] = scaled(one);
-  const [b, bPower] = scaled(other);
-  const power = Math.min(aPower, bPower);
-  return a * 10n ** BigInt(aPower - power) < b * 10n ** BigInt(bPower - power);
+  const [a, b] = [digitsOf(one), digitsOf(other)];
+  if (a.sign !== b.sign || a.sign === 0) return a.sign < b.sign;
+  const [small, large] = a.sign > 0 ? [a, b] : [b, a];
+  return small.power === large.power ? small.digits < large.digits : small.power < large.power;
 }
 
 export const isSameNumber = (one: string, other: string): boolean =>
@@ -139,42 +161,13 @@ export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
   return parsed;
 }
 
-/** A JSON value that PostgreSQL can store; it is passed on as the text that was sent. */
-export function checkJson(value: unknown, source: string): Parsed {
-  const fault =
-    jsonFault(value, 0) ??
-    (hasHugeExponent(source) ? 'has a number that is too large or too small' : undefined);
-  if (fault === TOO_DEEP && depthOf(source) <= MAX_KEPT_DEPTH) return { fault, value: source };
-  return fault ? { fault } : { value: source };
-}
-
-/** An exponent of four digits or more, or more digits than jsonb's numbers hold; inside strings they are texts like any other. */
-function hasHugeExponent(source: string): boolean {
-  // Digits are counted from the first one of a run: from each of them it would take minutes.
-  const huge = /e[+-]?0*[1-9]\d{3}|(?<!\d)\d{131073}|\.\d{16384}/i;
-  return huge.test(source) && huge.test(withoutStrings(source));
-}
-
-const withoutStrings = (source: string): string => source.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, '');
-
-/** How deep a JSON text nests, told without a call for each level. */
-function depthOf(source: string): number {
-  let depth = 0;
-  let most = 0;
-  for (const [bracket] of withoutStrings(source).matchAll(/[[\]{}]/g)) {
-    depth += bracket === '[' || bracket === '{' ? 1 : -1;
-    most = Math.max(most, depth);
-  }
-  return most;
-}
-
-function jsonFault(value: unknown, depth: number): string | undefined {
-  if (typeof value === 'string') return textFault(value);
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (depth >= MAX_DEPTH) return TOO_DEEP;
-  for (const [key, item] of Object.entries(value)) {
-    const fault = textFault(key) ?? jsonFault(item, depth + 1);
-    if (fault) return fault;
-  }
-  return undefined;
+/** A JSON value that PostgreSQL can store, as the text that was sent. */
+export function checkJson(source: string): Parsed {
+  const facts = scanJson(source);
+  if (!facts) return { fault: 'must be JSON' };
+  if (facts.hasNul) return { fault: NUL_FAULT };
+  if (facts.hasLoneSurrogate || !source.isWellFormed()) return { fault: SURROGATE_FAULT };
+  if (facts.depth > MAX_DEPTH)
+    return facts.depth <= MAX_KEPT_DEPTH ? { fault: TOO_DEEP, value: source } : { fault: TOO_DEEP };
+  return facts.hasHugeNumber ? { fault: 'has a number that is too large or too small' } : { value: source };
 }

@@ -1,9 +1,11 @@
 import type { AccessLevel, Settings } from '../config.ts';
 import { asProblem } from '../db/sqlstate.ts';
-import { badQuery, Problem } from '../errors.ts';
+import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
 import type { Listing, Page } from '../resources/listing.ts';
+import { CostlyStatement } from '../db/runner.ts';
+import { ClientGone, type Requester } from '../db/requester.ts';
 import type { Operations, Versions } from '../resources/operations.ts';
 import {
   CallerChanged,
@@ -48,15 +50,14 @@ function wantsCount(prefer: string | string[] | undefined): boolean {
 
 /** Only collections take parameters, and only for GET: elsewhere each is unknown. */
 function assertNoParameters(query: string): void {
-  const parameters = parseParameters(query);
-  if (parameters.length === 0) return;
-  throw badQuery(
-    Object.fromEntries(parameters.map(({ name }) => [name, ['this path takes no parameters here']])),
-  );
+  const errors: FieldErrors = {};
+  for (const { name } of parseParameters(query)) addError(errors, name, 'this path takes no parameters here');
+  if (Object.keys(errors).length > 0) throw badQuery(errors);
 }
 
-/** Whether the database is away or overcharged, so that a further question would but wait in vain. */
-const isUnavailable = (error: unknown): boolean => asProblem(error)?.status === 503;
+/** Whether a further statement would be useless: the database is away or overloaded, or the client has left. */
+const isUnavailable = (error: unknown): boolean =>
+  error instanceof ClientGone || [429, 503].includes(asProblem(error)?.status ?? 0);
 
 /** The versions that a write may find: none where it asks for the record not to be there, and then it cannot be written. */
 const wantedVersions = ({ headers }: ApiRequest): Versions =>
@@ -73,8 +74,8 @@ const countHeaders = ({ total }: Page): Record<string, string> =>
 
 export interface ApiOptions {
   readonly resources: ServedResources;
-  readonly operations: Operations;
-  readonly listing: Listing;
+  readonly operations: (requester: Requester) => Operations;
+  readonly listing: (requester: Requester) => Listing;
   readonly pages: ApiPages;
   readonly settings: Settings;
 }
@@ -114,7 +115,8 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     } catch (error) {
       if (isUnavailable(error)) throw error;
       const caller = await requireWriter(request, resource);
-      if (!(error instanceof CallerChanged)) throw error;
+      // What an admin is told of hidden records is not for someone who no longer is one.
+      if (!(error instanceof CallerChanged) && caller.admin === recalled.admin) throw error;
       return write(caller);
     }
   }
@@ -132,7 +134,10 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     query: string,
   ): Promise<Caller | undefined> {
     if (resource.read !== 'default') return requireLevel(request, resource.read);
-    if (request.headers.authorization === undefined || !listing.needsCaller(resource, query))
+    if (
+      request.headers.authorization === undefined ||
+      !listing(request.requester).needsCaller(resource, query)
+    )
       return undefined;
     return request.authenticate();
   }
@@ -152,7 +157,13 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const caller =
       resource.read === 'default' ? await visitorOf(request) : await requireLevel(request, resource.read);
     return pages.collection(request, resource, caller, async (query, counted) =>
-      listing.list(resource, query, caller ?? (await readerOf(request, resource, query)), counted),
+      listing(request.requester).list(
+        resource,
+        query,
+        caller ?? (await readerOf(request, resource, query)),
+        counted,
+        'html',
+      ),
     );
   }
 
@@ -163,9 +174,25 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const isOpen = resource.read === 'default' && headers.authorization === undefined;
     const caller = isOpen ? undefined : await readerOf(request, resource, query);
     if (format === undefined) throw notAcceptable(FORMATS);
-    if (format === 'ndjson') return streamReply(await listing.stream(resource, query, caller));
+    try {
+      return await listAs(caller, request, resource, format);
+    } catch (error) {
+      if (!(error instanceof CostlyStatement)) throw error;
+      return listAs(await requireLevel(request, resource.costly), request, resource, format);
+    }
+  }
+
+  async function listAs(
+    caller: Caller | undefined,
+    request: ApiRequest,
+    resource: ServedResource,
+    format: 'json' | 'csv' | 'ndjson',
+  ): Promise<Reply> {
+    const { query, headers } = request;
+    if (format === 'ndjson')
+      return streamReply(await listing(request.requester).stream(resource, query, caller));
     const counted = wantsCount(headers['prefer']);
-    const page = await listing.list(resource, query, caller, counted, format);
+    const page = await listing(request.requester).list(resource, query, caller, counted, format);
     if (format === 'csv') return csvReply(resource, page, countHeaders(page));
     return json(200, pageBody(resource, page), countHeaders(page));
   }
@@ -175,7 +202,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const format = negotiate(request.headers.accept, FEW_FORMATS);
     if (format === undefined) throw notAcceptable(FEW_FORMATS);
     assertNoParameters(request.query);
-    const record = await operations.read(resource, id);
+    const record = await operations(request.requester).read(resource, id);
     if (format === 'html') {
       caller ??= await visitorOf(request);
       return pages.record(request, resource, caller, record);
@@ -190,7 +217,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const members = membersOf(request);
     const record = await asWriter(request, resource, async (caller) => {
       assertNoParameters(request.query);
-      return operations.create(resource, await members(), caller);
+      return operations(request.requester).create(resource, await members(), caller);
     });
     const location = `/api/${resource.name}/${encodeURIComponent(record.id)}/`;
     return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
@@ -201,7 +228,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     const record = await asWriter(request, resource, async (caller) => {
       assertNoParameters(request.query);
       const sent = await members();
-      return operations.update(resource, id, sent, caller, wantedVersions(request));
+      return operations(request.requester).update(resource, id, sent, caller, wantedVersions(request));
     });
     return json(200, record.json, { ETag: entityTag(record.version) });
   }
@@ -209,7 +236,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
   async function remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
     await asWriter(request, resource, async (caller) => {
       assertNoParameters(request.query);
-      await operations.remove(resource, id, caller, wantedVersions(request));
+      await operations(request.requester).remove(resource, id, caller, wantedVersions(request));
     });
     return json(200, '{"deleted": 1}');
   }

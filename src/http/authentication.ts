@@ -1,124 +1,215 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { MAX_PASSWORD } from '../db/plain-password.ts';
+import type { Requester } from '../db/requester.ts';
+import { Problem } from '../errors.ts';
+import type { Turn } from '../resources/gate.ts';
+import type { Passwords } from '../resources/passwords.ts';
 import type { Caller } from '../resources/served.ts';
-import { MAX_PASSWORD, type Passwords } from '../resources/passwords.ts';
 import type { User, Users } from '../resources/users.ts';
 import { parseBasic, type Credentials } from './credentials.ts';
+import { createFamiliarClients, type Familiar } from './familiar.ts';
 import { Unauthorized } from './message.ts';
-import type { Throttle } from './throttle.ts';
+import { Recent } from './recent.ts';
+import { createSharing } from './sharing.ts';
+import { countedName, type Throttle } from './throttle.ts';
 
-/** How long a verified password is remembered after its last use (milliseconds), and how many are. */
-const MEMORY = 5 * 60_000;
-const MOST_REMEMBERED = 10_000;
+/** Verified credentials that are remembered; `lifetime` counts from the last use. */
+const REMEMBERED = { most: 10_000, mostOfOwner: 100, lifetime: 5 * 60_000 };
+/** Characters of a user name; the database is not asked for longer ones. */
+const MOST_OF_NAME = 1024;
+/** Milliseconds between two looks at what the users' hashes cost. */
+const SAMPLE_AGE = 10 * 60_000;
+/** Milliseconds without rehashing after the database has refused it, as it does where the role may not change users. */
+const REHASH_PAUSE = 10 * 60_000;
 
 interface Verified {
-  /** The stored hash that the password was verified against; another one makes the memory worthless. */
+  /** The stored hash that the password was verified against. The memory is void when the user has another one. */
   readonly stored: string;
-  /** With the claim that the user's row is still as it was then. */
+  /** Includes the claim that the user's row is still the same. */
   readonly caller: Caller;
-  readonly until: number;
+  readonly familiar: Familiar;
 }
 
 export interface Authentication {
   /**
    * The user of an `Authorization` header, read from the database.
-   * @param address of the client, for the throttle
+   * @param address the client's network, see `clientNetwork`
+   * @param onGone calls back when the client is gone, whose wait for a verification then ends
    * @throws Unauthorized, the same for an unknown user, a wrong password, an inactive user and a malformed header;
-   * Problem 429 when there were too many failures, 503 when too many passwords are being checked
+   * Problem 429 after too many failures, 503 when too many passwords are being checked
    */
-  readonly authenticate: (header: string | undefined, address: string) => Promise<Caller>;
+  readonly authenticate: (
+    header: string | undefined,
+    address: string,
+    onGone?: Requester['onGone'],
+  ) => Promise<Caller>;
   /**
-   * Who sent these credentials not long ago, with what must still hold of them; undefined where nobody did. The database is
-   * not asked: whoever goes by this has to let the claim decide.
+   * The caller who has sent these credentials from this address lately, with a claim that the caller's next statement must check,
+   * since the database is not asked here.
    */
-  readonly recall: (header: string | undefined) => Caller | undefined;
-  /** The same for a name and a password that came in another way. */
-  readonly logIn: (credentials: Credentials, address: string) => Promise<Caller>;
+  readonly recall: (header: string | undefined, address: string) => Caller | undefined;
+  /** Like `authenticate`, for a name and a password that came in another way. */
+  readonly logIn: (
+    credentials: Credentials,
+    address: string,
+    onGone?: Requester['onGone'],
+  ) => Promise<Caller>;
 }
 
 export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
-  // Digests are keyed with a secret of this process: they are worth nothing elsewhere, and no password is kept.
+  // The digests are keyed with a secret of this process. They are worthless elsewhere, and no password is kept.
   const key = randomBytes(32);
-  const remembered = new Map<string, Verified>();
-  const underway = new Map<string, Promise<boolean>>();
+  const remembered = new Recent<Verified>(REMEMBERED);
+  const familiars = createFamiliarClients();
+  const shareVerification = createSharing<string | undefined>();
+  let sampledAt = 0;
+  let rehashAfter = 0;
 
-  const digestOf = ({ name, password }: Credentials): string =>
+  /** The address is part of it: what one address has verified opens nothing for another. */
+  const digestOf = ({ name, password }: Credentials, address: string): string =>
     createHmac('sha256', key)
-      .update(`${Buffer.byteLength(name)}:${name}${password}`)
+      .update(`${address} ${Buffer.byteLength(name)}:${name}${password}`)
       .digest('base64');
 
-  function remember(digest: string, verified: Pick<Verified, 'stored' | 'caller'>): void {
-    remembered.delete(digest);
-    const oldest = remembered.keys().next();
-    if (remembered.size >= MOST_REMEMBERED && !oldest.done) remembered.delete(oldest.value);
-    remembered.set(digest, { ...verified, until: Date.now() + MEMORY });
+  /** Reads what the users' hashes cost, so that unknown users cost the same. */
+  async function sample(): Promise<void> {
+    sampledAt = Date.now();
+    await users
+      .sampleCosts()
+      .then(passwords.imitate)
+      .catch(() => undefined);
   }
+  const firstSample = sample();
 
   /** The name by which failures are counted: the stored one, which the database may find by other spellings as well. */
   const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
 
-  async function verify(credentials: Credentials, user: User | undefined, address: string): Promise<boolean> {
-    const { password } = credentials;
-    let end: ((failed: boolean) => void) | undefined;
-    const begin = (): void => {
-      end = throttle.begin(address, nameOf(credentials, user));
-    };
-    let verified = false;
-    try {
-      if (Buffer.byteLength(password) > MAX_PASSWORD) begin();
-      else verified = (await passwords.verify(user?.password, password, begin)) && user?.active === true;
-    } finally {
-      end?.(!verified);
-    }
-    return verified;
+  /** @throws Problem 429 after too many failures of the address or the name */
+  function checkThrottle(address: string, credentials: Credentials, user?: User): void {
+    const isFamiliar = familiars.find(address, credentials.name) !== undefined;
+    throttle.check(address, nameOf(credentials, user), isFamiliar);
   }
 
-  /** Requests that come with the same credentials at the same time share one verification. */
-  function verifyOnce(
+  /**
+   * Whose turn it is to have a password verified. A name that has logged in from an address does not wait behind its neighbors.
+   * Familiar clients queue by user, so that one account takes one turn from however many addresses it has logged in.
+   */
+  function turnOf(address: string, name: string, signal?: AbortSignal): Turn {
+    const client = `name ${countedName(name)}`;
+    if (familiars.find(address, name)) return { client, standing: 'address', signal };
+    const userId = familiars.userAt(address);
+    if (userId !== undefined) return { client: `neighbor of ${userId}`, standing: 'address', signal };
+    return familiars.isKnown(name)
+      ? { client, standing: 'name', signal }
+      : { client: address, standing: 'stranger', signal };
+  }
+
+  /** Replaces a hash of other costs. @returns the stored hash */
+  async function rehash(user: User, password: string, turn: Turn): Promise<string> {
+    if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
+    try {
+      const hash = await passwords.hash(password, { ...turn, standing: 'address' });
+      return (await users.rehash(user, hash)) ? hash : user.password;
+    } catch (error) {
+      if (!(error instanceof Problem)) rehashAfter = Date.now() + REHASH_PAUSE;
+      return user.password;
+    }
+  }
+
+  /** @returns the stored hash that the password matches, else undefined */
+  async function verify(
+    { name, password }: Credentials,
+    user: User | undefined,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    let end: ((failed: boolean) => void) | undefined;
+    const isFamiliar = familiars.find(address, name) !== undefined;
+    const admit = (): void => {
+      end = throttle.begin(address, user?.name ?? name, isFamiliar);
+    };
+    const turn = turnOf(address, name, signal);
+    let isVerified = false;
+    await firstSample;
+    try {
+      if (Buffer.byteLength(password) > MAX_PASSWORD) admit();
+      else {
+        const how = { ...turn, name: countedName(name), admit };
+        isVerified = (await passwords.verify(user?.password, password, how)) && user?.active === true;
+      }
+    } finally {
+      end?.(!isVerified);
+    }
+    return isVerified && user ? rehash(user, password, turn) : undefined;
+  }
+
+  /** Each use renews the memory: a client at work must not depend on a throttle that others have filled. */
+  function remember(digest: string, verified: Verified): void {
+    const { id } = verified.caller;
+    remembered.set(digest, id, verified);
+    familiars.renew(verified.familiar, id);
+  }
+
+  /** Verifies credentials, unless their client is gone before its turn. @returns the stored hash, else undefined */
+  async function verifyShared(
     digest: string,
     credentials: Credentials,
     user: User | undefined,
     address: string,
-  ): Promise<boolean> {
-    const shared = `${digest} ${address} ${user?.active} ${user?.password}`;
-    const running = underway.get(shared);
-    if (running) return running;
-    const started = verify(credentials, user, address).finally(() => underway.delete(shared));
-    underway.set(shared, started);
-    return started;
+    onGone: Requester['onGone'] | undefined,
+  ): Promise<string | undefined> {
+    const gone = new AbortController();
+    const stop = onGone?.(() => gone.abort());
+    try {
+      const key = `${digest} ${user?.active} ${user?.password}`;
+      return await shareVerification(key, gone.signal, (all) => verify(credentials, user, address, all));
+    } finally {
+      stop?.();
+    }
   }
 
-  async function logIn(credentials: Credentials, address: string): Promise<Caller> {
-    const digest = digestOf(credentials);
+  async function logIn(
+    credentials: Credentials,
+    address: string,
+    onGone?: Requester['onGone'],
+  ): Promise<Caller> {
+    const digest = digestOf(credentials, address);
     const memory = remembered.get(digest);
-    const isFresh = memory !== undefined && memory.until > Date.now();
-    if (!isFresh) throttle.check(address, credentials.name);
-    const user = await users.find(credentials.name);
-    const known = isFresh && user !== undefined && user.active && user.password === memory.stored;
-    if (!known) {
-      throttle.check(address, nameOf(credentials, user));
-      if (!(await verifyOnce(digest, credentials, user, address)) || !user) throw new Unauthorized();
+    if (!memory) checkThrottle(address, credentials);
+    if (sampledAt + SAMPLE_AGE <= Date.now()) void sample();
+    // The names of users are shorter, so a longer one shows nothing of them.
+    const isLong = credentials.name.length > MOST_OF_NAME;
+    const user = isLong ? undefined : await users.find(credentials.name);
+    const isKnown = memory !== undefined && user?.active === true && user.password === memory.stored;
+    if (user && isKnown) {
+      const caller = { id: user.id, name: user.name, admin: user.admin };
+      remember(digest, { ...memory, caller: { ...caller, claim: users.claim(user) } });
+      return caller;
     }
-    // Each use renews the memory: a client that is at work must not depend on a throttle that others have filled.
+    checkThrottle(address, credentials, user);
+    const stored = await verifyShared(digest, credentials, user, address, onGone);
+    if (stored === undefined || !user) throw new Unauthorized();
     const caller = { id: user.id, name: user.name, admin: user.admin };
-    remember(digest, { stored: user.password, caller: { ...caller, claim: users.claim(user) } });
+    const familiar = familiars.add(address, credentials.name, user.id);
+    const claim = users.claim({ ...user, password: stored });
+    remember(digest, { stored, caller: { ...caller, claim }, familiar });
     return caller;
   }
 
   return {
     logIn,
-    recall(header) {
+    recall(header, address) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) return undefined;
-      const digest = digestOf(credentials);
-      const memory = remembered.get(digest);
-      if (!memory || memory.until <= Date.now()) return undefined;
-      remember(digest, memory);
-      return memory.caller;
+      const digest = digestOf(credentials, address);
+      const verified = remembered.get(digest);
+      if (verified) remember(digest, verified);
+      return verified?.caller;
     },
-    async authenticate(header, address) {
+    async authenticate(header, address, onGone) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
-      return logIn(credentials, address);
+      return logIn(credentials, address, onGone);
     },
   };
 }

@@ -1,37 +1,78 @@
 import type { IncomingMessage } from 'node:http';
 import { Problem } from '../errors.ts';
-import { decodeForm } from '../query/grammar.ts';
+import { decodeField } from '../query/grammar.ts';
 import type { ApiRequest } from './message.ts';
 import { readMultipart } from './multipart.ts';
 import { decodeBody, essenceOf, parameterOf } from './text.ts';
 
+/** The most fields of a form whose `data` is read. */
+const MAX_FIELDS = 2000;
+
 const tooLarge = (limit: number): Problem =>
   new Problem(413, `The body is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
 
+/** Bytes of a body that need no room in the budget, so that small writes go on when it is used up. */
+const FREE = 16_384;
+/** A body in more pieces than this must have some bytes in each: a piece costs more than its bytes. */
+const MANY_PIECES = 4_096;
+const LEAST_PIECE = 16;
+
 /**
- * Reads a body to its end, or gives up as soon as it is known to pass the limit.
+ * Reads a body to its end, or stops as soon as it is known to pass the limit.
  * @param limit bytes
  * @param begin is called when the body is wanted: the moment to answer `Expect: 100-continue`
+ * @param reserve is called before memory is taken for the body; it may throw a Problem
  * @throws Problem 413, 400; Error where somebody else has read it, whose bytes do not come again
  */
-export async function readBody(request: IncomingMessage, limit: number, begin: () => void): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+export async function readBody(
+  request: IncomingMessage,
+  limit: number,
+  begin: () => void,
+  reserve: (bytes: number) => void = () => undefined,
+): Promise<Buffer> {
+  const declared = Number(request.headers['content-length'] ?? NaN);
+  if (declared > limit) throw tooLarge(limit);
   if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
     throw new Error('the body was read before the handler got the request: give it requests as they came');
   if (request.destroyed) throw new Problem(400, 'The body ended early.'); // no event would come any more
   begin();
-  const chunks: Buffer[] = [];
+  const most = Number.isNaN(declared) ? limit : declared;
+  let bytes: Buffer = Buffer.alloc(0);
   let size = 0;
-  await new Promise<void>((resolve, reject) => {
-    request.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size <= limit) {
-        chunks.push(chunk);
-        return;
+  let pieces = 0;
+
+  /** Keeps a piece in a buffer that doubles: many small buffers would take a hundred times the memory of their bytes. */
+  function add(piece: Buffer): void {
+    const end = size + piece.length;
+    pieces += 1;
+    if (end > limit) throw tooLarge(limit);
+    if (pieces > MANY_PIECES && end < pieces * LEAST_PIECE)
+      throw new Problem(400, 'The body comes in too many small pieces.', {
+        headers: { Connection: 'close' },
+      });
+    if (end > bytes.length) {
+      const room = Math.max(end, Math.min(most, Math.max(FREE, bytes.length * 2)));
+      if (room > FREE) reserve(room - Math.max(FREE, bytes.length));
+      if (size === 0 && piece.length === most) bytes = piece;
+      else {
+        const larger = Buffer.allocUnsafe(room);
+        bytes.copy(larger, 0, 0, size);
+        bytes = larger;
       }
-      request.pause();
-      request.removeAllListeners('data');
-      reject(tooLarge(limit));
+    }
+    if (bytes !== piece) piece.copy(bytes, size);
+    size = end;
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    request.on('data', (piece: Buffer) => {
+      try {
+        add(piece);
+      } catch (error) {
+        request.pause();
+        request.removeAllListeners('data');
+        reject(error instanceof Error ? error : new Error(String(error)));
+      }
     });
     request.on('end', resolve);
     const abort = (): void => {
@@ -41,7 +82,7 @@ export async function readBody(request: IncomingMessage, limit: number, begin: (
     request.on('close', abort);
     request.resume(); // who has handed it on may have paused it until then
   });
-  return Buffer.concat(chunks, size);
+  return bytes.subarray(0, size);
 }
 
 /** The one `data` of a form. */
@@ -71,10 +112,10 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
   const bytes = await body();
-  if (isMultipart) return onlyData(readMultipart(bytes, contentType, 'data'))[1];
+  if (isMultipart) return onlyData(readMultipart(bytes, contentType, MAX_FIELDS, 'data'))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{')) return text;
-  const { value } = onlyData(decodeForm(text).filter(({ name }) => name === 'data'));
+  const { value } = onlyData(decodeField(text, 'data', 2));
   if (value === undefined) throw new Problem(400, 'The field "data" is not percent-encoded UTF-8.');
   return value;
 }

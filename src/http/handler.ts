@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
+import { ClientGone, isClientGone } from '../db/requester.ts';
 import { asProblem } from '../db/sqlstate.ts';
-import type { Problem } from '../errors.ts';
+import { Refusal, type Problem } from '../errors.ts';
 import { notFound, unavailable } from '../errors.ts';
-import type { Caller, ServedResources } from '../resources/served.ts';
+import type { ServedResources } from '../resources/served.ts';
+import { Admission } from './admission.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from './authentication.ts';
 import { readBody } from './body.ts';
@@ -22,8 +24,11 @@ import {
 } from './message.ts';
 import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from './metrics.ts';
 import { FORMATS, negotiate } from './negotiation.ts';
+import { type Pressure } from './pressure.ts';
 import { clientAddress, corsHeaders, isSecure } from './origin.ts';
 import type { ApiPages } from './pages.ts';
+import { HttpRequester } from './requester.ts';
+import { createPace } from './pace.ts';
 import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
 import { send, sendStream } from './send.ts';
 import { assertReadable, loggedPath, splitTarget } from './target.ts';
@@ -48,6 +53,7 @@ export interface HandlerOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly inFlight: InFlight;
+  readonly pressure: Pressure;
   /** The site, or undefined while the service starts and when it ends. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
@@ -59,6 +65,12 @@ export interface Handler {
   /** The answer to a method that Node's parser does not know, whose request never gets here. */
   readonly refuseMethod: (target: string) => Reply;
 }
+
+/** The status under which requests are counted and logged whose client left before the answer. */
+const CLIENT_GONE = 499;
+
+/** Paths that are answered however busy the process is. */
+const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
 const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
@@ -138,10 +150,13 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 /** The service as one function for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, inFlight, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   let count = 0;
   const turn = createTurns();
+  const admission = new Admission();
+  const pace = createPace();
+  const leave = (): void => admission.leave();
 
   const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
     const started = performance.now();
@@ -151,41 +166,66 @@ export function createHandler(options: HandlerOptions): Handler {
     const requestId = `${prefix}-${count.toString(36)}`;
     const { headers, method = '', url = '/', socket } = incoming;
     const [path, query] = splitTarget(url);
-    let caller: Caller | undefined;
     let pattern = NOWHERE;
     const mark = (found: string): void => {
       pattern = found;
     };
+    const addressOf = (): string => clientAddress(headers, socket.remoteAddress, settings.trustProxy);
+    const requester = new HttpRequester(incoming, response, addressOf, isAdmin(path));
     const request: ApiRequest = {
       method,
       path,
       query,
       headers,
-      body: (limit = settings.maxBody) =>
-        readBody(incoming, limit, () => {
+      body: (limit = settings.maxBody) => {
+        requester.park();
+        const begin = (): void => {
           // A client of HTTP/1.0 would take it for the answer.
           const mayExpect = incoming.httpVersion !== '1.0';
           if (mayExpect && /^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
-        }),
+        };
+        return readBody(incoming, limit, begin, pressure.reserveBody(response, addressOf));
+      },
       client: () => ({
-        address: clientAddress(headers, socket.remoteAddress, settings.trustProxy),
+        address: addressOf(),
         isSecure: isSecure(headers, socket, settings.trustProxy),
       }),
+      requester,
       authenticate: async () => {
         const authentication = site()?.authentication;
         if (!authentication) throw new Unauthorized();
-        const { address } = request.client();
-        if (!caller || caller.claim) {
-          caller = undefined; // whoever was recalled and is refused now is not named in the log
-          caller = await authentication.authenticate(headers.authorization, address);
+        if (!requester.caller || requester.caller.claim) {
+          requester.caller = undefined; // A recalled user who is refused now is not named in the log.
+          requester.park();
+          requester.caller = await authentication.authenticate(
+            headers.authorization,
+            addressOf(),
+            (callback) => requester.onGone(callback),
+          );
         }
-        return caller;
+        return requester.caller;
       },
-      recall: () => (caller = site()?.authentication?.recall(headers.authorization)),
+      recall: () => (requester.caller = site()?.authentication?.recall(headers.authorization, addressOf())),
       recognize: (recognized) => {
-        caller = recognized;
+        requester.caller = recognized;
       },
     };
+    /** Counts and logs the request. */
+    const end = (status: number, bytes: number): void => {
+      const milliseconds = performance.now() - started;
+      metrics.end(pattern, method, status, milliseconds / 1000);
+      if (settings.logLevel !== 'info') return;
+      logger.info({
+        id: requestId,
+        method,
+        path: loggedPath(path, query),
+        status,
+        ms: Math.round(milliseconds * 10) / 10,
+        bytes,
+        user: requester.caller?.name ?? null,
+      });
+    };
+    const delivery = { unsent: pressure.unsent, client: addressOf };
     const finish = (reply: Reply): void | Promise<void> => {
       const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
       if (settings.corsOrigins.length > 0 && !isAdmin(path))
@@ -197,24 +237,11 @@ export function createHandler(options: HandlerOptions): Handler {
         extra['Cache-Control'] = 'no-store';
       }
       if (isClosing()) extra['Connection'] = 'close';
-      const log = (bytes: number): void => {
-        const milliseconds = performance.now() - started;
-        metrics.end(pattern, method, reply.status, milliseconds / 1000);
-        if (settings.logLevel !== 'info') return;
-        logger.info({
-          id: requestId,
-          method,
-          path: loggedPath(path, query),
-          status: reply.status,
-          ms: Math.round(milliseconds * 10) / 10,
-          bytes,
-          user: caller?.name ?? null,
-        });
-      };
+      const log = (bytes: number): void => end(reply.status, bytes);
       const { body } = reply;
       if (typeof body === 'string' || Buffer.isBuffer(body))
-        return log(send(incoming, response, reply as Reply & { body: typeof body }, extra));
-      return sendStream(incoming, response, { ...reply, body }, extra).then(log);
+        return log(send(incoming, response, reply as Reply & { body: typeof body }, extra, delivery));
+      return sendStream(incoming, response, { ...reply, body }, extra, delivery).then(log);
     };
     const answer = async (): Promise<Reply> => {
       assertReadable(incoming);
@@ -222,7 +249,9 @@ export function createHandler(options: HandlerOptions): Handler {
         mark(METRICS_PATH);
         return metrics.reply(method);
       }
-      return route(request, options, mark);
+      const reply = await route(request, options, mark);
+      pressure.assertSendable(reply, addressOf);
+      return reply;
     };
     const refuse = (error: unknown): Reply =>
       errorReply(error, requestId, logger, (problem, id) => {
@@ -230,18 +259,32 @@ export function createHandler(options: HandlerOptions): Handler {
         return area ? area.problem(problem, id, request) : problemReply(problem, id);
       });
     // One function and few promises: each of them costs every request something.
-    const respond = async (before: Promise<unknown> | undefined): Promise<void> => {
+    const respond = async (before: Promise<boolean> | undefined): Promise<void> => {
       try {
-        if (before) await before;
+        if (before && !(await before)) throw new ClientGone();
         let reply: Reply;
         try {
+          if (!isProbe(path)) {
+            pressure.assertRoom(path);
+            const admitted = admission.enter(addressOf);
+            if (admitted) await admitted;
+            requester.enter(leave);
+          }
+          if (response.closed) throw new ClientGone();
           reply = await answer();
         } catch (error) {
+          if (isClientGone(error)) throw error;
+          requester.park();
+          if (error instanceof Refusal) await pace(socket);
           reply = refuse(error);
+        } finally {
+          requester.park();
         }
+        if (response.closed) throw new ClientGone();
         const streaming = finish(reply);
         if (streaming) await streaming;
       } catch (error) {
+        if (isClientGone(error)) return end(CLIENT_GONE, 0);
         metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
         const { message, stack } = error as Error;
         // A stream that was cut off as the database went away is no fault of ours.

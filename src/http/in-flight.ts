@@ -5,6 +5,7 @@ export const GRACE = 10_000;
 export interface InFlight {
   readonly begin: () => void;
   readonly end: () => void;
+  readonly count: () => number;
   /** Resolves as soon as there are none, and once GRACE is over in any case. */
   readonly over: () => Promise<void>;
 }
@@ -20,6 +21,7 @@ export function createInFlight(): InFlight {
       count -= 1;
       if (count === 0) for (const tell of waiting) tell();
     },
+    count: () => count,
     over: () =>
       new Promise((resolve) => {
         if (count === 0) return resolve();

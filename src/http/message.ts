@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Requester } from '../db/requester.ts';
 import { Problem, problemDocument } from '../errors.ts';
 import type { Caller } from '../resources/served.ts';
 
@@ -21,6 +22,8 @@ export interface ApiRequest {
   /** The bytes of the body; Problem 413 past the limit, which is the setting's where none is given. */
   readonly body: (limit?: number) => Promise<Buffer>;
   readonly client: () => Client;
+  /** On whose behalf the statements of this request run. */
+  readonly requester: Requester;
   /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
   readonly authenticate: () => Promise<Caller>;
   /** The same from memory, with a claim that the database has to confirm; undefined where there is no memory. */

@@ -3,18 +3,20 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import type { Settings } from '../config.ts';
-import type { LaneState } from '../db/lane.ts';
+import type { Database } from '../db/connection.ts';
 import { Histogram } from '../db/histogram.ts';
 import { watchEventLoop } from './event-loop.ts';
 import { Exposition, EXPOSITION_TYPE, type Labels, type Sample } from './exposition.ts';
 import type { Reply } from './message.ts';
+import type { Pressure } from './pressure.ts';
 import { methodNotAllowed, type Route } from './routes.ts';
 import type { ThrottleCounts } from './throttle.ts';
 
 /** What is measured elsewhere, and asked for when somebody reads it. */
 export interface Measured {
-  readonly lanes: () => Readonly<Record<string, LaneState>>;
+  readonly database: Pick<Database, 'pools' | 'classes'>;
   readonly logins: () => ThrottleCounts;
+  readonly pressure: Pressure;
 }
 
 /** Counts what the service does. Counting is cheap; all that takes work is done when somebody reads. */
@@ -87,14 +89,25 @@ function writeProcess(page: Exposition): void {
   );
 }
 
-function writeDatabase(page: Exposition, lanes: Readonly<Record<string, LaneState>>): void {
-  const all = Object.entries(lanes);
-  const each = (value: (state: LaneState) => number): Sample[] =>
-    all.map(([lane, state]) => [{ lane }, value(state)]);
+function writePressure(page: Exposition, { overload, unsent, bodies }: Pressure): void {
+  const shortage = overload.shortage();
+  page.gauge('vitrine_overload', 'Whether requests are refused for a lack of it.', [
+    [{ resource: 'event-loop' }, shortage === 'event-loop' ? 1 : 0],
+    [{ resource: 'memory' }, shortage === 'memory' ? 1 : 0],
+  ]);
+  page.gauge('vitrine_memory_used_ratio', 'Share of the memory limit that is used.', overload.memory());
+  page.gauge('vitrine_request_bodies_bytes', 'Memory that large request bodies take.', bodies());
+  page.gauge('vitrine_unsent_answers_bytes', 'Answers that clients have not taken yet.', unsent.bytes());
+}
+
+function writeDatabase(page: Exposition, database: Measured['database']): void {
   const prefix = 'vitrine_database';
+  const states = Object.entries(database.pools());
+  const each = (value: (state: (typeof states)[number][1]) => number): Sample[] =>
+    states.map(([pool, state]) => [{ pool }, value(state)]);
   page.gauge(
     `${prefix}_connections_max`,
-    'Connections that a lane may have.',
+    'Connections that a pool may have.',
     each(({ connections }) => connections),
   );
   page.gauge(
@@ -102,30 +115,38 @@ function writeDatabase(page: Exposition, lanes: Readonly<Record<string, LaneStat
     'Statements that were sent and have no answer yet.',
     each(({ running }) => running),
   );
-  page.gauge(
-    `${prefix}_statements_waiting`,
-    'Statements that wait for a connection.',
-    each(({ waiting }) => waiting),
-  );
-  page.counter(
-    `${prefix}_statements_shed_total`,
-    'Statements refused because too many were pending.',
-    each(({ shed }) => shed),
-  );
   page.counter(
     `${prefix}_statements_abandoned_total`,
-    'Statements given up because no answer came.',
+    'Statements abandoned because no answer came.',
     each(({ abandoned }) => abandoned),
+  );
+  page.counter(
+    `${prefix}_statements_canceled_total`,
+    'Statements canceled because their client left or their time was over.',
+    each(({ canceled }) => canceled),
   );
   page.histogram(
     `${prefix}_statement_duration_seconds`,
     'Time from sending a statement to its answer.',
-    all.map(([lane, { durations }]) => [{ lane }, durations]),
+    states.map(([pool, { durations }]) => [{ pool }, durations]),
+  );
+  const queues = Object.entries(database.classes());
+  const ofClass = (value: (state: (typeof queues)[number][1]) => number): Sample[] =>
+    queues.map(([name, state]) => [{ class: name }, value(state)]);
+  page.gauge(
+    `${prefix}_statements_waiting`,
+    'Statements that wait for a connection.',
+    ofClass(({ waiting }) => waiting),
+  );
+  page.counter(
+    `${prefix}_statements_refused_total`,
+    'Statements refused because they would have waited too long.',
+    ofClass(({ refused }) => refused),
   );
 }
 
 /** Starts counting. */
-export function createMetrics({ lanes, logins }: Measured): Metrics {
+export function createMetrics({ database, logins, pressure }: Measured): Metrics {
   const routes = new Map<string, Map<string, Meter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -178,13 +199,14 @@ export function createMetrics({ lanes, logins }: Measured): Metrics {
     const { failed, throttled } = logins();
     page.counter('vitrine_logins_failed_total', 'Logins with wrong credentials.', failed);
     page.counter('vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled);
-    writeDatabase(page, lanes());
+    writeDatabase(page, database);
     const { quantiles, sum, count } = eventLoop.read();
     page.summary('vitrine_event_loop_delay_seconds', 'By how much the event loop is late.', {
       quantiles: quantiles.map(([quantile, value]) => [{ quantile: String(quantile) }, value]),
       sum,
       count,
     });
+    writePressure(page, pressure);
     writeProcess(page);
     return page.text;
   }

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIP, isIPv6, type Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
+import { clientNetwork } from './networks.ts';
 
 /** The last value of a header that proxies append to, `fromEnd` values before the end. */
 function fromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {
@@ -13,10 +14,9 @@ function fromProxies(header: string | string[] | undefined, fromEnd: number): st
 }
 
 /**
- * The client's address as the throttle counts it. Each trusted proxy appends the address that it saw to X-Forwarded-For, so
- * with n of them the client is the n-th from the end; what stands before could be anything the client wrote. Some write the
- * port as well, which does not count; where they write no address, that of the connection does. Of an IPv6 address the first
- * 64 bits count, which is what one customer has.
+ * The client's network, see `clientNetwork`. Each trusted proxy appends the address that it saw to X-Forwarded-For, so with n of
+ * them the client is the n-th from the end; a client can write anything before that. A port is ignored. Where there is no address,
+ * the connection's counts.
  */
 export function clientAddress(
   headers: IncomingHttpHeaders,
@@ -26,8 +26,7 @@ export function clientAddress(
   const forwarded = trustProxy > 0 ? fromProxies(headers['x-forwarded-for'], trustProxy) : undefined;
   const [, inBrackets, bare = inBrackets ?? forwarded ?? ''] =
     /^(?:\[([^\]]*)\]|([\d.]+))(?::\d+)?$/.exec(forwarded ?? '') ?? [];
-  const address = (isIP(bare) ? bare : (remote ?? '')).replace(/^::ffff:(?=\d+\.)/i, '');
-  return isIPv6(address) ? networkOf(address) : address;
+  return clientNetwork(isIP(bare) ? bare : (remote ?? ''));
 }
 
 /** Whether the browser speaks TLS, to this process or to the proxy nearest to it. */
@@ -35,24 +34,12 @@ export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProx
   'encrypted' in socket ||
   (trustProxy > 0 && fromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
 
-/** The first four groups of an IPv6 address, written in full. */
-function networkOf(address: string): string {
-  const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
-  const groups = head === '' ? [] : head.split(':');
-  const rest = tail ? tail.split(':') : [];
-  const filled =
-    tail === undefined
-      ? groups
-      : [...groups, ...Array<string>(Math.max(0, 8 - groups.length - rest.length)).fill('0'), ...rest];
-  return `${filled
-    .slice(0, 4)
-    .map((group) => parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
-}
+/** The most characters of an origin: a host name has at most 253. */
+const MAX_ORIGIN = 300;
 
 /** Whether the origin is the one that the request itself was sent to. */
 function isOwn(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
-  if (!URL.canParse(origin)) return false;
+  if (origin.length > MAX_ORIGIN || !URL.canParse(origin)) return false;
   const { protocol, host } = new URL(origin);
   const scheme = trustProxy > 0 ? fromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
   if (scheme !== undefined && protocol !== `${scheme.toLowerCase()}:`) return false;

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { Reply } from './message.ts';
+import { PAGE_RATE, STREAM_RATE, type Unsent } from './unsent.ts';
 
 /** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
 const DRAIN = 65_536;
@@ -45,6 +46,13 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
   request.resume();
 }
 
+/** Where answers are counted that a client does not take at once. */
+export interface Delivery {
+  readonly unsent: Unsent;
+  /** The client's address. */
+  readonly client: () => string;
+}
+
 type Headers = Readonly<Record<string, string>>;
 
 /** The headers as names and values in turn: a flat list costs Node less than an object, and this less than making one. */
@@ -65,6 +73,7 @@ export function send(
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: Buffer | string },
   extra: Headers,
+  delivery?: Delivery,
 ): number {
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
@@ -79,6 +88,9 @@ export function send(
   } else if (isBare) response.end();
   else if (typeof body === 'string' || length > ONE_WRITE) response.end(body);
   else response.end(body.toString('latin1'), 'latin1');
+  // Mostly the kernel has taken all of it by now.
+  if (delivery && response.socket && response.socket.writableLength > 0)
+    delivery.unsent.watch(response, PAGE_RATE, delivery.client(), length);
   return isBare ? 0 : length;
 }
 
@@ -92,7 +104,9 @@ export async function sendStream(
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: AsyncIterable<Buffer | string> },
   extra: Headers,
+  delivery?: Delivery,
 ): Promise<number> {
+  delivery?.unsent.watch(response, STREAM_RATE, delivery.client(), 0);
   response.writeHead(status, flatten(headers, extra));
   let bytes = 0;
   const count = async function* (): AsyncGenerator<Buffer | string> {

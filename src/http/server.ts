@@ -1,11 +1,4 @@
-import {
-  createServer,
-  STATUS_CODES,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { createServer, STATUS_CODES, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import { Problem } from '../errors.ts';
 import type { Logger } from './logger.ts';
@@ -14,6 +7,16 @@ import { MAX_QUERY_BYTES } from '../query/grammar.ts';
 import type { Handler } from './handler.ts';
 import { GRACE } from './in-flight.ts';
 import { problemReply, type Reply } from './message.ts';
+import {
+  discardInput,
+  ignoreUpgrades,
+  isAnswered,
+  latestOf,
+  limitPipelining,
+  resumePipelined,
+  track,
+  type Exchange,
+} from './pipelining.ts';
 
 /** What slow clients get, in milliseconds. */
 const HEADERS_TIMEOUT = 10_000;
@@ -62,23 +65,15 @@ function refusal({ code, rawPacket }: ParseError): Problem {
     : new Problem(431, 'The headers are too large.');
 }
 
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
-/** The last request of each connection. */
-const latest = new WeakMap<Socket, Exchange>();
-
 /** Whether an answer is made on the connection, or the client has still to take in a part of it. */
 function isBusy(socket: Socket): boolean {
-  const response = latest.get(socket)?.response;
-  return response !== undefined && !response.writableFinished && !response.closed;
+  const exchange = latestOf(socket);
+  return exchange !== undefined && !isAnswered(exchange);
 }
 
 /** Whether the answer is made, and the client has still to take in a part of it. */
 const isSending = (socket: Socket): boolean =>
-  isBusy(socket) && latest.get(socket)?.response.writableEnded === true;
+  isBusy(socket) && latestOf(socket)?.response.writableEnded === true;
 
 type Refuse = (reply: Reply, socket: Socket, latest: Exchange | undefined) => void;
 
@@ -111,7 +106,7 @@ function createRefuse(onRefused: (status: number) => void): Refuse {
     if (refused.has(socket)) return;
     if (!socket.writable) {
       socket.destroy();
-    } else if (!latest || latest.response.writableFinished || latest.response.closed) {
+    } else if (!latest || isAnswered(latest)) {
       end(reply, socket);
     } else if (latest.request.complete) {
       latest.response.once('close', () => refuse(reply, socket, undefined));
@@ -138,7 +133,7 @@ export function createHttpServer(
     logger?.info({ message: 'not a request that could be read', status });
   });
   const tracked: RequestListener = (request, response) => {
-    latest.set(request.socket, { request, response });
+    track(request, response);
     handler(request, response);
   };
   const server = createServer(
@@ -158,13 +153,17 @@ export function createHttpServer(
   // Without this Node asks for every body at once; the handler asks for it when it wants it.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
+  limitPipelining(server);
+  ignoreUpgrades(server);
   server.on('clientError', (error: ParseError, duplex) => {
     const socket = duplex as Socket;
+    if (resumePipelined(error, socket)) return;
+    discardInput(socket);
     const target = targetOf(error);
     if (error.code === 'ECONNRESET') socket.destroy();
     else {
       const reply = target === undefined ? problemReply(refusal(error), '') : handler.refuseMethod(target);
-      refuse(reply, socket, latest.get(socket));
+      refuse(reply, socket, latestOf(socket));
     }
   });
   // Node takes its hands off the connection, and closes it where nobody listens.
@@ -172,7 +171,7 @@ export function createHttpServer(
     const socket = duplex as Socket;
     socket.on('error', () => socket.destroy());
     socket.resume();
-    refuse(handler.refuseMethod(url), socket, latest.get(socket));
+    refuse(handler.refuseMethod(url), socket, latestOf(socket));
   });
   return server;
 }
@@ -195,6 +194,7 @@ export async function listenWith(
 ): Promise<RunningServer> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
+    if (sockets.has(socket)) return; // it is back from an upgrade that was ignored
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
   });

@@ -40,7 +40,8 @@ function isValues(text: string, column: Column): FilterValues {
 }
 
 function patternValues(text: string): FilterValues {
-  const lastBackslashes = /\\*$/.exec(text)?.[0].length ?? 0;
+  let lastBackslashes = 0;
+  while (text[text.length - 1 - lastBackslashes] === '\\') lastBackslashes += 1;
   return lastBackslashes % 2 === 1 ? { fault: 'must not end with a lone backslash' } : { values: [text] };
 }
 

@@ -1,4 +1,5 @@
 import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
+import { decode } from './percent.ts';
 
 /** The budget of a query: see docs/reading.md. */
 export const MAX_QUERY_BYTES = 8192;
@@ -43,16 +44,7 @@ export interface PageLimits {
   readonly maxLimit: number;
 }
 
-/** Undoes the percent-encoding of a part of a query, or undefined where it is none or not UTF-8. */
-function decode(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    return undefined;
-  }
-}
-
-interface EncodedParameter {
+export interface EncodedParameter {
   /** The whole parameter, as it was sent. */
   readonly part: string;
   /** What stands before `=`, as it was sent. */
@@ -61,15 +53,65 @@ interface EncodedParameter {
   readonly value: string | undefined;
 }
 
-/** The names and values of `application/x-www-form-urlencoded` in their order, undefined where they cannot be decoded. */
-export function decodeForm(text: string): EncodedParameter[] {
-  const parts = text.split('&').filter((part) => part !== '');
-  return parts.map((part) => {
-    const equals = part.indexOf('=');
-    const encoded = equals < 0 ? part : part.slice(0, equals);
-    return { part, encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
-  });
+/** Reads one part of a form or a query: `name=value` or `name`. */
+function decodePart(part: string): EncodedParameter {
+  const equals = part.indexOf('=');
+  const encoded = equals < 0 ? part : part.slice(0, equals);
+  return { part, encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
 }
+
+/**
+ * The names and values of `application/x-www-form-urlencoded` in their order, undefined where they cannot be decoded.
+ * @param most the most fields
+ * @returns undefined for more fields than that
+ */
+export function decodeForm(text: string, most: number): EncodedParameter[] | undefined {
+  const parameters: EncodedParameter[] = [];
+  for (const part of partsOf(text)) {
+    if (parameters.length === most) return undefined;
+    parameters.push(decodePart(part));
+  }
+  return parameters;
+}
+
+/** How a form may write a name in ASCII letters: each byte as it is, or percent-encoded. */
+function encodedName(name: string): RegExp {
+  const hexDigit = (digit: string): string => `[${digit}${digit.toUpperCase()}]`;
+  const either = [...Buffer.from(name)].map((byte) => {
+    const digits = [...byte.toString(16)].map(hexDigit);
+    return `(?:${String.fromCharCode(byte)}|%${digits.join('')})`;
+  });
+  return new RegExp(`^${either.join('')}(?:=|$)`);
+}
+
+/**
+ * The first values of the one field of a form that is wanted. The others are not decoded: a body has room for half a million.
+ * @param wanted a name in ASCII letters
+ * @param most the most values
+ */
+export function decodeField(text: string, wanted: string, most: number): EncodedParameter[] {
+  const name = encodedName(wanted);
+  const found: EncodedParameter[] = [];
+  for (const part of partsOf(text)) {
+    if (!name.test(part)) continue;
+    found.push(decodePart(part));
+    if (found.length === most) break;
+  }
+  return found;
+}
+
+/** The parts of a form between its ampersands, except empty ones. */
+function* partsOf(text: string): Generator<string> {
+  for (let start = 0; start < text.length;) {
+    const next = text.indexOf('&', start);
+    const end = next < 0 ? text.length : next;
+    if (end > start) yield text.slice(start, end);
+    start = end + 1;
+  }
+}
+
+/** The parameters of a query string: its length is bounded, and so is their number. */
+export const decodeQuery = (query: string): EncodedParameter[] => decodeForm(query, Infinity) ?? [];
 
 /** The query string without what the links to other pages put at its end, so that no link is longer than the request was. */
 const withoutPaging = (query: string): string =>
@@ -86,7 +128,7 @@ export function parseParameters(query: string): (Parameter & { readonly part: st
   if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
   const errors: FieldErrors = {};
-  const parameters = decodeForm(query).flatMap(({ part, encoded, name, value }) => {
+  const parameters = decodeQuery(query).flatMap(({ part, encoded, name, value }) => {
     if (name === undefined || value === undefined)
       addError(errors, name ?? encoded, 'is not percent-encoded UTF-8');
     else if (name.includes('\0') || value.includes('\0'))
@@ -163,11 +205,12 @@ export function parseListQuery(
   const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
   checkOrderingLength(orderings, errors);
   return {
-    filters: [...filters].map(([parameter, values]) => {
+    // What exceeds the budget has its error above and is not planned.
+    filters: [...filters].slice(0, MAX_FILTERS).map(([parameter, values]) => {
       const negated = parameter.startsWith('-');
       return { parameter, parts: (negated ? parameter.slice(1) : parameter).split('__'), negated, values };
     }),
-    orderings,
+    orderings: orderings?.slice(0, MAX_ORDERINGS),
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
     link: linkOf(links, sent),

@@ -63,7 +63,8 @@ export function changedValues(
 const NAMES = raw('user_key, user_name, door, action, model, record, before, after');
 
 /**
- * `, logged as (insert …)`: one row for each row of the named part of the statement.
+ * `, logged as (insert …)`: one row for each row of a part of the statement.
+ * @param rows the name of that part, and a condition where not all of its rows count
  * @param after what the rows have in place of "vitrine after", where that is there already
  */
 export function logged(

@@ -1,6 +1,6 @@
 import type { Operator } from '../db/column-type.ts';
 import type { Column, Model } from '../db/model.ts';
-import { addError, type FieldErrors } from '../errors.ts';
+import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './grammar.ts';
 
@@ -123,7 +123,7 @@ function planFilter(
   const { alias, column, rest } = place;
   const operator = (rest[0] ?? 'eq') as Operator;
   if (rest.length > 1 || !OPERATORS.has(operator)) {
-    return { fault: `"${rest.join('__')}" is neither a column nor an operator here` };
+    return { fault: `"${excerpt(rest.join('__'))}" is neither a column nor an operator here` };
   }
   if (!column.type.operators.has(operator))
     return { fault: `the operator ${operator} does not fit this column` };
@@ -139,7 +139,7 @@ function planOrdering(
   view: View,
   joins: Joins,
 ): Ordering | { fault: string } {
-  const name = ordering.parts.join('__');
+  const name = excerpt(ordering.parts.join('__'));
   const place = resolvePath(ordering.parts, model, view, joins);
   if ('fault' in place) return { fault: name === '' ? 'must name columns' : `${name}: ${place.fault}` };
   if (place.rest.length > 0) return { fault: `${name}: ${NO_SUCH_COLUMN}` };

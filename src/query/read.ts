@@ -25,6 +25,9 @@ const NEAR = 1000n;
  */
 export const version = (alias: string): Fragment => raw(`${alias}.xmin::text`);
 
+/** What a read takes the model's rows from. */
+const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
+
 const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
 
 /** The plan's FROM and WHERE. Foreign keys lead to one row at most, so joins never multiply rows. */
@@ -34,7 +37,7 @@ export function source({ model, joins, where }: ListPlan): Fragment {
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
   });
   const conditions = where.length > 0 ? sql` where ${join(where.map(conditionSql), ' and ')}` : EMPTY;
-  return sql` from ${table(model.table)} ${raw(ROOT)}${join(tables, '')}${conditions}`;
+  return sql` from ${rowsFrom(model)} ${raw(ROOT)}${join(tables, '')}${conditions}`;
 }
 
 /** One record more than the page has tells whether there is a next page. The limit is a literal: a plan that is kept must know it. */
@@ -85,23 +88,52 @@ function rowsOf(plan: ListPlan, { value: shown, joins }: Shown): Fragment {
   const last = raw(`p.s${orderings.length - 1}`); // the key
   const chosen = sql`select ${join(sortKeys, ', ')}${source(plan)}${sorted}${window(plan)}`;
   const on = sql`${reference(ROOT, model.primaryKey)} = ${last}`;
-  const rows = sql`(${chosen}) p join ${table(model.table)} ${raw(ROOT)} on ${on}`;
+  const rows = sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${on}`;
   return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
 }
 
 const COMMA = raw(`','`);
 
+/** Keeps the texts up to the budget and makes NULL of the rest, so that PostgreSQL does not hold them either. */
+function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
+  const total = raw('sum(octet_length(text)) over (rows unbounded preceding)');
+  return sql`select case when ${total} <= ${maxBytes} then text end from (${rows}) rows (text)`;
+}
+
 /**
  * The page. Rows that are skipped are never formatted.
  * @param between what stands between two records, in SQL
- * @returns one row: the texts of its records, and whether there are more
+ * @param isCounted whether it also counts what the filters match; in one statement, so that it takes one connection
+ * @returns one row: the texts of its records, or NULL where they have more bytes than `maxBytes`; whether there are more; the
+ * count
  */
-export function pageStatement(plan: ListPlan, shown: Shown, between = COMMA): Statement {
-  const { limit } = plan;
-  // `offset 0` keeps PostgreSQL from computing the array once for each time that it is named.
-  const page = sql`(select array(${rowsOf(plan, shown)}) as records offset 0) page`;
-  const objects = sql`array_to_string(records[1:${raw(String(limit))}], ${between})`;
-  return compile(sql`select ${objects}, cardinality(records) > ${raw(String(limit))} from ${page}`);
+export function pageStatement(
+  plan: ListPlan,
+  shown: Shown,
+  maxBytes: number,
+  between = COMMA,
+  isCounted = false,
+): Statement {
+  const limit = raw(String(plan.limit));
+  const most = raw(String(maxBytes));
+  const rows = rowsOf(plan, shown);
+  const objects = sql`array_to_string(records[1:${limit}], ${between})`;
+  const hasMore = sql`cardinality(records) > ${limit}`;
+  const count = isCounted ? sql`, (select count(*)${source(plan)})::text` : EMPTY;
+  // `offset 0` keeps PostgreSQL from computing a value once for each time that it is named.
+  if (plan.limit <= FEW) {
+    const page = sql`(select array(${rows}) as records offset 0) records`;
+    const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
+    return compile(
+      sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`,
+    );
+  }
+  const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
+  const last = sql`records[least(cardinality(records), ${limit})]`;
+  const fits = sql`cardinality(records) = 0 or ${last} is not null`;
+  return compile(
+    sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`,
+  );
 }
 
 /** How many records the filters match: one row, one column. */
@@ -133,7 +165,7 @@ export function boundsStatement(all: ListPlan, column: Column): Statement {
 export function recordStatement(model: Model, { value: shown, joins }: Shown): (id: string) => Statement {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed('', model.primaryKey)}`;
   const { text } = compile(
-    sql`select ${shown}, ${version(ROOT)} from ${table(model.table)} ${raw(ROOT)}${joins} where ${key}`,
+    sql`select ${shown}, ${version(ROOT)} from ${rowsFrom(model)} ${raw(ROOT)}${joins} where ${key}`,
   );
   return (id) => ({ text, values: [id], fixed: true });
 }

@@ -198,7 +198,8 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 }
 
 /**
- * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs.
+ * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs. With a column
+ * that is not output it is written in any case: an unchanged version would confirm a guess. No one guesses the hash of a password.
  * @returns one row: the version that was found and locked (null: no record, not the caller's, or a claim that does not hold),
  * whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now,
  * whether the database has suppressed a change
@@ -220,11 +221,14 @@ export function updateStatement(
   if (changes.length === 0)
     return compile(sql`with ${row}, ${decided} select ${verdict}, ${present}, false from decided f`);
   const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = f.${newValue(index)}`);
-  const differs = changes.map(
+  const each = changes.map(
     ({ column }, index) => sql`${reference(FOUND, column)}::text is distinct from f.${newValue(index)}::text`,
   );
+  const differs = sql`(${join(each, ' or ')})`;
+  const isHidden = changes.some(({ column }) => !column.isPassword && !columns.includes(column));
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
-  const allowed = sql`${MATCHES} and true = all (${RESULTS}) and (${join(differs, ' or ')})`;
+  const allowed = sql`${MATCHES} and true = all (${RESULTS})`;
+  const touches = isHidden ? allowed : sql`${allowed} and ${differs}`;
   const states = [FOUND, ROOT] as const;
   const forLog = recording
     ? returningLog(
@@ -234,10 +238,13 @@ export function updateStatement(
         changedValues(ROOT, changes, recording, states),
       )
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${allowed} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forLog})`;
-  const log = recording ? logged(recording, 'update', 'changed') : EMPTY;
+  const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${keys} and ${touches} returning ${record(ROOT, columns)} as record, ${NEW_VERSION} as version${forFilter}${forLog})`;
+  // The history has only what changed.
+  const rows = isHidden ? 'changed where differs' : 'changed';
+  const log = recording ? logged(recording, 'update', rows) : EMPTY;
   return compile(
-    sql`with ${row}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), (${allowed}) and c.version is null from decided f left join changed c on true`,
+    sql`with ${row}, ${decided}, ${changed}${log} select ${verdict}, coalesce(c.record, ${record(FOUND, columns)}), coalesce(c.version, ${VERSION}), ${allowed} and ${differs} and c.version is null from decided f left join changed c on true`,
   );
 }
 

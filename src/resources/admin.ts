@@ -4,7 +4,10 @@ import { findColumn, humanize, type Column, type Model } from '../db/model.ts';
 import type { FieldErrors } from '../errors.ts';
 import { parseListQuery } from '../query/grammar.ts';
 import type { Label, LabelPath } from '../query/label.ts';
+import { plainRecord, recordStatement } from '../query/read.ts';
 import { planList } from '../query/plan.ts';
+import { maskHistory } from './masked-history.ts';
+import { HISTORY } from './own.ts';
 import { actionPrivileges } from './privileges.ts';
 import type { AdminAction, Resource } from './resource.ts';
 import { adminColumns, serveResources, viewOf, type ServedResource } from './served.ts';
@@ -146,6 +149,7 @@ export function serveForAdmin(
       read: 'admin',
       methods: new Set(['GET', 'POST', 'PUT', 'DELETE']),
       output,
+      byKey: recordStatement(model, plainRecord(output)),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
         ...named(admin.readonly ?? []),
@@ -176,6 +180,12 @@ export function serveForAdmin(
             ? 'login'
             : undefined,
     });
+  }
+  const history = faces.get(HISTORY.model);
+  if (history) {
+    const others = [...faces.values()].filter((resource) => resource !== history);
+    const hidden = [...models.values()].filter(({ name }) => !faces.has(name));
+    faces.set(HISTORY.model, maskHistory(history, others, hidden));
   }
   return faces;
 }

@@ -1,7 +1,7 @@
 import type { Parsed } from '../db/column-type.ts';
-import type { Column } from '../db/model.ts';
+import type { Column, Model } from '../db/model.ts';
 import { isSameNumber } from '../db/values.ts';
-import { addError, type FieldErrors } from '../errors.ts';
+import { addError, MAX_REPORTED, type FieldErrors } from '../errors.ts';
 import type { Change, Check } from '../query/write.ts';
 import type { Member, Members } from './members.ts';
 import { seal } from './passwords.ts';
@@ -11,6 +11,8 @@ import type { Caller, ServedResource } from './served.ts';
 export interface CheckedBody {
   readonly changes: Change[];
   readonly checks: Check[];
+  /** The fields that refer to records which the caller may not read. No check asks for these: the write itself does. */
+  readonly hiddenReferences: string[];
   readonly errors: FieldErrors;
 }
 
@@ -18,6 +20,8 @@ export interface Writing {
   /** The key of the record that a PUT changes; undefined for a POST. */
   readonly id: string | undefined;
   readonly caller: Caller;
+  /** Whether the caller may read the records of a model; without it, those of every model. */
+  readonly mayRead?: (model: Model) => boolean;
 }
 
 /** Members that say nothing to the write, so that what was read can be sent back: read-only columns and the owner. */
@@ -77,7 +81,9 @@ const MOST_OF_KEY = 4096;
 /** Clients take dots out of an address, and with nothing behind the slash it is the collection's. */
 export function checkKey(value: string, { castType }: Column): Parsed {
   // What a text is padded with is no part of it.
-  const known = castType === 'bpchar' ? value.replace(/ *$/, '') : value;
+  let length = value.length;
+  while (castType === 'bpchar' && value[length - 1] === ' ') length -= 1;
+  const known = value.slice(0, length);
   if (Buffer.byteLength(known) > MOST_OF_KEY)
     return { fault: 'has too many bytes for an address (at most 4,096)', value };
   if (!['', '.', '..'].includes(known)) return { value };
@@ -91,6 +97,7 @@ function checkColumn(
   { excluded, loginName, model }: ServedResource,
   isUpdate: boolean,
   body: CheckedBody,
+  mayRead?: Writing['mayRead'],
 ): void {
   // Of an excluded column nothing is told, not even by what is taken.
   const mayKeep = isUpdate && !excluded.has(column);
@@ -110,7 +117,10 @@ function checkColumn(
     // A new record may refer to itself by the key that comes with it.
     const isItself = (change: Change): boolean =>
       change.column === model.primaryKey && change.value === parsed.value;
-    if (column.references && !(column.references === model && body.changes.some(isItself))) {
+    const isReference = column.references && !(column.references === model && body.changes.some(isItself));
+    if (isReference && mayRead?.(column.references) === false) {
+      body.hiddenReferences.push(key);
+    } else if (isReference) {
       body.checks.push({
         column,
         value: parsed.value,
@@ -144,7 +154,7 @@ function checkId(member: Member, { model }: ServedResource, { id }: Writing, bod
 
 /** Checks all fields of a body and finds all its faults, except those that only the database can tell. */
 export function checkBody(members: Members, resource: ServedResource, writing: Writing): CheckedBody {
-  const body: CheckedBody = { changes: [], checks: [], errors: {} };
+  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {} };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);
@@ -158,18 +168,32 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
   for (const column of model.columns) {
     known.add(column.key).add(column.name);
     if (isIgnored(column, resource)) {
-      if (!isUpdate && isMissing(column) && column !== owner)
+      // An excluded one is not named: the database refuses the record instead.
+      if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, 'is required, and read-only');
       continue;
     }
     const member = memberOf(column, members, body.errors);
-    if (member) checkColumn(column, member, resource, isUpdate, body);
+    if (member) checkColumn(column, member, resource, isUpdate, body, writing.mayRead);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
-  for (const name of members.keys())
-    if (!known.has(name)) addError(body.errors, name, 'there is no such field');
+  addUnknown(members, known, body.errors);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
   return body;
+}
+
+/** Reports the unknown fields: a body may have thousands, so only the first ones by name. */
+function addUnknown(members: Members, known: ReadonlySet<string>, errors: FieldErrors): void {
+  let count = 0;
+  let last = '';
+  for (const name of members.keys()) {
+    if (known.has(name)) continue;
+    count += 1;
+    if (count > MAX_REPORTED) continue;
+    last = name;
+    addError(errors, name, 'there is no such field');
+  }
+  if (count > MAX_REPORTED) addError(errors, last, `and ${count - MAX_REPORTED} more fields do not exist`);
 }
 
 /** Whether an INSERT that leaves the column out would fail. */

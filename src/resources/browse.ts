@@ -9,6 +9,7 @@ import type { LabelPath } from '../query/label.ts';
 import { escapePattern, planList, type ListPlan } from '../query/plan.ts';
 import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
+import { pageTooLarge } from './listing.ts';
 import { parseMembers, splitValues, type Members } from './members.ts';
 import { parseId, versionOf } from './operations.ts';
 import { viewOf } from './served.ts';
@@ -73,20 +74,22 @@ const COUNTED = 10_000;
 const COMPARED = 100;
 /** What is longer is nobody's name, and too long for a filter. */
 const LONGEST_NAME = 500;
+const LONGEST_LABEL = 4 * LONGEST_NAME;
 /** How many foreign keys an ordering may follow. */
 const MOST_STEPS = 4;
 
 const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
 
 /** Whether a record is called just so, in capital letters or small ones. */
-export const isCalled = ({ label }: Entry, text: string): boolean => plainText(label) === plainText(text);
+export const isCalled = ({ label }: Entry, text: string): boolean =>
+  // Normalizing takes quadratic time for long runs of combining marks.
+  label.length <= LONGEST_LABEL && plainText(label) === plainText(text);
 
 /** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
 const bareWords = (search: string): string =>
   search
     .split(/\s+/)
-    .map((word) => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, ''))
-    .filter((word) => word !== '')
+    .flatMap((word) => /[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su.exec(word) ?? [])
     .join(' ');
 
 /** The text of a member as the output has it, without the quotes of JSON; null for null. */
@@ -111,13 +114,15 @@ function parseEntry(source: string): Entry {
   const members = parseMembers(parts.get('record')?.source ?? '{}');
   const id = textOfMember(members, 'id') ?? '';
   const label = parts.get('label')?.value;
+  const labels = JSON.parse(parts.get('labels')?.source ?? '{}') as Record<string, string | null> | null;
   return {
     id,
     label: typeof label === 'string' && isVisible(label) ? label : `#${id}`,
     labels: Object.fromEntries(
-      Object.entries((parts.get('labels')?.value ?? {}) as Record<string, string | null>).map(
-        ([key, text]) => [key, text !== null && isVisible(text) ? text : null],
-      ),
+      Object.entries(labels ?? {}).map(([key, text]) => [
+        key,
+        text !== null && isVisible(text) ? text : null,
+      ]),
     ),
     members,
   };
@@ -129,9 +134,20 @@ function plannedRows(json: string): number {
   return first?.Plan?.['Plan Rows'] ?? 0;
 }
 
-export function createBrowsing(database: Database, resources: AdminResources): Browsing {
-  const shapes = new Map<AdminResource, Shown>();
-  const byKey = new Map<AdminResource, (id: string) => Statement>();
+/** What is compiled once for each resource, and shared by the requests that need it. */
+export interface EntryStatements {
+  readonly shapes: Map<AdminResource, Shown>;
+  readonly byKey: Map<AdminResource, (id: string) => Statement>;
+}
+
+export const createEntryStatements = (): EntryStatements => ({ shapes: new Map(), byKey: new Map() });
+
+export function createBrowsing(
+  database: Pick<Database, 'run'>,
+  resources: AdminResources,
+  { shapes, byKey }: EntryStatements,
+  maxPage: number,
+): Browsing {
   const view = viewOf(resources, () => true);
 
   function shownOf(resource: AdminResource): Shown {
@@ -161,17 +177,18 @@ export function createBrowsing(database: Database, resources: AdminResources): B
 
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const [row] = await database.run(pageStatement(plan, shownOf(resource)), 'work');
+    const [row] = await database.run(pageStatement(plan, shownOf(resource), maxPage), 'read');
+    if (row && !row[0]) throw pageTooLarge(maxPage);
     const sources = splitValues(text(row?.[0]) ?? '');
     return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
     const plan = planOf(resource, selection)[1];
-    const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'work');
+    const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'read');
     const found = Number(text(counted?.[0]));
     if (found <= COUNTED) return { count: found, isExact: true };
-    const [planned] = await database.run(estimateStatement(plan), 'work');
+    const [planned] = await database.run(estimateStatement(plan), 'read');
     return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
   }
 
@@ -227,14 +244,14 @@ export function createBrowsing(database: Database, resources: AdminResources): B
       if (id === undefined) throw notFound('There is no such record.');
       const statement = byKey.get(resource) ?? recordStatement(resource.model, shownOf(resource));
       byKey.set(resource, statement);
-      const [row] = await database.run(statement(id), 'work');
+      const [row] = await database.run(statement(id), 'read');
       if (!row?.[0]) throw notFound('There is no such record.');
       return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
     },
 
     async bounds(resource, selection, column) {
       const statement = boundsStatement(planOf(resource, selection)[1], column);
-      const [row] = await database.run(statement, 'work');
+      const [row] = await database.run(statement, 'read');
       const [first, last] = [text(row?.[0]), text(row?.[1])];
       return first === null || last === null ? undefined : [first, last];
     },

@@ -125,7 +125,7 @@ export function createBulk(
         // A trigger can turn a change into nothing, without an error.
         if (done < (changes.length > 0 ? wanted : expected)) throw suppressed();
         return done;
-      }, 'people');
+      }, 'bulk');
     } catch (error) {
       throw explained(historyFault(error, log), model, changes, models);
     }
@@ -138,7 +138,7 @@ export function createBulk(
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
-      const [row] = await database.run(checkStatement(resource.model, undefined, references), 'work');
+      const [row] = await database.run(checkStatement(resource.model, undefined, references), 'read');
       addCheckErrors(references, parseBooleans(row?.[0]), errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
@@ -147,7 +147,7 @@ export function createBulk(
 
   async function includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
     const plan = chosenOnly(browsing.plan(resource, selection), [id]);
-    const [row] = await database.run(countStatement(plan), 'work');
+    const [row] = await database.run(countStatement(plan), 'read');
     return Number(text(row?.[0])) > 0;
   }
 
@@ -164,7 +164,7 @@ export function createBulk(
     },
 
     async count(resource, selection) {
-      const [row] = await database.run(countStatement(browsing.plan(resource, selection)), 'work');
+      const [row] = await database.run(countStatement(browsing.plan(resource, selection)), 'read');
       return Number(text(row?.[0]));
     },
 

@@ -56,6 +56,7 @@ const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string
     ...COMMON_KEYS.filter((key) => !NOT_FOR[typeName]?.includes(key)),
     ...(type?.sized ? ['maxLength'] : []),
     ...(type?.bounded ? ['min', 'max'] : []),
+    ...(typeName === 'password' ? ['minLength'] : []),
     ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
     ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
   ]);
@@ -63,11 +64,13 @@ const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string
 /** What a column of some type may have. */
 const ANY_KEYS: ReadonlySet<string> = new Set([
   ...COMMON_KEYS,
-  ...['maxLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'],
+  ...['maxLength', 'minLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'],
 ]);
 
 const MOST_CHARACTERS = 10_485_760;
 const MOST_DIGITS = 1000;
+/** The longest `minLength`: a stored hash can be sent back, and must not be too short to be a password. */
+const MOST_OF_PASSWORD = 64;
 
 /** The type of a name; undefined where the name is that of none, and for foreign keys, which have that of a key. */
 const typeNamed = (name: unknown): ColumnType | undefined =>
@@ -140,9 +143,11 @@ function checkForeignKey(column: Record<string, unknown>, report: Report): void 
 }
 
 function checkSizes(column: Record<string, unknown>, report: Report): void {
-  const { maxLength, precision, scale, min, max } = column;
+  const { maxLength, minLength, precision, scale, min, max } = column;
   if (maxLength !== undefined && !isWhole(maxLength, 1, MOST_CHARACTERS))
     report('maxLength', `must be a whole number from 1 to ${MOST_CHARACTERS}`);
+  if (minLength !== undefined && !isWhole(minLength, 1, MOST_OF_PASSWORD))
+    report('minLength', `must be a whole number from 1 to ${MOST_OF_PASSWORD}`);
   if (precision !== undefined && !isWhole(precision, 1, MOST_DIGITS))
     report('precision', `must be a whole number from 1 to ${MOST_DIGITS}`);
   const most = isWhole(precision, 1, MOST_DIGITS) ? (precision as number) : MOST_DIGITS;
@@ -207,6 +212,7 @@ function faultOf(
   if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
   const maxLength = column['type'] === 'string' ? 255 : undefined;
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
+  if (notJson && type.input.json === 'json') return notJson;
   return type.fromJson(value, source ?? '', facts).fault ?? notJson;
 }
 

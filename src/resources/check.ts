@@ -18,7 +18,7 @@ import { checkOrderings, serveResources } from './served.ts';
 import { areMethods, soundPart, withoutDoubt, type SoundPart } from './sound.ts';
 
 const RESOURCE_KEYS = new Set([
-  'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
+  'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
   'methods', 'ordering', 'admin', 'history',
 ]); // prettier-ignore
 const LEVELS = ['default', 'user', 'admin'];
@@ -87,7 +87,7 @@ function checkResource(entry: Record<string, unknown>, report: Report): void {
   if (owner !== undefined && (typeof owner !== 'string' || names?.includes(owner) === false))
     report('owner', NO_OWNER);
   checkAdminShape(admin, names, report);
-  for (const key of ['access', 'read']) {
+  for (const key of ['access', 'read', 'costly']) {
     const level = entry[key];
     if (level !== undefined && !LEVELS.includes(level as string))
       report(key, `must be one of ${LEVELS.join(', ')}`);

@@ -90,7 +90,7 @@ async function unknownKeys(
   targets: ReadonlySet<Model>,
   models: readonly Model[],
 ): Promise<UnknownKey[]> {
-  const [row] = await database.run(referencesStatement(models.map((model) => model.table)), 'work');
+  const [row] = await database.run(referencesStatement(models.map((model) => model.table)), 'read');
   const found = JSON.parse(text(row?.[0]) ?? '[]') as CatalogReference[];
   return found.flatMap((key) => {
     const model = models[key.target - 1];
@@ -116,7 +116,7 @@ async function countsOf(
   isDeletion: boolean,
 ): Promise<number[]> {
   if (trails.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED, isDeletion), 'work');
+  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED, isDeletion), 'read');
   return numbersIn(row);
 }
 
@@ -129,7 +129,7 @@ async function countFurther(
   trails: readonly Trail[],
 ): Promise<Dependents[]> {
   const edges = edgesBelow(plan.model, models);
-  const [row] = await database.run(furtherStatement(plan, edges, trails, models, COUNTED), 'work');
+  const [row] = await database.run(furtherStatement(plan, edges, trails, models, COUNTED), 'read');
   const counts = numbersIn(row);
   return edges.flatMap(({ model, column }, index): Dependents[] => {
     const what = { resource: resources.get(model.name), column, effect: column.onDelete, path: [] };
@@ -193,6 +193,6 @@ export async function isDependent(
   const cascades = edgesBelow(plan.model, models).filter(({ column }) => column.onDelete === 'cascade');
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
-  const [row] = await database.run(goesStatement(plan, cascades, models, model, id), 'work');
+  const [row] = await database.run(goesStatement(plan, cascades, models, model, id), 'read');
   return text(row?.[0]) === 't';
 }

@@ -52,7 +52,6 @@ async function* resumed(
 /**
  * All rows of a statement, which has one column, as chunks of a body. They are read as they are taken; whoever gives them up,
  * or takes none for long, closes the cursor.
- * @param most how many may be open already and this one with them; as many as there can be where it is not given
  * @param patience milliseconds
  * @throws what is wrong with the statement or the database, before there is a chunk; Problem 503 when too many are being read
  */
@@ -60,10 +59,9 @@ export async function openExport(
   database: Pick<Database, 'cursor'>,
   statement: Statement,
   frame: Frame,
-  most?: number,
   patience = PATIENCE,
 ): Promise<AsyncIterable<Buffer>> {
-  const batches = database.cursor(statement, ROWS_AT_ONCE, most);
+  const batches = database.cursor(statement, ROWS_AT_ONCE);
   const chunks = chunksOf(resumed(await batches.next(), batches), frame);
   let isGivenUp = false;
   let timer: NodeJS.Timeout | undefined;

@@ -1,20 +1,21 @@
 import { text, type Database } from '../db/connection.ts';
+import { CostlyStatement } from '../db/runner.ts';
 import { EMPTY, raw, sql } from '../db/fragment.ts';
-import { addError, badQuery, type FieldErrors } from '../errors.ts';
+import { addError, badQuery, type FieldErrors, type Problem } from '../errors.ts';
 import { csvRow, exportStatement } from '../query/csv.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../query/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../query/plan.ts';
-import { countStatement, isQuick, pageStatement, plainRecord } from '../query/read.ts';
+import { isQuick, pageStatement, plainRecord } from '../query/read.ts';
 import { record } from '../query/record.ts';
 import { openExport } from './export.ts';
 import { meets, viewOf, type Caller, type ServedResource, type ServedResources } from './served.ts';
 
 /** How the records of a page are written. */
-export type PageFormat = 'json' | 'csv';
+export type PageFormat = 'json' | 'csv' | 'html';
 
 export interface Page {
   readonly query: ListQuery;
-  /** The records as PostgreSQL wrote them: JSON with commas between them, or rows of CSV. */
+  /** The records as PostgreSQL wrote them: rows of CSV, or else JSON with commas between them. */
   readonly objects: Buffer;
   readonly hasNext: boolean;
   /** How many records the filters match; only when it was asked for. */
@@ -25,7 +26,10 @@ export interface Page {
 export interface Listing {
   /** Whether the query would reach into a resource that not everyone may read, so that credentials make a difference. */
   readonly needsCaller: (resource: ServedResource, query: string) => boolean;
-  /** @throws Problem 400 that names each parameter that cannot be used */
+  /**
+   * @throws Problem 400 that names each parameter that cannot be used; CostlyStatement where the caller does not meet the
+   * resource's level for what the query costs
+   */
   readonly list: (
     resource: ServedResource,
     query: string,
@@ -44,8 +48,16 @@ export interface Listing {
   ) => Promise<AsyncIterable<Buffer>>;
 }
 
-/** How many cursors the API may have open: fewer than there are, so that clients leave one to the admin area. */
-const MOST_STREAMS = 3;
+/** Maximum bytes of the records that a browser is shown with markup, which is several times as long. */
+const MAX_HTML = 8 * 1024 * 1024;
+
+/** Refuses a page whose records PostgreSQL has not output. */
+export const pageTooLarge = (maxBytes: number): Problem =>
+  badQuery({
+    limit: [
+      `the page has more than ${maxBytes} bytes: ask for fewer records with limit, or for a stream of all of them (Accept: application/x-ndjson)`,
+    ],
+  });
 
 /** Text of a `json` column stands as it was sent, and may have line breaks between its tokens: nowhere else does JSON have any. */
 const oneLine = (alias: string, { output }: ServedResource) =>
@@ -63,6 +75,7 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
 export function createListing(
   database: Pick<Database, 'run' | 'cursor'>,
   resources: ServedResources,
+  maxPage: number,
 ): Listing {
   function plan(
     resource: ServedResource,
@@ -91,29 +104,30 @@ export function createListing(
     async list(resource, queryText, caller, counted, format = 'json') {
       const [query, planned] = plan(resource, queryText, caller, {});
       const isShort = isQuick(planned);
-      const isJson = format === 'json';
+      const isJson = format !== 'csv';
+      const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const shown = isJson
         ? plainRecord(resource.output)
         : { value: csvRow(ROOT, resource.output), joins: EMPTY };
       // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
       const statement = {
-        ...pageStatement(planned, shown, raw(isJson ? `','` : `''`)),
-        fixed: isShort && isJson && query.limit === resource.limit,
+        ...pageStatement(planned, shown, maxBytes, raw(isJson ? `','` : `''`), counted),
+        fixed: isShort && isJson && !counted && query.limit === resource.limit,
       };
-      const [[page], counts] = await Promise.all([
-        database.run(statement, isShort ? 'quick' : 'work'),
-        counted ? database.run(countStatement(planned), 'work') : undefined,
-      ]);
-      const total = counts && (text(counts[0]?.[0]) ?? '0');
+      const options = { refuseCostly: !meets(resource.costly, caller) };
+      const [page] = await database.run(statement, isShort && !counted ? 'quick' : 'read', options);
+      if (page && !page[0]) throw pageTooLarge(maxBytes);
+      const total = counted ? (text(page?.[2]) ?? '0') : undefined;
       return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };
     },
 
     async stream(resource, queryText, caller) {
+      if (!meets(resource.costly, caller)) throw new CostlyStatement();
       const errors: FieldErrors = {};
       addPagingErrors(queryText, errors);
       const [, planned] = plan(resource, queryText, caller, errors);
       const statement = exportStatement(planned, (alias) => sql`${oneLine(alias, resource)} || e'\\n'`);
-      return openExport(database, statement, { start: '', between: '', end: '' }, MOST_STREAMS);
+      return openExport(database, statement, { start: '', between: '', end: '' });
     },
   };
 }

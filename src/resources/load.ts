@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { extname, resolve } from 'node:path';
+import { extname, isAbsolute, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { StartError } from '../errors.ts';
 import shipped from './registry.ts';
@@ -35,6 +35,12 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
     // By its path: behind a whole URL tsx takes x.ts for x.js.
     return exportsOf((await import(pathToFileURL(path).pathname)) as Exports);
   } catch (error) {
+    const { code, resource = '' } = (error ?? {}) as { code?: unknown; resource?: string };
+    if (code === 'ERR_ACCESS_DENIED' && isAbsolute(resource)) {
+      throw new StartError(
+        `RESOURCES=${file} cannot be loaded: this process may not access ${resource}. To let it be read, list its folder in CONFINE_READ.`,
+      );
+    }
     // Node says in the first line of the stack where a file cannot be read as JavaScript.
     const { stack = '', message = String(error) } = error instanceof Error ? error : {};
     const [, line] = /^file:.*:(\d+)\n/.exec(stack) ?? [];

@@ -1,20 +1,47 @@
+import { scanJson, skipSpace } from '../db/json-text.ts';
 import type { Column } from '../db/model.ts';
 import { Problem } from '../errors.ts';
 
 /** One member of a JSON object: its value, and its text as it was sent, where a number still has all its digits. */
 export interface Member {
+  /** For an array or an object an empty object: only json columns take these, and they use the text. */
   readonly value: unknown;
   readonly source: string;
 }
 
 export type Members = ReadonlyMap<string, Member>;
 
-const SPACE = /[ \t\n\r]*/y;
+/** The most fields of a body. PostgreSQL's tables have at most 1,600 columns. */
+const MAX_FIELDS = 10_000;
 
-function skipSpace(text: string, from: number): number {
-  SPACE.lastIndex = from;
-  SPACE.test(text);
-  return SPACE.lastIndex;
+const CONTAINER = Object.freeze({});
+
+/** A member that parses its value when it is needed. Building nested arrays is what makes JSON.parse slow. */
+class ParsedMember implements Member {
+  readonly source: string;
+  #value: unknown;
+
+  constructor(source: string) {
+    this.source = source;
+    if (source.startsWith('{') || source.startsWith('[')) this.#value = CONTAINER;
+  }
+
+  get value(): unknown {
+    return (this.#value ??= JSON.parse(this.source) as unknown);
+  }
+}
+
+/** A text as a member, without parsing the JSON that it becomes. */
+class StringMember implements Member {
+  readonly value: string;
+
+  constructor(value: string) {
+    this.value = value;
+  }
+
+  get source(): string {
+    return JSON.stringify(this.value);
+  }
 }
 
 /** Where the string that starts at `from` ends: behind the first quote that an even number of backslashes precedes. */
@@ -41,33 +68,19 @@ function endOfValue(text: string, from: number): number {
 }
 
 /**
- * The members of a JSON object; of a key that stands there twice the last. JavaScript's numbers would lose digits of a
+ * The members of a JSON object; of a repeated key the last. JavaScript's numbers would lose digits of a
  * bigint, a decimal or a number inside a json column, so each member keeps its text.
- * @throws Problem 400 for what is no JSON object
+ * @throws Problem 400 for a text that is not a JSON object, and for one with too many fields
  */
 export function parseMembers(text: string): Members {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    throw new Problem(400, 'The body is not JSON.');
-  }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw new Problem(400, 'The body must be a JSON object of fields and values.');
-  }
   const members = new Map<string, Member>();
-  let at = skipSpace(text, text.indexOf('{') + 1);
-  while (text[at] === '"') {
-    const keyEnd = endOfString(text, at);
-    const key = JSON.parse(text.slice(at, keyEnd)) as string;
-    const start = skipSpace(text, text.indexOf(':', keyEnd) + 1);
-    const end = endOfValue(text, start);
-    members.set(key, {
-      value: (parsed as Record<string, unknown>)[key],
-      source: text.slice(start, end).trim(),
-    });
-    at = text[end] === ',' ? skipSpace(text, end + 1) : text.length;
-  }
+  const facts = scanJson(text, (key, start, end) => {
+    if (members.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
+    members.set(key, new ParsedMember(text.slice(start, end)));
+  });
+  if (!facts) throw new Problem(400, 'The body is not JSON.');
+  if (text[skipSpace(text, 0)] !== '{')
+    throw new Problem(400, 'The body must be a JSON object of fields and values.');
   return members;
 }
 
@@ -128,7 +141,7 @@ const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
 /** A typed text as a member of a JSON body; a text that is no JSON is a fault. */
 export function memberOf(column: Column, text: string): Member | { readonly fault: string } {
-  const string: Member = { value: text, source: JSON.stringify(text) };
+  const string: Member = new StringMember(text);
   switch (column.type.input.json) {
     case 'string':
       return string;
@@ -137,10 +150,6 @@ export function memberOf(column: Column, text: string): Member | { readonly faul
     case 'boolean':
       return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
     case 'json':
-      try {
-        return { value: JSON.parse(text), source: text };
-      } catch {
-        return { fault: 'must be JSON' };
-      }
+      return scanJson(text) ? new ParsedMember(text) : { fault: 'must be JSON' };
   }
 }

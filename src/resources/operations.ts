@@ -1,10 +1,9 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
-import { isUnanswered } from '../db/lane.ts';
-import type { Model } from '../db/model.ts';
+import { isUnanswered } from '../db/pool.ts';
+import type { Column, Model } from '../db/model.ts';
 import { isDatabaseError, LostWrite, noSuchText } from '../db/sqlstate.ts';
 import { badBody, notFound, type FieldErrors } from '../errors.ts';
-import { plainRecord, recordStatement } from '../query/read.ts';
 import {
   checkStatement,
   deleteStatement,
@@ -19,8 +18,15 @@ import { checkBody, type CheckedBody, type Writing } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
 import { historyFault, recordingOf } from './recording.ts';
-import { duplicate, DUPLICATE, referred, REFERRED } from './conflicts.ts';
-import { CallerChanged, type Caller, type ServedResource, type ServedResources } from './served.ts';
+import { referred, REFERRED, refusal, type Attempt } from './conflicts.ts';
+import {
+  CallerChanged,
+  meets,
+  viewOf,
+  type Caller,
+  type ServedResource,
+  type ServedResources,
+} from './served.ts';
 import {
   addCheckErrors,
   assertChangeable,
@@ -100,8 +106,6 @@ export function createOperations(
   passwords: Passwords,
   log?: Model,
 ): Operations {
-  const byKey = new Map<ServedResource, (id: string) => Statement>();
-
   /**
    * Finishes the faults of a body with those that the database knows, so that all are told at once. Where there is none yet
    * the statement that writes asks itself, unless it will not run: that is what `always` is for.
@@ -119,19 +123,18 @@ export function createOperations(
 
   /**
    * Adds the faults that the database knows.
-   * @param isOthers whether the record is not the caller's, to whom nothing is to be told of what the output hides
+   * @param maySee whether the caller may see the values that the record has in a column
    */
   async function addKnown(
-    { model, output }: ServedResource,
+    { model }: ServedResource,
     { checks, errors }: CheckedBody,
     id?: string,
-    isOthers = false,
+    maySee: (column: Column) => boolean = () => true,
   ): Promise<void> {
-    const isTold = ({ kind, column }: Check): boolean =>
-      !isOthers || kind !== 'unchanged' || output.includes(column);
+    const isTold = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
     const told = checks.filter(isTold);
     if (told.length > 0) {
-      const [row] = await database.run(checkStatement(model, id, told), 'work');
+      const [row] = await database.run(checkStatement(model, id, told), 'write');
       addCheckErrors(told, parseBooleans(row?.[0]), errors);
     }
     addCheckErrors(
@@ -157,36 +160,34 @@ export function createOperations(
   /** Runs a statement that writes. */
   async function run(statement: Statement): Promise<RawRow[]> {
     try {
-      return await database.run(statement, 'work');
+      return await database.run(statement, 'write');
     } catch (error) {
       throw isUnanswered(error) ? new LostWrite(error as Error) : error;
     }
   }
 
-  /** The same, and says in which of the columns that were sent a duplicate stands. */
-  async function write(
-    statement: Statement,
-    resource: ServedResource,
-    changes: readonly Change[],
-  ): Promise<RawRow[]> {
+  /** The same, and explains why other records refuse the write. */
+  async function write(statement: Statement, attempt: Attempt): Promise<RawRow[]> {
     try {
       return await run(statement);
     } catch (cause) {
       const error = historyFault(cause, log);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      throw isDatabaseError(error) && error.code === DUPLICATE ? duplicate(error, resource, changes) : error;
+      throw isDatabaseError(error) ? await refusal(error, attempt, database) : error;
     }
   }
 
   /** The question whose a record is, where that matters. */
   const whose = (model: Model, id: string, { owner }: Guard): (() => Promise<RawRow[]>) | undefined =>
-    owner && (() => database.run(ownedStatement(model, id, owner), 'work'));
+    owner && (() => database.run(ownedStatement(model, id, owner), 'write'));
+
+  /** Whether the caller may read the records of a model. */
+  const readerOf = (caller: Caller): ((model: Model) => boolean) =>
+    viewOf(resources, (level) => meets(level, caller)).joinable;
 
   return {
     async read(resource, id) {
-      const statement = byKey.get(resource) ?? recordStatement(resource.model, plainRecord(resource.output));
-      byKey.set(resource, statement);
-      const wanted = statement(requireId(resource, id));
+      const wanted = resource.byKey(requireId(resource, id));
       let rows: readonly RawRow[];
       try {
         rows = await database.run(wanted, 'quick');
@@ -199,14 +200,15 @@ export function createOperations(
     },
 
     async faults(resource, members, writing) {
-      const body = checkBody(members, resource, writing);
+      const body = checkBody(members, resource, { ...writing, mayRead: readerOf(writing.caller) });
       await addKnown(resource, body, writing.id === undefined ? undefined : parseId(resource, writing.id));
       return body.errors;
     },
 
     async create(resource, members, caller) {
-      const body = checkBody(members, resource, { id: undefined, caller });
+      const body = checkBody(members, resource, { id: undefined, caller, mayRead: readerOf(caller) });
       await assertValid(resource, body);
+      const { hiddenReferences } = body;
       const changes = await hashPasswords(body.changes);
       // Where every column has its default, the statement has no place for a condition.
       if (caller.claim && changes.length === 0) throw new CallerChanged();
@@ -219,8 +221,7 @@ export function createOperations(
           caller,
           recordingOf(resource, caller, log),
         ),
-        resource,
-        changes,
+        { resource, id: undefined, changes, hiddenReferences },
       );
       if (!row?.[0]) {
         addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
@@ -233,7 +234,8 @@ export function createOperations(
     async update(resource, idText, members, caller, versions) {
       const { model, output } = resource;
       const id = parseId(resource, idText);
-      const body = checkBody(members, resource, { id: id ?? idText, caller });
+      const mayRead = readerOf(caller);
+      const body = checkBody(members, resource, { id: id ?? idText, caller, mayRead });
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashPasswords(body.changes, resource);
@@ -241,13 +243,14 @@ export function createOperations(
       const recording = recordingOf(resource, caller, log);
       const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
       const outcome = await settled(
-        () => write(statement, resource, changes),
+        () => write(statement, { resource, id, changes, hiddenReferences: body.hiddenReferences }),
         whose(model, id, guard),
         caller,
       );
       const { row, standing } = outcome;
-      // Somebody else's record was not looked at: whether a value that breaks a rule is there already is asked now.
-      if (standing === 'others') await addKnown(resource, body, id, true);
+      // The record of another owner was not looked at: whether a value that breaks a rule is there already is asked now.
+      const maySee = (column: Column): boolean => output.includes(column) && mayRead(model);
+      if (standing === 'others') await addKnown(resource, body, id, maySee);
       else addCheckErrors(body.checks, parseBooleans(row?.[2]), body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
@@ -267,7 +270,7 @@ export function createOperations(
         const error = historyFault(cause, log);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
         throw isDatabaseError(error) && REFERRED.has(error.code)
-          ? await referred(error, database, resources, resource, id)
+          ? await referred(error, database, resources, resource, id, readerOf(caller))
           : error;
       }
     },

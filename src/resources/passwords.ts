@@ -1,25 +1,34 @@
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
-import { unavailable } from '../errors.ts';
+import { createDecoys } from './decoys.ts';
+import { createGate, type Turn } from './gate.ts';
+import { COSTS, costsOf, isSameCost, type UsedCosts } from './hash-costs.ts';
 
-/** OWASP's recommendation for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
-const OPTIONS = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
-/** How many hashes are computed at once, how many more may wait, and for how long (milliseconds). */
-const AT_ONCE = 2;
-const MOST_WAITING = 64;
-const PATIENCE = 3_000;
-/** Bytes. */
-export const MAX_PASSWORD = 1024;
+/** Two hashes at once, one of them at most for strangers. */
+const GATE = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
+
+/** Who waits for its turn where no client does: a command, or the service itself. */
+const SERVICE: Turn = { client: 'service', standing: 'address' };
+
+export interface Verification extends Partial<Turn> {
+  /** The name that the client gave, which chooses the decoy of an unknown user. */
+  readonly name?: string;
+  /** Called when the turn has come; it may throw to give the turn up. */
+  readonly admit?: () => void;
+}
 
 export interface Passwords {
   /** The PHC string of a password. */
-  readonly hash: (password: string) => Promise<string>;
+  readonly hash: (password: string, turn?: Turn) => Promise<string>;
   /**
-   * Whether the password belongs to the stored PHC string. Without one, or with one that is none of ours, the same work is
-   * done for nothing, so that the time does not tell.
-   * @param admit is asked when the turn has come, and may throw to give the turn up
+   * Whether the password matches the stored PHC string. Without one, or with one that cannot be verified, a decoy is verified, so
+   * that the time does not tell.
    */
-  readonly verify: (stored: string | undefined, password: string, admit?: () => void) => Promise<boolean>;
+  readonly verify: (stored: string | undefined, password: string, how?: Verification) => Promise<boolean>;
+  /** Whether a stored hash has the costs of new ones. */
+  readonly isCurrent: (stored: string) => boolean;
+  /** Makes decoys cost what the hashes of users cost. */
+  readonly imitate: (used: readonly UsedCosts[]) => Promise<void>;
 }
 
 /**
@@ -31,76 +40,33 @@ export function seal(text: string): string {
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
-/** The most that verifying a stored hash may take: KiB, and KiB times passes, which is a few seconds. */
-const MOST_MEMORY = 1_048_576;
-const MOST_WORK = 4 * MOST_MEMORY;
-
-/**
- * Whether a stored hash, which may come from anywhere, does not ask for so much that nothing else gets its turn. Its parameters
- * may stand in any order, but none of them twice: it is not for us to guess which one is meant.
- */
-function isAffordable(stored: string): boolean {
-  const costs = [...stored.matchAll(/[$,]([^$,=]+)=([^$,]*)/g)];
-  const parameters = new Map(costs.map(([, name = '', cost]) => [name, Number(cost)]));
-  const { m: memory = 0, t: passes = 0 } = Object.fromEntries(parameters);
-  return parameters.size === costs.length && memory <= MOST_MEMORY && memory * passes <= MOST_WORK;
-}
-
-/** Argon2 is slow and hungry on purpose: a gate bounds what it can take from the process, whoever asks. */
+/** Argon2 is slow and needs much memory on purpose: a gate bounds what clients can take from the process. */
 export function createPasswords(): Passwords {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  /** A hash that no password belongs to, of the same cost as real ones. */
-  const decoy = hash(randomBytes(18).toString('base64'), OPTIONS);
-
-  async function enter(): Promise<void> {
-    if (running < AT_ONCE) {
-      running += 1;
-      return;
-    }
-    if (waiting.length >= MOST_WAITING) throw unavailable('Too many passwords are being checked. Try again.');
-    await new Promise<void>((resolve, reject) => {
-      const turn = (): void => {
-        clearTimeout(timer);
-        resolve(); // the place is handed over: `running` stays as it is
-      };
-      const timer = setTimeout(() => {
-        waiting.splice(waiting.indexOf(turn), 1);
-        reject(unavailable('Too many passwords are being checked. Try again.'));
-      }, PATIENCE);
-      waiting.push(turn);
-    });
-  }
-
-  function leave(): void {
-    const next = waiting.shift();
-    if (next) next();
-    else running -= 1;
-  }
-
-  async function gated<T>(work: () => Promise<T>): Promise<T> {
-    await enter();
-    try {
-      return await work();
-    } finally {
-      leave();
-    }
-  }
+  const gate = createGate(GATE);
+  const decoys = createDecoys();
 
   return {
-    hash: (password) => gated(() => hash(password, OPTIONS)),
-    verify: (stored, password, admit) =>
-      gated(async () => {
+    hash: (password, turn = SERVICE) => gate(turn, () => hash(password, COSTS)),
+
+    verify: (stored, password, { name = '', admit, ...turn } = {}) =>
+      gate({ ...SERVICE, ...turn }, async () => {
         admit?.();
-        if (stored?.startsWith('$argon2') && isAffordable(stored)) {
+        if (stored !== undefined && costsOf(stored)) {
           try {
             return await verify(stored, password);
           } catch {
             // not a PHC string after all
           }
         }
-        await verify(await decoy, password);
+        await verify(await decoys.of(name), password);
         return false;
       }),
+
+    isCurrent: (stored) => {
+      const costs = costsOf(stored);
+      return costs !== undefined && isSameCost(costs, COSTS);
+    },
+
+    imitate: (used) => decoys.imitate(used),
   };
 }

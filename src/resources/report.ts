@@ -35,7 +35,7 @@ export async function examine(
 ): Promise<Report> {
   const catalog = await readCatalog(database, resources);
   const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
-  const [row] = await database.run(surroundingsStatement(definitions.map(tableOf)), 'work');
+  const [row] = await database.run(surroundingsStatement(definitions.map(tableOf)), 'read');
   const surroundings = JSON.parse(text(row?.[0]) ?? '{}') as Surroundings;
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
   const people: AdminResources = hasAdminArea

@@ -42,6 +42,8 @@ export interface Resource extends ModelDefinition {
   readonly access?: AccessLevel;
   /** Who may GET; anyone when absent. */
   readonly read?: AccessLevel;
+  /** Who may run queries that are known to be costly, and read streams; anyone who may GET when absent. */
+  readonly costly?: AccessLevel;
   /** Columns that no output, filter, ordering or join shows. */
   readonly exclude?: readonly Name[];
   /** Columns that clients may see but not set. */

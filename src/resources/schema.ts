@@ -26,7 +26,7 @@ const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map
 /** @throws StartError where the database does not give away what it holds as it is */
 export async function requireFidelity(database: Database): Promise<void> {
   const query = "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1";
-  const [row] = await database.run({ text: query, values: [] }, 'work');
+  const [row] = await database.run({ text: query, values: [] }, 'read');
   const [encoding, isRounded] = (row ?? []).map(text);
   if (encoding === 'SQL_ASCII')
     throw new StartError(
@@ -41,7 +41,7 @@ export async function requireFidelity(database: Database): Promise<void> {
 /** @throws StartError for a database that cannot be served */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
   await requireFidelity(database);
-  const [row] = await database.run(catalogStatement(tablesOf([...resources, ...OWN])), 'work');
+  const [row] = await database.run(catalogStatement(tablesOf([...resources, ...OWN])), 'read');
   return parseCatalog(text(row?.[0]) ?? '[]');
 }
 
@@ -155,7 +155,7 @@ async function applyMissing(
  * @returns the statement that was run, if any
  */
 export async function sealHistory(database: Database): Promise<readonly string[]> {
-  const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'work');
+  const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'read');
   if (text(row?.[0]) !== 't') return [];
   return database.transaction(async (run) => {
     await run(TAKE_TURNS);

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { AccessLevel, Settings } from '../config.ts';
-import type { Fragment } from '../db/fragment.ts';
+import type { Fragment, Statement } from '../db/fragment.ts';
 import type { Column, Model } from '../db/model.ts';
 import { findColumn } from '../db/model.ts';
 import type { FieldErrors } from '../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../query/grammar.ts';
 import { planList, type View } from '../query/plan.ts';
+import { plainRecord, recordStatement } from '../query/read.ts';
 import { METHODS, type Method, type Resource } from './resource.ts';
 
 /** Whoever makes the request, as the database has it. */
@@ -29,11 +30,15 @@ export interface ServedResource extends PageLimits {
   readonly model: Model;
   readonly access: AccessLevel;
   readonly read: AccessLevel;
+  /** The level that queries known to be costly, and streams, need. */
+  readonly costly: AccessLevel;
   readonly methods: ReadonlySet<Method>;
   /** The key and the columns that are not excluded, in output order. */
   readonly output: readonly Column[];
   /** A mark of the output's keys, so that a change of the registry changes every record's version. */
   readonly shape: string;
+  /** The statement that reads one record by its key. */
+  readonly byKey: (id: string) => Statement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
@@ -105,9 +110,11 @@ export function serveResources(
       model,
       access: definition.access ?? settings.access,
       read: definition.read ?? 'default',
+      costly: definition.costly ?? 'default',
       methods: new Set(definition.methods ?? METHODS),
       output,
       shape: shapeOf(output),
+      byKey: recordStatement(model, plainRecord(output)),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),

@@ -19,6 +19,11 @@ const LIFE = "interval '14 days'";
 /** A request notes that the session is in use, but not each one does. */
 const STALE = "interval '5 minutes'";
 
+/** How long the mark of an ended session is kept: for a form that is sent after a weekend, say. */
+const MARK_LIFE = "interval '3 days'";
+/** Begins the key of a mark; the keys of sessions are hexadecimal digits. */
+const MARK_PREFIX = "'ended '";
+
 /** One login of a user, as a list of them shows it. */
 export interface SessionInfo {
   readonly created: string;
@@ -34,10 +39,13 @@ export interface Sessions {
   readonly open: (caller: Caller, address: string, agent: string) => Promise<string>;
   /** The admin whose session it is; undefined when it has ended, which it does for good with the user's password, `active` or `admin`. */
   readonly find: (token: string) => Promise<Caller | undefined>;
-  /** Deletes those that have ended, by themselves or with what the user was when they began. */
+  /** Ends the sessions that are too old, or whose user has another password, is no longer active or not an admin. */
   readonly prune: () => Promise<void>;
   readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
+  /** Ends a session for good, even while another transaction has locked its row. */
   readonly end: (token: string) => Promise<void>;
+  /** The key of the user whose session this was; undefined unless it has ended in the last days. */
+  readonly endedUser: (token: string) => Promise<string | undefined>;
   /** Ends all sessions of the user but this one. @returns how many of them had not ended by themselves */
   readonly endOthers: (caller: Caller, token: string) => Promise<number>;
   /**
@@ -78,7 +86,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const userKey = reference('u', users.primaryKey);
   const mark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
   const isAlive = sql`s.created > ${NOW} - ${raw(LIFE)} and s.seen > ${NOW} - ${raw(IDLE)}`;
-  const isValid = sql`${isAlive} and ${column('active')} and ${column('admin')} and s.password_mark = ${mark}`;
+  const isMarked = sql`exists (select from ${ours} e where e.token_hash = ${raw(MARK_PREFIX)} || s.token_hash)`;
+  const isValid = sql`${isAlive} and ${column('active')} and ${column('admin')} and s.password_mark = ${mark} and not ${isMarked}`;
   const joined = sql`${ours} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
 
   const run = async (statement: Fragment): Promise<(string | null)[][]> => {
@@ -95,13 +104,33 @@ export function createSessions(database: Database, sessions: Model, users: Model
     return JSON.parse(text(row?.[0]) || '[]') as Done;
   }
 
+  /** The rows that meet a condition and that no other transaction has locked. */
+  const unlocked = (condition: Fragment): Fragment =>
+    sql`${identifier('token_hash')} in (select s.token_hash from ${ours} s where ${condition} for update skip locked)`;
+
+  /**
+   * Ends the sessions that meet a condition. Each leaves a mark, a row of its own: a session whose row is locked is not
+   * waited for and cannot be deleted, but its mark ends it all the same.
+   * @returns a row for each session, with whether it was valid
+   */
+  function endAll(condition: Fragment): Promise<(string | null)[][]> {
+    const isSession = sql`s.token_hash not like ${raw(MARK_PREFIX)} || '%'`;
+    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${ours} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where ${isSession} and ${condition}`;
+    const marks = sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${raw(MARK_PREFIX)} || token_hash, user_key, '', '', '' from ending on conflict (token_hash) do nothing`;
+    const gone = sql`delete from ${ours} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
+    return run(
+      sql`with ending as (${ending}), marks as (${marks}), gone as (${gone}) select valid from ending`,
+    );
+  }
+
   async function end(token: string): Promise<void> {
-    await run(sql`delete from ${ours} where ${identifier('token_hash')} = ${value(digest(token))}`);
+    await endAll(sql`s.token_hash = ${value(digest(token))}`);
   }
 
   async function prune(): Promise<void> {
-    const valid = sql`select s.token_hash from ${joined} where ${isValid}`;
-    await run(sql`delete from ${ours} where ${identifier('token_hash')} not in (${valid})`);
+    await endAll(sql`(${isValid}) is not true`);
+    const isOld = sql`s.token_hash like ${raw(MARK_PREFIX)} || '%' and s.seen < ${NOW} - ${raw(MARK_LIFE)}`;
+    await run(sql`delete from ${ours} where ${unlocked(isOld)}`);
   }
 
   return {
@@ -137,7 +166,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
         await end(token); // or it would come back with what the user was before
         return undefined;
       }
-      if (row[2] === 't') await run(sql`update ${ours} set seen = ${NOW} where token_hash = ${hash}`);
+      if (row[2] === 't')
+        await run(sql`update ${ours} set seen = ${NOW} where ${unlocked(sql`s.token_hash = ${hash}`)}`);
       return { id: row[0] ?? '', name: row[1] ?? '', admin: true };
     },
 
@@ -158,12 +188,16 @@ export function createSessions(database: Database, sessions: Model, users: Model
     end,
     prune,
 
-    async endOthers({ id }, token) {
-      const others = sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`;
-      const isTheirs = sql`${userKey}::text = s.user_key`;
-      const rows = await run(
-        sql`delete from ${ours} s using ${table(users.table)} u where ${isTheirs} and ${others} returning ${isValid}`,
+    async endedUser(token) {
+      const key = sql`${raw(MARK_PREFIX)} || ${value(digest(token))}::text`;
+      const [row] = await run(
+        sql`select s.user_key from ${ours} s where s.token_hash = ${key} and s.seen > ${NOW} - ${raw(MARK_LIFE)}`,
       );
+      return row?.[0] ?? undefined;
+    },
+
+    async endOthers({ id }, token) {
+      const rows = await endAll(sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`);
       return rows.filter(([wasValid]) => wasValid === 't').length;
     },
   };

@@ -1,6 +1,18 @@
+import { createHash } from 'node:crypto';
 import type { Parsed } from '../db/column-type.ts';
 import { text, type Database } from '../db/connection.ts';
-import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../db/fragment.ts';
+import {
+  compile,
+  EMPTY,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+  type Statement,
+} from '../db/fragment.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../db/model.ts';
 import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
@@ -9,7 +21,9 @@ import { insertStatement, updateStatement, type Change } from '../query/write.ts
 import { checkKey, parseMember } from './body.ts';
 import { DUPLICATE } from './conflicts.ts';
 import { memberOf } from './members.ts';
-import { MAX_PASSWORD, type Passwords } from './passwords.ts';
+import { costsOf, type UsedCosts } from './hash-costs.ts';
+import { passwordFault } from './password-rules.ts';
+import type { Passwords } from './passwords.ts';
 import { isSuppressed } from './verdict.ts';
 
 export interface User {
@@ -40,7 +54,31 @@ export interface Users {
   ) => Promise<void>;
   /** @throws StartError when there is no such user */
   readonly setPassword: (name: string, password: string) => Promise<void>;
+  /** What the hashes of some of the users cost, the most frequent costs first. */
+  readonly sampleCosts: () => Promise<UsedCosts[]>;
+  /**
+   * Replaces the stored hash by one of the same password, unless it has been changed meanwhile. The user's sessions go on, and the
+   * history does not record it.
+   * @returns whether it was replaced
+   */
+  readonly rehash: (user: User, hash: string) => Promise<boolean>;
 }
+
+export interface UsersOptions {
+  /** Where changes are recorded, if anywhere. */
+  readonly recording?: Recording | undefined;
+  /** The table of sessions, if there is one. */
+  readonly sessions?: Model | undefined;
+  /** The fewest characters of a password. */
+  readonly minPassword: number;
+}
+
+/** Users whose hashes are looked at, and how many kinds of costs are told apart. */
+const SAMPLE = 1000;
+const MOST_COSTS = 8;
+
+/** The hash of a stored hash by which a session knows the password it was opened with. */
+const markOf = (hash: string): string => createHash('sha256').update(hash).digest('hex');
 
 const ROOT = 't';
 const SUPPRESSED = 'A rule of the database does not allow this.';
@@ -52,12 +90,11 @@ function required(model: Model, name: string): Column {
   return column;
 }
 
-/** @param recording where changes are written down, if anywhere */
 export function createUsers(
   database: Database,
   model: Model,
   passwords: Passwords,
-  recording?: Recording,
+  { recording, sessions, minPassword }: UsersOptions,
 ): Users {
   const username = required(model, 'username');
   const password = required(model, 'password');
@@ -89,10 +126,10 @@ export function createUsers(
     }));
   }
 
-  async function hashed(plain: string): Promise<Change> {
-    const bytes = Buffer.byteLength(plain);
-    if (bytes < 1 || bytes > MAX_PASSWORD) throw new StartError('A password has 1 to 1,024 bytes.');
+  async function hashed(plain: string, name: string): Promise<Change> {
     if (plain.includes('\0')) throw new StartError('A password must not contain a NUL character.');
+    const fault = passwordFault(plain, password, { name, minPassword });
+    if (fault !== undefined) throw new StartError(`A password ${fault}.`);
     return { column: password, value: null, hash: await passwords.hash(plain) };
   }
 
@@ -136,7 +173,7 @@ export function createUsers(
       changes.set(username, changeOf(username, wanted));
       changes.set(active, { column: active, value: 'true' });
       changes.set(admin, { column: admin, value: String(makeAdmin) });
-      changes.set(password, await hashed(plain));
+      changes.set(password, await hashed(plain, wanted));
       // A key that the database does not make: for a text the name itself will do.
       if (!model.primaryKey.hasDefault && model.primaryKey.type.sized && !changes.has(model.primaryKey))
         changes.set(model.primaryKey, changeOf(model.primaryKey, wanted));
@@ -151,7 +188,7 @@ export function createUsers(
       try {
         const [row] = await database.run(
           insertStatement(model, [model.primaryKey], [...changes.values()], [], {}, recording),
-          'work',
+          'write',
         );
         if (!row) throw new StartError(SUPPRESSED);
       } catch (error) {
@@ -169,10 +206,41 @@ export function createUsers(
       const [user] = await select({ text: byName, values: [wanted] });
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const [row] = await database.run(
-        updateStatement(model, [model.primaryKey], user.id, [await hashed(plain)], [], {}, recording),
-        'work',
+        updateStatement(
+          model,
+          [model.primaryKey],
+          user.id,
+          [await hashed(plain, user.name)],
+          [],
+          {},
+          recording,
+        ),
+        'write',
       );
       if (isSuppressed(row)) throw new StartError(SUPPRESSED);
+    },
+
+    async sampleCosts() {
+      const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE))}`;
+      const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
+      const statement = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MOST_COSTS))}`;
+      const rows = await database.run({ ...compile(statement), fixed: true }, 'read');
+      return rows.flatMap(([start, count]) => {
+        const costs = costsOf(text(start) ?? '');
+        return costs ? [{ costs, users: Number(text(count)) }] : [];
+      });
+    },
+
+    async rehash({ id, password: present }, hash) {
+      const key = reference(ROOT, model.primaryKey);
+      const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
+      const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key)`;
+      const marked = sessions
+        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
+        : EMPTY;
+      const statement = compile(sql`with ${changed}${marked} select count(*) from changed`);
+      const [row] = await database.run({ ...statement, fixed: true }, 'write');
+      return text(row?.[0]) === '1';
     },
   };
 }

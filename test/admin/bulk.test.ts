@@ -439,7 +439,7 @@ describe('bulk actions', () => {
     assert.equal((await service.sql`select from "user" where admin and active`).count, 2);
     const other = { _state: '', _id: bob, _expected: '1', _confirm: '1' };
     const set = { ...other, _action: 'set', _column: 'admin', _value: '1', admin: 'false' };
-    assert.equal((await ada.post(path, set)).status, 303);
+    assert.equal((await ada.post(path, { ...set, _current: 'pw-ada' })).status, 303);
     const elsewhere = { _id: [own, bob], _state: 'username=bob', _action: 'delete' };
     const asked = await ada.post(path, elsewhere);
     assert.equal((await ada.post(path, hiddenFields(asked, 'confirm'))).status, 303);

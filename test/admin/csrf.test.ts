@@ -12,7 +12,7 @@ const LOGIN = '/admin/-/login/';
 let service: TestService;
 let other: Browser;
 before(async () => {
-  service = await startService(resources);
+  service = await startService(resources, { minPassword: 1 });
   await service.addUser('other', { admin: true });
   other = await logIn(service, 'other');
   await service.sql`insert into note (message) values ('kept 1'), ('kept 2')`;
@@ -72,7 +72,10 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
   },
   password: async () => {
     const id = await service.addUser(`p${await note()}`);
-    return { path: `/admin/user/${id}/password/`, fields: { _password: 'new', _repeat: 'new' } };
+    return {
+      path: `/admin/user/${id}/password/`,
+      fields: { _password: 'a new password', _repeat: 'a new password' },
+    };
   },
 };
 

@@ -169,6 +169,7 @@ describe('after the login', () => {
 
 describe('one’s own account', () => {
   const ACCOUNT = '/admin/-/account/';
+  const NEW = 'a new password';
   const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
   const marks = (answer: AdminAnswer): string[] =>
     [...answer.text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
@@ -177,9 +178,10 @@ describe('one’s own account', () => {
     await service.addUser('dora', { admin: true });
     const browser = await logIn(service, 'dora');
     for (const [current, password, repeat, faulty] of [
-      ['wrong', 'new', 'new', '_current'],
-      ['', 'new', 'new', '_current'],
-      ['pw-dora', 'new', 'other', '_repeat'],
+      ['wrong', NEW, NEW, '_current'],
+      ['', NEW, NEW, '_current'],
+      ['pw-dora', NEW, 'other', '_repeat'],
+      ['pw-dora', 'too short', 'too short', '_password'],
       ['pw-dora', '', '', '_password'],
       ['pw-dora', 'x'.repeat(1025), 'x'.repeat(1025), '_password'],
     ] as const) {
@@ -187,7 +189,7 @@ describe('one’s own account', () => {
       const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
       assert.equal(answer.status, 400);
       assert.deepEqual(marks(answer), [faulty]);
-      assert.doesNotMatch(answer.text, /value="(wrong|new|other|pw-dora|x+)"/);
+      assert.doesNotMatch(answer.text, /value="(wrong|a new password|too short|other|pw-dora|x+)"/);
     }
     assert.equal((await attempt('dora', 'pw-dora')).status, 303);
   });
@@ -198,8 +200,8 @@ describe('one’s own account', () => {
     const token = here.cookies.get(SESSION) ?? '';
     const answer = await here.post(ACCOUNT, {
       _current: 'pw-emil',
-      _password: 'new',
-      _repeat: 'new',
+      _password: NEW,
+      _repeat: NEW,
       username: 'ada',
     });
     assert.equal(answer.location, ACCOUNT);
@@ -209,7 +211,7 @@ describe('one’s own account', () => {
     there.cookies.set(SESSION, token);
     assert.equal(await isIn(there), false);
     assert.equal((await attempt('emil', 'pw-emil')).status, 401);
-    assert.equal((await attempt('emil', 'new')).status, 303);
+    assert.equal((await attempt('emil', NEW)).status, 303);
     assert.equal((await attempt('ada', 'pw-ada')).status, 303);
     const [row] = await service.sql`select user_name, after from vitrine_history order by id desc limit 1`;
     assert.deepEqual({ ...row }, { user_name: 'emil', after: '{"password":true}' });
@@ -220,14 +222,10 @@ describe('one’s own account', () => {
     const browser = await logIn(service, 'finn');
     const from = fromNewAddress();
     for (let count = 0; count < 10; count += 1) {
-      const fields = { _current: `wrong ${count}`, _password: 'new', _repeat: 'new' };
+      const fields = { _current: `wrong ${count}`, _password: NEW, _repeat: NEW };
       assert.equal((await browser.post(ACCOUNT, fields, from)).status, 400);
     }
-    const refused = await browser.post(
-      ACCOUNT,
-      { _current: 'wrong', _password: 'new', _repeat: 'new' },
-      from,
-    );
+    const refused = await browser.post(ACCOUNT, { _current: 'wrong', _password: NEW, _repeat: NEW }, from);
     assert.equal(refused.status, 429);
     assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
   });
@@ -250,5 +248,61 @@ describe('one’s own account', () => {
     const done = await here.post('/admin/-/sessions/');
     assert.match((await here.follow(done)).text, /One other session was ended\./);
     assert.deepEqual([await isIn(here), await isIn(there), await isIn(others)], [true, false, true]);
+  });
+});
+
+describe('the way over the login', () => {
+  const query = (length: number): string => `?name__ilike=${'%25'.repeat(length / 3)}`;
+  const headLength = ({ headers }: AdminAnswer): number =>
+    [...headers].reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
+
+  test('keeps the query of a page that is asked for', async () => {
+    const answer = await openBrowser(service).get(`/admin/thing/${query(300)}`);
+    assert.equal(answer.location, `/admin/-/login/?next=${encodeURIComponent(`/admin/thing/${query(300)}`)}`);
+  });
+
+  test('drops a query, and a path, that would make the headers too long for a proxy', async () => {
+    for (const length of [3000, 8100]) {
+      const answer = await openBrowser(service).get(`/admin/thing/${query(length)}`);
+      assert.deepEqual([answer.status, answer.location], [303, '/admin/-/login/?next=%2Fadmin%2Fthing%2F']);
+    }
+    const path = await openBrowser(service).get(`/admin/${'x'.repeat(9000)}/`);
+    assert.equal(path.location, '/admin/-/login/?next=%2Fadmin%2F');
+    assert.ok(headLength(path) < 4000);
+  });
+
+  test('leads back to no address that is too long, whatever the login form carries', async () => {
+    const browser = openBrowser(service);
+    await browser.get('/admin/-/login/');
+    const next = `/admin/thing/${query(3000)}`;
+    const answer = await browser.post('/admin/-/login/', { username: 'ada', password: 'pw-ada', next });
+    assert.deepEqual([answer.status, answer.location], [303, '/admin/']);
+  });
+});
+
+describe('a login form without a session', () => {
+  for (const [what, fields] of [
+    ['of 3 MB', 'a&'.repeat(1_500_000)],
+    ['of more than 2,000 fields', 'a&'.repeat(2001)],
+    ['of more than 64 KiB', `username=${'x'.repeat(65_536)}`],
+  ] as const)
+    test(`${what} is 413, and nothing of it comes back`, async () => {
+      for (const path of [
+        '/admin/-/login/',
+        '/admin/thing/1/',
+        '/admin/thing/-/import/',
+        '/admin/nothing/',
+      ]) {
+        const headers = { 'content-type': 'application/x-www-form-urlencoded', origin: service.base };
+        const answer = await service.request(path, { method: 'POST', headers, body: fields });
+        assert.ok(path.includes('login') ? answer.status === 413 : [303, 413].includes(answer.status));
+        assert.ok(answer.text.length < 4000, `${answer.text.length} characters`);
+      }
+    });
+
+  test('that fails repeats no name that nobody can have', async () => {
+    const answer = await attemptLogin(service, '"'.repeat(20_000), 'x');
+    assert.equal(answer.status, 401);
+    assert.ok(answer.text.length < 6000);
   });
 });

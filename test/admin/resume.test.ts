@@ -23,6 +23,10 @@ const thing = async (name: string): Promise<string> => {
 const noteOf = async (name: string): Promise<unknown> =>
   (await service.sql`select note from thing where name = ${name}`)[0]?.['note'];
 
+/** Lets all sessions expire. */
+const expire = (): Promise<unknown> =>
+  service.sql`update vitrine_session set seen = seen - interval '13 hours' where password_mark <> ''`;
+
 describe('a form that is sent after the login has ended', () => {
   for (const [what, path] of [
     ['a record', async () => thing('Kept')],
@@ -32,7 +36,7 @@ describe('a form that is sent after the login has ended', () => {
       const address = await path();
       const browser = await logIn(service, 'ada');
       const typed = { ...fieldsOf(await browser.get(address)), name: `Kept ${what}`, note: 'typed <b>' };
-      await service.sql`delete from vitrine_session`;
+      await expire();
       const asked = await browser.post(address, typed);
       assert.equal(asked.status, 401);
       assert.match(asked.text, /what you typed comes back/);
@@ -59,18 +63,76 @@ describe('a form that is sent after the login has ended', () => {
   test('has no password in the page of the login', async () => {
     const browser = await logIn(service, 'ada');
     const typed = { ...fieldsOf(await browser.get('/admin/user/-/add/')), username: 'x', _password: 'hidden words', _repeat: 'hidden words' }; // prettier-ignore
-    await service.sql`delete from vitrine_session`;
+    await expire();
     const asked = await browser.post('/admin/user/-/add/', typed);
     assert.equal(asked.status, 401);
     assert.doesNotMatch(asked.text, /hidden words/);
   });
 
-  test('comes back, too, where the browser has no cookie any more', async () => {
+  test('leads to the login alone without the cookie of an ended session, and nothing of it is shown', async () => {
     const address = await thing('Cookieless');
-    const asked = await openBrowser(service).post(address, { note: 'typed before' });
+    const planted = openBrowser(service);
+    planted.cookies.set('admin-session', 'of-no-session');
+    for (const browser of [openBrowser(service), planted]) {
+      const asked = await browser.post(address, { note: 'typed before' });
+      assert.deepEqual(
+        [asked.status, asked.location],
+        [303, `/admin/-/login/?next=${encodeURIComponent(address)}&_because=undone`],
+      );
+      assert.doesNotMatch(asked.text, /typed before/);
+    }
+  });
+
+  test('comes back after the login of the same user in the same browser only', async () => {
+    await service.addUser('bob', { admin: true });
+    const address = await thing('Private');
+    const browser = await logIn(service, 'ada');
+    const fields = { ...fieldsOf(await browser.get(address)), note: 'typed by ada' };
+    await expire();
+    const asked = await browser.post(address, fields);
+    assert.doesNotMatch(asked.text, /typed by ada/);
+    const other = openBrowser(service);
+    await other.get('/admin/-/login/');
+    const { _csrf, ...parked } = fieldsOf(asked);
+    assert.ok(_csrf);
+    const stolen = await other.post('/admin/-/login/', { ...parked, username: 'ada', password: 'pw-ada' });
+    assert.deepEqual([stolen.status, stolen.location], [303, address]);
+    const wrongUser = { ...fieldsOf(asked), username: 'bob', password: 'pw-bob' };
+    assert.equal((await browser.post('/admin/-/login/', wrongUser)).status, 303);
+  });
+
+  test('is refused with 413 where it has more than 64 KiB or 2,000 fields', async () => {
+    const address = await thing('Huge');
+    const browser = await logIn(service, 'ada');
+    await expire();
+    const many = Object.fromEntries(Array.from({ length: 2001 }, (_, at) => [`f${at}`, '']));
+    for (const fields of [{ note: 'n'.repeat(70_000) }, many]) {
+      const refused = await browser.post(address, fields);
+      assert.equal(refused.status, 413);
+      assert.ok(refused.text.length < 4000, `${refused.text.length} characters`);
+    }
+  });
+
+  test('comes back, too, where another login has removed the expired session meanwhile', async () => {
+    const address = await thing('Pruned');
+    const browser = await logIn(service, 'ada');
+    const fields = { ...fieldsOf(await browser.get(address)), note: 'typed on Friday' };
+    await expire();
+    await logIn(service, 'ada');
+    const asked = await browser.post(address, fields);
     assert.equal(asked.status, 401);
-    assert.match(asked.text, /what you typed comes back/);
-    assert.match(asked.text, /typed before/);
+    const login = { ...fieldsOf(asked), username: 'ada', password: 'pw-ada' };
+    assert.equal(fieldsOf(await browser.post('/admin/-/login/', login))['note'], 'typed on Friday');
+  });
+
+  test('does not come back a week after the session has ended', async () => {
+    const address = await thing('Late');
+    const browser = await logIn(service, 'ada');
+    const fields = { ...fieldsOf(await browser.get(address)), note: 'late' };
+    await expire();
+    await browser.get(address);
+    await service.sql`update vitrine_session set seen = seen - interval '7 days'`;
+    assert.equal((await browser.post(address, fields)).status, 303);
   });
 
   test('of choices between two people comes back as choices, so that nobody is overwritten', async () => {
@@ -81,8 +143,6 @@ describe('a form that is sent after the login has ended', () => {
     assert.equal((await other.post(address, theirs)).status, 303);
     const conflict = await one.post(address, mine);
     assert.equal(conflict.status, 409);
-    const asked = await openBrowser(service).post(address, fieldsOf(conflict));
-    assert.equal(asked.status, 401);
     const browser = openBrowser(service);
     await browser.get('/admin/-/login/');
     const again = await attemptLogin(service, 'ada', 'pw-ada', browser);
@@ -113,7 +173,7 @@ describe('a form that is sent after the login has ended', () => {
   test('leads to the login alone where a foreign page has sent it, or nobody says which', async () => {
     const address = await thing('Foreign');
     const browser = await logIn(service, 'ada');
-    await service.sql`delete from vitrine_session`;
+    await expire();
     const foreign = await browser.post(address, { note: 'planted' }, { origin: 'https://evil.example' });
     assert.equal(foreign.status, 403);
     assert.doesNotMatch(foreign.text, /planted/);
@@ -135,7 +195,7 @@ test('two tabs whose login has ended have their forms back by two logins', async
       return { address, fields: { ...fieldsOf(await browser.get(address)), note: `typed in ${name}` } };
     }),
   );
-  await service.sql`delete from vitrine_session`;
+  await expire();
   const logins = [];
   for (const { address, fields } of tabs) logins.push(fieldsOf(await browser.post(address, fields)));
   const backs = [];
@@ -157,14 +217,14 @@ test('the login that has brought a form back, sent once more by a reload, brings
   const address = await thing('Reloaded');
   const browser = await logIn(service, 'ada');
   const fields = fieldsOf(await browser.get(address));
-  await service.sql`delete from vitrine_session`;
+  await expire();
   const login = await browser.post(address, { ...fields, note: 'typed' });
   const sent = { ...fieldsOf(login), username: 'ada', password: 'pw-ada' };
   assert.equal(fieldsOf(await browser.post('/admin/-/login/', sent))['note'], 'typed');
   const reloaded = await browser.post('/admin/-/login/', sent);
   assert.deepEqual([reloaded.status, fieldsOf(reloaded)['note']], [200, 'typed']);
-  const { _sent, ...plain } = sent as Record<string, string>;
-  assert.ok(_sent);
+  const { _parked, ...plain } = sent as Record<string, string>;
+  assert.ok(_parked);
   const without = await browser.post('/admin/-/login/', plain);
   assert.deepEqual([without.status, without.location], [303, address]);
   assert.equal((await browser.get(address)).status, 200);

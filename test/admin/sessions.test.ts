@@ -132,6 +132,54 @@ describe('a session ends', () => {
     assert.equal(row?.['fresh'], true);
   });
 
+  describe('while another transaction has locked its row', () => {
+    const locked = async (work: () => Promise<void>): Promise<void> => {
+      await service.sql.begin(async (sql) => {
+        await sql`select from vitrine_session for update`;
+        await work();
+      });
+    };
+
+    test('at the logout, which does not wait, nor does any other request', async () => {
+      const [browser, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
+      const token = browser.cookies.get(SESSION) ?? '';
+      await move(other, 'seen', '1 hour');
+      await locked(async () => {
+        const reads = Array.from({ length: 8 }, () => isIn(other));
+        assert.equal((await browser.post('/admin/-/logout/')).status, 303);
+        assert.deepEqual(new Set(await Promise.all(reads)), new Set([true]));
+        browser.cookies.set(SESSION, token);
+        assert.equal(await isIn(browser), false);
+        await logIn(service, 'ada');
+      });
+      assert.equal(await isIn(browser), false);
+      assert.equal(await isIn(other), true);
+      const rows = await service.sql`select from vitrine_session where token_hash = ${digest(token)}`;
+      assert.equal(rows.length, 0);
+    });
+
+    test('when its user ends all other logins', async () => {
+      const [browser, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
+      await locked(async () => {
+        assert.equal((await browser.post('/admin/-/sessions/')).status, 303);
+        assert.equal(await isIn(other), false);
+      });
+      assert.equal(await isIn(other), false);
+      assert.equal(await isIn(browser), true);
+    });
+  });
+
+  test('and the mark that it leaves is removed some days later', async () => {
+    const browser = await logIn(service, 'ada');
+    await browser.post('/admin/-/logout/');
+    const marks = async (): Promise<number> =>
+      (await service.sql`select from vitrine_session where password_mark = ''`).length;
+    assert.ok((await marks()) > 0);
+    await service.sql`update vitrine_session set seen = seen - interval '4 days' where password_mark = ''`;
+    await logIn(service, 'ada');
+    assert.equal(await marks(), 0);
+  });
+
   test('at the logout, on the server too, which takes a POST', async () => {
     const browser = await logIn(service, 'ada');
     const token = browser.cookies.get(SESSION) ?? '';

@@ -37,18 +37,18 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(link(here, 'mover'));
       const change = async (current: string, repeat: string): Promise<void> => {
         await here.getByLabel('Current password').fill(current);
-        await here.getByLabel(/^New password( \*)?$/).fill('another one');
+        await here.getByLabel(/^New password( \*)?$/).fill('another password');
         await here.getByLabel('New password, again').fill(repeat);
         await follow(button(here, 'Change the password'));
       };
-      await change('wrong', 'another one');
+      await change('wrong', 'another password');
       const alert = here.getByRole('alert');
       await sees(alert.filter({ hasText: 'is not your password' }));
       await alert.getByRole('link', { name: 'Current password' }).click();
       assert.equal(await here.locator(':focus').getAttribute('autocomplete'), 'current-password');
       await change('pw-mover', 'something else');
       await sees(here.getByRole('alert').filter({ hasText: 'differs from the new password' }));
-      await change('pw-mover', 'another one');
+      await change('pw-mover', 'another password');
       await told(here, 'Your password was changed.');
       await follow(here.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link').first());
       assert.equal(await heading(here), 'Start');
@@ -57,7 +57,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await heading(there), 'Log in');
       await logIn(there, 'mover');
       await sees(there.getByRole('alert'));
-      await logIn(there, 'mover', 'another one');
+      await logIn(there, 'mover', 'another password');
       assert.equal(await heading(there), 'Trips');
     });
 
@@ -80,13 +80,14 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(link(page, 'Users').last());
       await follow(link(page, 'newcomer'));
       await follow(link(page, 'Set the password'));
-      await page.getByLabel(/^New password( \*)?$/).fill('fresh');
-      await page.getByLabel('New password, again').fill('fresh');
+      await page.getByLabel(/^New password( \*)?$/).fill('fresh password');
+      await page.getByLabel('New password, again').fill('fresh password');
+      await page.getByLabel(/^Your current password/).fill('pw-admin');
       await follow(button(page, 'Set the password'));
       await told(page, 'The password was set.');
       const other = await stage.open();
       await other.goto('/admin/');
-      await logIn(other, 'newcomer', 'fresh');
+      await logIn(other, 'newcomer', 'fresh password');
       assert.equal(await heading(other), 'Start');
     });
 

@@ -62,10 +62,10 @@ async function serveChinook(databaseUrl: string): Promise<Service> {
   await sql.end();
   const env = { DATABASE_URL: databaseUrl, RESOURCES: join(CHINOOK, 'resources.ts') };
   const child = vitrine(['user', 'add', 'andrew', '--admin'], ROOT, env);
-  child.stdin?.end('andrew-pw\n');
+  child.stdin?.end('andrew-password\n');
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error('the user could not be added');
-  return serve(ROOT, env, 'andrew-pw');
+  return serve(ROOT, env, 'andrew-password');
 }
 
 interface Look {

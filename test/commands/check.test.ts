@@ -46,7 +46,7 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     address.username = role;
     address.password = 'hunter2';
     url = address.href;
-    const made = await check([USER, BOOK], { words: ['user', 'add', 'ada'], input: 'secret' });
+    const made = await check([USER, BOOK], { words: ['user', 'add', 'ada'], input: 'a long secret' });
     assert.equal(made.code, 0, made.stderr);
   });
   after(async () => {

@@ -56,8 +56,9 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
     assert.deepEqual([code, stderr], [0, '']);
     const fresh = await createDatabase();
     try {
-      const logged = (await run(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'x' }))
-        .stderr;
+      const logged = (
+        await run(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'a long secret' })
+      ).stderr;
       const ran = logged.split('\n').flatMap((line) => {
         const { statement } = JSON.parse(line || '{}') as { statement?: string };
         return statement === undefined ? [] : [`${statement};`];
@@ -135,7 +136,12 @@ describe('a role with the grants of vitrine schema --role', { timeout: 110_000 }
     await database.sql.unsafe((await schema(['--diff'], owner)).stdout).simple();
     for (const [name, ...words] of [['ada'], ['boss', '--admin']])
       assert.equal(
-        (await run(['user', 'add', name ?? '', ...words], { env: owner, input: `pw-${name}` })).code,
+        (
+          await run(['user', 'add', name ?? '', ...words], {
+            env: { ...owner, MIN_PASSWORD: '1' },
+            input: `pw-${name}`,
+          })
+        ).code,
         0,
       );
     const { code, stdout, stderr } = await schema(['--role', role], owner);
@@ -209,9 +215,9 @@ describe('a role with the grants of vitrine schema --role', { timeout: 110_000 }
     ])
       assert.equal((await request(base, address, { headers: { cookie } })).status, 200, address);
     assert.equal((await stop()).code, 0);
-    const added = await run(['user', 'add', 'eve'], { env, input: 'pw-eve' });
+    const added = await run(['user', 'add', 'eve'], { env, input: 'the word of eve' });
     assert.deepEqual([added.code, added.stderr], [0, '']);
-    assert.equal((await run(['user', 'password', 'eve'], { env, input: 'other' })).code, 0);
+    assert.equal((await run(['user', 'password', 'eve'], { env, input: 'another word' })).code, 0);
   });
 
   const forbidden = [

@@ -184,7 +184,7 @@ describe('the example of the Chinook database', () => {
 
   test('the admin area calls albums by their artists too, invoices by their numbers, and finds both', async () => {
     // The README has let this admin in.
-    const andrew = await logIn(service, 'andrew', 'andrew-pw');
+    const andrew = await logIn(service, 'andrew', 'andrew-password');
     const labels = async (model: string, words: string): Promise<string[]> => {
       const { text } = await andrew.get(`/admin/${model}/-/lookup/?_search=${encodeURIComponent(words)}`);
       return (JSON.parse(text) as { records: { label: string }[] }).records.map(({ label }) => label);

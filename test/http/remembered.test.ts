@@ -56,10 +56,17 @@ describe('what is remembered of verified credentials', () => {
     await service.close();
   });
 
+  /** The address of each user: credentials are remembered for the address that has sent them. */
+  const homes = new Map<string, Record<string, string>>();
+  const homeOf = (authorization: string): Record<string, string> => {
+    const home = homes.get(authorization) ?? fromNewAddress();
+    homes.set(authorization, home);
+    return home;
+  };
   const write = (base: string, authorization: string): Promise<Answer> =>
     request(base, '/api/secret/', {
       method: 'POST',
-      headers: { authorization, ...fromNewAddress() },
+      headers: { authorization, ...homeOf(authorization) },
       body: {},
     });
 
@@ -132,7 +139,7 @@ describe('what is remembered of verified credentials', () => {
         return request(service.base, path, {
           method,
           user: name,
-          headers: fromNewAddress(),
+          headers: homeOf(basic(name)),
           ...(body && { body }),
         });
       };

@@ -61,7 +61,7 @@ describe('too many verifications at once', () => {
           most = Math.max(most, running);
         };
         try {
-          return await passwords.verify(stored, index % 2 === 0 ? 'right' : 'wrong', admit);
+          return await passwords.verify(stored, index % 2 === 0 ? 'right' : 'wrong', { admit });
         } finally {
           if (admitted) running -= 1;
         }

@@ -19,6 +19,7 @@ const SETTINGS: Record<string, string> = {
   USER_MODEL: 'user',
   SCHEMA: 'apply',
   MAX_BODY: '1048576',
+  MAX_PAGE: '33554432',
   LOG_LEVEL: 'info',
   LOG_FORMAT: 'json',
   CORS_ORIGINS: 'none',
@@ -263,7 +264,7 @@ describe('vitrine check', { timeout: 60_000 }, () => {
     }
     assert.deepEqual(await tables(), []);
 
-    await run(['user', 'add', 'ada'], { env, input: 'secret' }); // applies the schema
+    await run(['user', 'add', 'ada'], { env, input: 'a long secret' }); // applies the schema
     const fits = await run(['check'], { env });
     assert.equal(fits.code, 0);
     // The role of the test's server may do everything, which is told, too.

@@ -114,7 +114,7 @@ describe('the embedded database', { timeout: 100_000 }, () => {
     const { code, stdout } = await run(['user', 'list'], { cwd: folder });
     assert.equal(code, 0);
     assert.match(stdout, /^admin admin$/m);
-    const added = await run(['user', 'add', 'eve'], { cwd: folder, input: 'secret' });
+    const added = await run(['user', 'add', 'eve'], { cwd: folder, input: 'a long secret' });
     assert.equal(added.code, 0, added.stderr);
     assert.equal((await request(service.base, '/api/user/?username=eve')).json.objects.length, 1);
   });

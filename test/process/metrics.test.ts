@@ -114,10 +114,10 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   });
 
   test('requests in flight and statements under way are seen while they are', async () => {
-    const running = 'vitrine_database_statements_running{lane="work"}';
+    const running = 'vitrine_database_statements_running{pool="work"}';
     const durations = 'vitrine_database_statement_duration_seconds';
     const done = (families: Families): number =>
-      families.get(durations)?.samples.get(`${durations}_count{lane="work"}`) ?? 0;
+      families.get(durations)?.samples.get(`${durations}_count{pool="work"}`) ?? 0;
     const first = await scrape(service.base);
     assert.equal(valueOf(first, 'vitrine_http_requests_in_flight'), 1); // this very one
     await service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } });
@@ -134,7 +134,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const last = await scrape(service.base);
     assert.equal(valueOf(last, running), 0);
     assert.ok(done(last) >= done(first) + 2);
-    assert.equal(valueOf(last, 'vitrine_database_connections_max{lane="work"}'), 8);
+    assert.equal(valueOf(last, 'vitrine_database_connections_max{pool="work"}'), 10);
   });
 
   test('a request that is turned away with a 503 counts as shed', async () => {

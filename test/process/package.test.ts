@@ -103,7 +103,7 @@ describe('the package', { timeout: 110_000 }, () => {
     assert.ok(!packed.includes('examples/chinook/chinook.sql'), 'it is large, and published by others');
     assert.deepEqual(
       packed.filter((path) => path.startsWith('bin/')),
-      ['bin/vitrine.js'],
+      ['bin/confined', 'bin/confinement.cjs', 'bin/vitrine.js'],
     );
     const others = packed.filter(
       (path) => path.startsWith('dist/') && !/^dist\/[\w/-]+(\.d\.ts|\.js|\.css)$/.test(path),

@@ -7,11 +7,12 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer, type Load } from './load.ts';
-import { addUser, freePort, INSTALLATION, REPOSITORY, serve, temporaryFolder, until } from './support.ts';
+import { addUser, freePort, INSTALLATION, serve, temporaryFolder, until } from './support.ts';
 
 interface App {
   readonly script: string;
   readonly args: string;
+  readonly node_args: readonly string[];
   readonly exec_mode: string;
   readonly instances: number;
   readonly wait_ready: boolean;
@@ -20,7 +21,7 @@ interface App {
   readonly env: Readonly<Record<string, string>>;
 }
 
-const ecosystem = createRequire(import.meta.url)(join(REPOSITORY, 'deploy/ecosystem.config.cjs')) as {
+const ecosystem = createRequire(import.meta.url)(join(INSTALLATION, 'deploy/ecosystem.config.cjs')) as {
   readonly apps: readonly App[];
 };
 
@@ -63,7 +64,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     cluster.setupPrimary({
       exec: join(INSTALLATION, app.script),
       args: app.args.split(' '),
-      execArgv: [],
+      execArgv: [...app.node_args],
       cwd: await temporaryFolder(),
       silent: true,
     });

@@ -1,5 +1,5 @@
 // Runs the real executable as a child process, in a folder of its own.
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -50,6 +50,8 @@ export interface RunOptions {
   readonly fromSource?: boolean;
   /** In a process group of its own, which a test can then signal as a terminal does. */
   readonly detached?: boolean;
+  /** The number of a socket that the program gets as its file 3. */
+  readonly passed?: number;
 }
 
 const running = new Set<ChildProcess>();
@@ -90,7 +92,12 @@ export async function start(words: readonly string[], options: RunOptions = {}):
   const [command, first] = options.command
     ? [options.command, []]
     : [process.execPath, [fromSource ? CHECKOUT : EXECUTABLE]];
-  const child = spawn(command, [...first, ...words], { cwd, env: { PATH, HOME, ...env }, detached });
+  const child = spawn(command, [...first, ...words], {
+    cwd,
+    env: { PATH, HOME, ...env },
+    detached,
+    stdio: ['pipe', 'pipe', 'pipe', ...(options.passed === undefined ? [] : [options.passed])],
+  }) as ChildProcessWithoutNullStreams;
   running.add(child);
   let stdout = '';
   let stderr = '';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { MAX_IMPORT } from '../../src/admin/import.ts';
+import { IMPORT_LIMIT } from '../../src/admin/import.ts';
 import { UNIT } from '../../src/commands/unit.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 
@@ -45,6 +45,8 @@ const HARDENED: Readonly<Record<string, string>> = {
   UMask: '0077',
   SystemCallArchitectures: 'native',
   SystemCallFilter: '@system-service ~@privileged @resources',
+  MemoryMax: '1G',
+  TasksMax: '64',
 };
 
 describe('the systemd units', { timeout: 60_000 }, () => {
@@ -58,7 +60,7 @@ describe('the systemd units', { timeout: 60_000 }, () => {
     folder = await temporaryFolder();
   });
 
-  test('the service is shut in', () => {
+  test('the service runs in a sandbox with limits for memory and tasks', () => {
     for (const [name, value] of Object.entries(HARDENED))
       assert.equal(service.get(name)?.join(' '), value, name);
   });
@@ -126,7 +128,7 @@ describe('the files for proxies', () => {
     assert.match(file, /location = \/metrics \{\s+return 404;\s+\}/);
     assert.match(file, /gzip off;/);
     const [, mebibytes = ''] = /client_max_body_size (\d+)m;/.exec(file) ?? [];
-    assert.ok(Number(mebibytes) * 1024 * 1024 >= MAX_IMPORT, 'an import gets through');
+    assert.ok(Number(mebibytes) * 1024 * 1024 >= IMPORT_LIMIT.bytes, 'an import gets through');
   });
 
   test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {

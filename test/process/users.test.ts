@@ -18,7 +18,10 @@ describe('vitrine user', { timeout: 90_000 }, () => {
   after(() => database.drop());
 
   const user = (words: readonly string[], input: string | Buffer = ''): Promise<Ended> =>
-    run(['user', ...words], { env: { DATABASE_URL: database.url, LOG_LEVEL: 'warn' }, input });
+    run(['user', ...words], {
+      env: { DATABASE_URL: database.url, LOG_LEVEL: 'warn', MIN_PASSWORD: '6' },
+      input,
+    });
 
   const rows = async (): Promise<Record<string, unknown>[]> =>
     database.sql`select username, password, email, active, admin from "user" order by username`;
@@ -79,7 +82,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     ['of 1,024 bytes', 'x'.repeat(1024), 'x'.repeat(1024)],
   ];
   test('password takes all of standard input but the last line break', async () => {
-    assert.equal((await user(['add', 'eve'], 'first')).code, 0);
+    assert.equal((await user(['add', 'eve'], 'first one')).code, 0);
     for (const [what, input, password] of passwords) {
       const { code, stdout, stderr } = await user(['password', 'eve'], input);
       assert.deepEqual([code, stdout, stderr], [0, '', ''], `a password ${what}`);
@@ -90,6 +93,9 @@ describe('vitrine user', { timeout: 90_000 }, () => {
 
   const refused: [what: string, words: string[], input: string | Buffer, said: RegExp][] = [
     ['an empty password', ['add', 'eve'], '', /1,024/],
+    ['a short password', ['add', 'eve'], 'abcde', /at least 6 characters \(got 5\)/],
+    ['a short new password', ['password', 'ada'], 'abcde', /at least 6 characters \(got 5\)/],
+    ['the name as the password', ['add', 'evelyn'], 'Evelyn', /must not be the user name/],
     ['a password that is only a line break', ['add', 'eve'], '\n', /1,024/],
     ['a password of 1,025 bytes', ['add', 'eve'], `${'x'.repeat(1023)}é`, /1,024/],
     ['a name that is taken', ['add', 'ada'], 'secret', /username/],
@@ -150,7 +156,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
       run(['user', 'add', ...words], {
         cwd: registry,
         env: { DATABASE_URL: own.url, RESOURCES: 'registry.mjs', USER_MODEL: model, LOG_LEVEL: 'error' },
-        input: 'secret',
+        input: 'a long secret',
       });
     const answers = [
       await add('member', 'ada', '--admin'),
@@ -191,7 +197,11 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     });
     const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs', LOG_LEVEL: 'error' };
     const add = (...sets: string[]): Promise<Ended> =>
-      run(['user', 'add', 'eve', ...sets.flatMap((set) => ['--set', set])], { cwd, env, input: 'secret' });
+      run(['user', 'add', 'eve', ...sets.flatMap((set) => ['--set', set])], {
+        cwd,
+        env,
+        input: 'a long secret',
+      });
     for (const [set, said] of [
       ['kind=zz', /kind must be one of p, q/],
       ['n=99', /n must be at most 5/],

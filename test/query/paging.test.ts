@@ -198,7 +198,7 @@ describe('ordering and paging', () => {
     assert.equal(await total('rank=77', 'count=exact'), '0');
   });
 
-  test('a page is one statement, and its count another for those who ask for it', async () => {
+  test('a page is one statement, also with its count', async () => {
     /** How many statements the service has run. */
     const statements = async (): Promise<number> => {
       const { text } = await service.request('/metrics');
@@ -208,8 +208,10 @@ describe('ordering and paging', () => {
     for (const query of ['', 'page=2', 'rank__gt=1&ordering=-name', 'limit=5&page=9']) {
       for (const [headers, cost] of [
         [{}, 1],
-        [{ prefer: 'count=exact' }, 2],
+        [{ prefer: 'count=exact' }, 1],
       ] as const) {
+        // The first query of a kind is estimated before it runs.
+        await service.request(`/api/shelf/?${query}`, { headers });
         const before = await statements();
         assert.equal((await service.request(`/api/shelf/?${query}`, { headers })).status, 200);
         assert.equal((await statements()) - before, cost, query);

@@ -39,7 +39,10 @@ function planOf(query: string): ListPlan {
   return plan;
 }
 
-const statementOf = (query: string): Statement => pageStatement(planOf(query), plainRecord(post.output));
+const MAX_PAGE = 1_000_000;
+
+const statementOf = (query: string): Statement =>
+  pageStatement(planOf(query), plainRecord(post.output), MAX_PAGE);
 
 const AUTHOR = ' left join "author" j1 on j1."id" = t."author_id"';
 
@@ -48,8 +51,14 @@ const nullable = (column: string): string => `coalesce(t."${column}"::text, 'nul
 const OUTPUT = `concat('{"id":', t."id", ',"author_id":', ${nullable('author_id')}, ',"editor_id":', ${nullable('edited by')}, ',"stars":', ${nullable('stars')}, '}')`;
 
 /** The statement of a page whose rows are these. */
-const page = (rows: string, limit = 20): string =>
-  `select array_to_string(records[1:${limit}], ','), cardinality(records) > ${limit} from (select array(${rows}) as records offset 0) page`;
+function page(rows: string, limit = 20): string {
+  const objects = `array_to_string(records[1:${limit}], ',')`;
+  const more = `cardinality(records) > ${limit}`;
+  if (limit <= 100)
+    return `select case when octet_length(objects) <= ${MAX_PAGE} then objects end as objects, more from (select ${objects} as objects, ${more} as more from (select array(${rows}) as records offset 0) records offset 0) page`;
+  const texts = `select case when sum(octet_length(text)) over (rows unbounded preceding) <= ${MAX_PAGE} then text end from (${rows}) rows (text)`;
+  return `select case when cardinality(records) = 0 or records[least(cardinality(records), ${limit})] is not null then ${objects} end as objects, ${more} from (select array(${texts}) as records offset 0) page`;
+}
 
 /** The statement of a page in the order of the key, near the start. */
 const simple = (source: string, limit = 20): string =>
@@ -184,7 +193,7 @@ describe('a query becomes a plan, and a plan a statement', () => {
       const statement = statementOf(query);
       assert.deepEqual(statement, { text, values });
       const rows = await run(statement);
-      assert.deepEqual(JSON.parse(`[${rows[0]?.['array_to_string']}]`).map(({ id }: { id: number }) => id), ids); // prettier-ignore
+      assert.deepEqual(JSON.parse(`[${rows[0]?.['objects']}]`).map(({ id }: { id: number }) => id), ids); // prettier-ignore
     });
   }
 

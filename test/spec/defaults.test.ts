@@ -14,6 +14,7 @@ const BOUNDS: readonly [variable: string, taken: string[], refused: string[]][] 
   ['USER_MODEL', ['user', 'person_2'], ['User', '2nd', 'a-b']],
   ['SCHEMA', ['apply', 'check'], ['none', 'APPLY']],
   ['MAX_BODY', ['1', '1073741824'], ['0', '1073741825', '1.5', '1MB']],
+  ['MAX_PAGE', ['1', '268435456'], ['0', '268435457', '1.5', '1MB']],
   ['LOG_LEVEL', ['info', 'warn', 'error'], ['debug', 'Info']],
   ['LOG_FORMAT', ['json', 'text'], ['xml']],
   [
@@ -49,11 +50,14 @@ describe('what holds when nothing else is said', () => {
       userModel: 'user',
       schema: 'apply',
       maxBody: 1024 * 1024,
+      slowTimeout: 3,
+      maxPage: 32 * 1024 * 1024,
       logLevel: 'info',
       logFormat: undefined,
       corsOrigins: [],
       trustProxy: 0,
       metrics: 'loopback',
+      minPassword: 12,
     });
   });
 
@@ -69,11 +73,13 @@ describe('what holds when nothing else is said', () => {
         USER_MODEL: 'person',
         SCHEMA: 'check',
         MAX_BODY: '5',
+        MAX_PAGE: '6',
         LOG_LEVEL: 'warn',
         LOG_FORMAT: 'text',
         CORS_ORIGINS: 'https://a.example, http://b.example:81',
         TRUST_PROXY: '2',
         METRICS: '[::1]:9464',
+        MIN_PASSWORD: '8',
       }),
       {
         databaseUrl,
@@ -84,11 +90,14 @@ describe('what holds when nothing else is said', () => {
         userModel: 'person',
         schema: 'check',
         maxBody: 5,
+        slowTimeout: 3,
+        maxPage: 6,
         logLevel: 'warn',
         logFormat: 'text',
         corsOrigins: ['https://a.example', 'http://b.example:81'],
         trustProxy: 2,
         metrics: '[::1]:9464',
+        minPassword: 8,
       },
     );
   });

@@ -68,7 +68,9 @@ describe('a verification', () => {
       throw away;
     };
     for (const each of [stored, undefined])
-      assert.deepEqual(await outcomeAtOnce(passwords.verify(each, 'right', refuse)), { error: away });
+      assert.deepEqual(await outcomeAtOnce(passwords.verify(each, 'right', { admit: refuse })), {
+        error: away,
+      });
     assert.equal(await passwords.verify(stored, 'right'), true);
   });
 
@@ -108,7 +110,7 @@ test('new hashes take their turns too: too many at once get 503, the others are 
 });
 
 describe('credentials of nobody', () => {
-  const nobody = { find: () => Promise.resolve(undefined) } as unknown as Users;
+  const nobody = { find: () => Promise.resolve(undefined), sampleCosts: () => Promise.resolve([]) } as unknown as Users; // prettier-ignore
   const create = async (): Promise<Authentication> =>
     createAuthentication(nobody, await readyPasswords(), createThrottle());
 
@@ -138,7 +140,7 @@ describe('credentials of nobody', () => {
 
 test('credentials of a user who is not active cost a hash, right or wrong', async () => {
   const row = { id: '1', name: 'ada', password: await hash('right'), active: false, admin: false };
-  const users = { find: () => Promise.resolve(row) } as unknown as Users;
+  const users = { find: () => Promise.resolve(row), sampleCosts: () => Promise.resolve([]) } as unknown as Users; // prettier-ignore
   const { authenticate } = createAuthentication(users, await readyPasswords(), createThrottle());
   for (const password of ['right', 'wrong']) {
     const answer = authenticate(basic('ada', password), '192.0.2.1');

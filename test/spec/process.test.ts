@@ -84,13 +84,13 @@ describe('the program', { concurrency: true, timeout: 90_000 }, () => {
       const { code, shown } = await typed(
         ['user', 'add', 'eve'],
         [
-          [/Password: /, 'open sesame'],
-          [/Again: /, 'open sesame'],
+          [/Password: /, 'open, sesame'],
+          [/Again: /, 'open, sesame'],
         ],
       );
       assert.equal(code, 0, shown);
       assert.doesNotMatch(shown, /sesame/);
-      assert.ok(await verify((await stored('eve')) ?? '', 'open sesame'));
+      assert.ok(await verify((await stored('eve')) ?? '', 'open, sesame'));
     },
   );
 

@@ -49,7 +49,7 @@ describe('a service with a few writers', () => {
     ['a text in JSON', `{"extra": {"phone": "${ONES.repeat(7)}"}}`, 201],
     ['many numbers in JSON', `{"extra": [${`${ONES},`.repeat(6)}1]}`, 201],
     ['a decimal', `{"exact": "0.${ZEROS}1"}`, 400],
-    ['a decimal that begins with them', `{"exact": "${ZEROS}1"}`, 201],
+    ['a decimal that begins with them', `{"exact": "${ZEROS}1"}`, 400],
     ['a JSON number in a decimal', `{"exact": 0.${ZEROS}1}`, 400],
   ] as const)
     // The slow way takes minutes: past the time that the test has.
@@ -118,7 +118,7 @@ describe('a service with a few writers', () => {
       isOver = true;
       await clients;
       assert.ok(
-        [...statuses].every((status) => status === 200 || status === 503),
+        [...statuses].every((status) => [200, 429, 503].includes(status)),
         String([...statuses]),
       );
       let held: Promise<Answer[]> | undefined;
@@ -128,8 +128,8 @@ describe('a service with a few writers', () => {
         await eventually(async () => {
           const waiting = await service.sql`select from pg_stat_activity
           where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
-          return waiting.length === 8;
-        }, 'all eight connections to be at work');
+          return waiting.length === 4;
+        }, 'all four connections that one client may use for changes');
       });
       assert.deepEqual([...new Set((await held)?.map(({ status }) => status))], [200]);
     },

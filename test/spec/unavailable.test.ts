@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
 import { after, before, describe, test } from 'node:test';
-import { Lane } from '../../src/db/lane.ts';
+import { Pool } from '../../src/db/pool.ts';
 import { Problem } from '../../src/errors.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -208,10 +208,10 @@ test('PostgreSQL itself ends a statement after 10 seconds, and one that waits fo
 
 test('statements beyond those that may wait are refused with 503 and Retry-After, and the others are run', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const lane = new Lane({ open, connections: 1, depth: 1, mostPending: 3, deadline: 60_000 });
+  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 3, deadline: 60_000 });
   try {
     const run = (number: number) =>
-      lane.run({ text: 'select $1::text from pg_sleep(0.05)', values: [String(number)] }, false);
+      pool.run({ text: 'select $1::text from pg_sleep(0.05)', values: [String(number)] }, false);
     for (let round = 0; round < 2; round += 1) {
       const ends = await Promise.allSettled([1, 2, 3, 4, 5].map(run));
       ends.forEach((end, index) => {
@@ -225,6 +225,6 @@ test('statements beyond those that may wait are refused with 503 and Retry-After
       assert.deepEqual(statuses, [...Array<string>(3).fill('fulfilled'), 'rejected', 'rejected']);
     }
   } finally {
-    await lane.close();
+    await pool.close();
   }
 });

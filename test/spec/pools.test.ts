@@ -5,8 +5,8 @@ import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openLine, type OpenClient } from '../../src/db/driver.ts';
-import { Lane } from '../../src/db/lane.ts';
+import { openDedicated, type OpenClient } from '../../src/db/driver.ts';
+import { Pool } from '../../src/db/pool.ts';
 import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
@@ -14,9 +14,9 @@ import { createDatabase, serverUrl, startService } from '../support.ts';
 
 test('a statement that fails amid its rows leaves none of them to the next', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const lane = new Lane({ open, connections: 1, depth: 10, mostPending: 10, deadline: 60_000 });
+  const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 10, deadline: 60_000 });
   const run = (text: string): Promise<unknown> =>
-    lane.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
+    pool.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
   try {
     const [failed, ...others] = await Promise.allSettled([
       run('select 1 / (4 - n) from generate_series(1, 9) n'),
@@ -32,7 +32,7 @@ test('a statement that fails amid its rows leaves none of them to the next', asy
     assert.deepEqual(await run('select where false'), []);
     assert.deepEqual(await run('select 43'), [['43']]);
   } finally {
-    await lane.close();
+    await pool.close();
   }
 });
 
@@ -61,11 +61,11 @@ describe('a statement that comes in the moment in which its connection ends', ()
     return { open, cut };
   };
 
-  test('is 503 on a lane, and those after it are answered', async () => {
+  test('is 503 in a pool, and those after it are answered', async () => {
     const { open, cut } = cutting(serverUrl());
-    const lane = new Lane({ open, connections: 1, depth: 10, mostPending: 100, deadline: 60_000 });
+    const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 100, deadline: 60_000 });
     const run = async (text: string): Promise<string> =>
-      String((await lane.run({ text, values: [] }, false))[0]?.[0]);
+      String((await pool.run({ text, values: [] }, false))[0]?.[0]);
     try {
       for (let round = 0; round < 3; round += 1) {
         assert.equal(await run('select 41'), '41');
@@ -77,18 +77,18 @@ describe('a statement that comes in the moment in which its connection ends', ()
         assert.deepEqual(await Promise.all(['select 45', 'select 46'].map(run)), ['45', '46']);
       }
     } finally {
-      await lane.close();
+      await pool.close();
     }
   });
 
   test('takes none of those with it that were not sent yet, and leaves no connection behind', async () => {
     const url = new URL(serverUrl());
-    const name = `lane ${process.pid} ${Date.now()}`;
+    const name = `pool ${process.pid} ${Date.now()}`;
     url.searchParams.set('application_name', name);
     const { open, cut } = cutting(url.href);
-    const lane = new Lane({ open, connections: 1, depth: 100, mostPending: 1000, deadline: 60_000 });
+    const pool = new Pool({ open, connections: 1, depth: 100, maxPending: 1000, deadline: 60_000 });
     const run = async (value: string, round = ''): Promise<string> =>
-      String((await lane.run({ text: `select $1::text || '${round}'`, values: [value] }, true))[0]?.[0]);
+      String((await pool.run({ text: `select $1::text || '${round}'`, values: [value] }, true))[0]?.[0]);
     const admin = postgres(serverUrl(), { max: 1 });
     try {
       for (let round = 0; round < 5; round += 1) {
@@ -108,14 +108,14 @@ describe('a statement that comes in the moment in which its connection ends', ()
         return count === 1;
       }, 'an end to all connections but one');
     } finally {
-      await lane.close();
+      await pool.close();
       await admin.end();
     }
   });
 
   test('is 503 on a connection of its own, and so are those after it', async () => {
     const { open, cut } = cutting(serverUrl());
-    const line = openLine(open);
+    const line = openDedicated(open);
     const run = (text: string) => line.run((sql) => sql.unsafe(text).raw());
     try {
       assert.equal(String((await run('select 41'))[0]?.[0]), '41');
@@ -131,8 +131,8 @@ describe('a statement that comes in the moment in which its connection ends', ()
 });
 
 /** By a statement that is prepared, for a table whose type the tests change. */
-async function nameOfSingle(lane: Lane): Promise<string> {
-  const [row] = await lane.run({ text: 'select name from single where name <> $1', values: [''] }, true);
+async function nameOfSingle(pool: Pool): Promise<string> {
+  const [row] = await pool.run({ text: 'select name from single where name <> $1', values: [''] }, true);
   return String(row?.[0]);
 }
 
@@ -141,11 +141,11 @@ test('what was prepared for other tables is prepared anew, and every answer goes
   await database.sql`create table numbered as select n as id, n::text::varchar(9) as name from generate_series(1, 500) n`;
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
-  const lane = new Lane({ open, connections: 1, depth: 1000, mostPending: 4000, deadline: 60_000 });
-  const single = () => nameOfSingle(lane);
+  const pool = new Pool({ open, connections: 1, depth: 1000, maxPending: 4000, deadline: 60_000 });
+  const single = () => nameOfSingle(pool);
   const numbered = async (id: number): Promise<string> => {
     const text = 'select name from numbered where id = $1';
-    const [row] = await lane.run({ text, values: [String(id)] }, true);
+    const [row] = await pool.run({ text, values: [String(id)] }, true);
     return String(row?.[0]);
   };
   try {
@@ -155,7 +155,7 @@ test('what was prepared for other tables is prepared anew, and every answer goes
         await database.sql.unsafe(
           `alter table single alter name type ${round % 4 === 0 ? 'text' : 'varchar(9)'}`,
         );
-      else await lane.run({ text: 'deallocate all', values: [] }, false);
+      else await pool.run({ text: 'deallocate all', values: [] }, false);
       const answers: Promise<string>[] = [];
       for (let id = 1; id <= 500; id += 1) {
         answers.push(numbered(id));
@@ -169,7 +169,7 @@ test('what was prepared for other tables is prepared anew, and every answer goes
       assert.deepEqual(await Promise.all(answers), expected.flat());
     }
   } finally {
-    await lane.close();
+    await pool.close();
     await database.drop();
   }
 });
@@ -178,14 +178,14 @@ test('what was prepared on several connections is run by whichever comes next', 
   const database = await createDatabase();
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
-  const lane = new Lane({ open, connections: 3, depth: 1, mostPending: 100, deadline: 60_000 });
-  const single = () => nameOfSingle(lane);
+  const pool = new Pool({ open, connections: 3, depth: 1, maxPending: 100, deadline: 60_000 });
+  const single = () => nameOfSingle(pool);
   try {
     for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
       assert.deepEqual(await Promise.all([single(), single(), single()]), ['one', 'one', 'one']);
       const waiting = await database.sql.begin(async (own) => {
         await own.unsafe(`alter table single alter name type ${type}`);
-        const busy = lane.run({ text: 'select 1 from pg_sleep(0.2)', values: [] }, false);
+        const busy = pool.run({ text: 'select 1 from pg_sleep(0.2)', values: [] }, false);
         const name = single(); // on the second connection, where it waits for the table
         await busy;
         return { name };
@@ -194,12 +194,12 @@ test('what was prepared on several connections is run by whichever comes next', 
       assert.deepEqual(await Promise.all(Array.from({ length: 7 }, single)), Array(7).fill('one'));
     }
   } finally {
-    await lane.close();
+    await pool.close();
     await database.drop();
   }
 });
 
-describe('the quick lane', () => {
+describe('the quick pool', () => {
   test('leaves a statement that waits for a lock behind, so that it holds up no others', async () => {
     const service = await startService([user, note]);
     try {

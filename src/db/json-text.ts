@@ -1,0 +1,201 @@
+// Reads JSON text without building its values: linear, iterative, and faster than JSON.parse on hostile texts.
+
+/** What a JSON text contains that PostgreSQL may refuse. */
+export interface JsonFacts {
+  /** How deep its arrays and objects nest. */
+  readonly depth: number;
+  readonly hasNul: boolean;
+  readonly hasLoneSurrogate: boolean;
+  /** A number with an exponent of four digits or more, or with more digits than numeric holds. */
+  readonly hasHugeNumber: boolean;
+}
+
+/** Receives each field of the outermost object: its key, and where its value starts and ends. */
+export type OnField = (key: string, start: number, end: number) => void;
+
+// Plain constants: the compiler folds them into the loops, which it does not do for destructured ones.
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const MINUS = 0x2d;
+const PLUS = 0x2b;
+const POINT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const LETTER_A = 0x61;
+const LETTER_E = 0x65;
+const LETTER_U = 0x75;
+/** The letters behind a backslash, except `u`. */
+const ESCAPES: ReadonlySet<number> = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
+const LITERALS = ['true', 'false', 'null'];
+/** The digits that numeric holds before and after the point. */
+export const NUMERIC_WHOLE = 131_072;
+export const NUMERIC_FRACTION = 16_383;
+const MAX_EXPONENT_DIGITS = 3;
+
+const isDigit = (code: number): boolean => code >= ZERO && code <= NINE;
+
+/** The position of the first character at or after `from` that is not JSON whitespace. */
+export function skipSpace(text: string, from: number): number {
+  let at = from;
+  for (;;) {
+    const code = text.charCodeAt(at);
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at;
+    at += 1;
+  }
+}
+
+function skipDigits(text: string, from: number): number {
+  let at = from;
+  while (isDigit(text.charCodeAt(at))) at += 1;
+  return at;
+}
+
+/** The value of four hexadecimal digits, or -1. */
+function hexAt(text: string, from: number): number {
+  let value = 0;
+  for (let at = from; at < from + 4; at += 1) {
+    const code = text.charCodeAt(at);
+    const letter = (code | 0x20) - LETTER_A;
+    if (isDigit(code)) value = value * 16 + code - ZERO;
+    else if (letter >= 0 && letter < 6) value = value * 16 + letter + 10;
+    else return -1;
+  }
+  return value;
+}
+
+class Scanner {
+  readonly text: string;
+  depth = 0;
+  hasNul = false;
+  hasLoneSurrogate = false;
+  hasHugeNumber = false;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** The end of the string that starts at `from`, or -1. */
+  string(from: number): number {
+    const { text } = this;
+    let hasSurrogate = false;
+    for (let at = from + 1; at < text.length; at += 1) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        if (hasSurrogate && !(JSON.parse(text.slice(from, at + 1)) as string).isWellFormed())
+          this.hasLoneSurrogate = true;
+        return at + 1;
+      }
+      if (code < 0x20) return -1;
+      if (code !== BACKSLASH) continue;
+      at += 1;
+      const escape = text.charCodeAt(at);
+      if (escape === LETTER_U) {
+        const unit = hexAt(text, at + 1);
+        if (unit < 0) return -1;
+        if (unit === 0) this.hasNul = true;
+        if (unit >= 0xd800 && unit <= 0xdfff) hasSurrogate = true;
+        at += 4;
+      } else if (!ESCAPES.has(escape)) return -1;
+    }
+    return -1;
+  }
+
+  /** The end of the number that starts at `from`, or -1. */
+  number(from: number): number {
+    const { text } = this;
+    const whole = text.charCodeAt(from) === MINUS ? from + 1 : from;
+    let at = text.charCodeAt(whole) === ZERO ? whole + 1 : skipDigits(text, whole);
+    if (at === whole) return -1;
+    if (at - whole > NUMERIC_WHOLE) this.hasHugeNumber = true;
+    if (text.charCodeAt(at) === POINT) {
+      const fraction = at + 1;
+      at = skipDigits(text, fraction);
+      if (at === fraction) return -1;
+      if (at - fraction > NUMERIC_FRACTION) this.hasHugeNumber = true;
+    }
+    if ((text.charCodeAt(at) | 0x20) !== LETTER_E) return at;
+    const sign = text.charCodeAt(at + 1);
+    const exponent = sign === PLUS || sign === MINUS ? at + 2 : at + 1;
+    at = skipDigits(text, exponent);
+    let first = exponent;
+    while (text.charCodeAt(first) === ZERO) first += 1;
+    if (at - first > MAX_EXPONENT_DIGITS) this.hasHugeNumber = true;
+    return at === exponent ? -1 : at;
+  }
+
+  /** The end of the string, number or literal that starts at `at`, or -1. */
+  scalar(at: number): number {
+    const code = this.text.charCodeAt(at);
+    if (code === QUOTE) return this.string(at);
+    if (code === MINUS || isDigit(code)) return this.number(at);
+    const literal = LITERALS.find((word) => this.text.startsWith(word, at));
+    return literal === undefined ? -1 : at + literal.length;
+  }
+}
+
+/**
+ * Checks that a text is JSON and collects what the database needs to know about it.
+ * @returns undefined for a text that is not JSON
+ */
+export function scanJson(text: string, onField?: OnField): JsonFacts | undefined {
+  const scanner = new Scanner(text);
+  /** The brackets that close the open arrays and objects. */
+  const closers: number[] = [];
+  let key: string | undefined;
+  let start = 0;
+  let at = skipSpace(text, 0);
+
+  /** The start of the value whose key is at `at`, or -1. */
+  const readKey = (): number => {
+    const end = text.charCodeAt(at) === QUOTE ? scanner.string(at) : -1;
+    if (end < 0) return -1;
+    if (onField && closers.length === 1) key = JSON.parse(text.slice(at, end)) as string;
+    const colon = skipSpace(text, end);
+    if (text.charCodeAt(colon) !== COLON) return -1;
+    return skipSpace(text, colon + 1);
+  };
+
+  for (;;) {
+    if (closers.length === 1) start = at;
+    const code = text.charCodeAt(at);
+    if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      const closer = code + 2;
+      closers.push(closer);
+      if (closers.length > scanner.depth) scanner.depth = closers.length;
+      at = skipSpace(text, at + 1);
+      if (text.charCodeAt(at) !== closer) {
+        if (code === OPEN_BRACE) at = readKey();
+        if (at < 0) return undefined;
+        continue;
+      }
+    } else {
+      at = scanner.scalar(at);
+      if (at < 0) return undefined;
+    }
+    // A value has ended: closing brackets may follow, then a comma and the next value.
+    for (;;) {
+      if (key !== undefined && closers.length === 1) {
+        onField?.(key, start, at);
+        key = undefined;
+      }
+      at = skipSpace(text, at);
+      const closer = closers[closers.length - 1];
+      if (closer === undefined) return at === text.length ? scanner : undefined;
+      const next = text.charCodeAt(at);
+      if (next === closer) {
+        closers.pop();
+        at += 1;
+      } else if (next === COMMA) {
+        at = skipSpace(text, at + 1);
+        if (closer === CLOSE_BRACE) at = readKey();
+        if (at < 0) return undefined;
+        break;
+      } else return undefined;
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/** The client on whose behalf statements run, as far as the scheduler must know it. */
+export interface Requester {
+  /** Statements with the same key belong to one client: a user, or the network of an address. */
+  readonly key: string;
+  /** `admin` is the admin area and the service itself; anonymous callers get the shortest timeout. */
+  readonly origin: 'anonymous' | 'user' | 'admin';
+  /**
+   * Calls back once when the client is gone.
+   * @returns stops listening
+   */
+  readonly onGone: (callback: () => void) => () => void;
+  /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */
+  readonly park: () => void;
+}
+
+const nothing = (): void => undefined;
+
+/** The service itself: its start, its commands and its upkeep. */
+export const SERVICE: Requester = {
+  key: 'service',
+  origin: 'admin',
+  onGone: () => nothing,
+  park: nothing,
+};
+
+/** The client closed its connection before the answer. Nothing is left to send, so no answer is made of this. */
+export class ClientGone extends Error {
+  constructor() {
+    super('the client closed the connection');
+  }
+}
+
+/** Whether an error, or one of those that a stream has collected, says that the client is gone. */
+export const isClientGone = (error: unknown): boolean =>
+  error instanceof ClientGone || (error instanceof AggregateError && error.errors.some(isClientGone));

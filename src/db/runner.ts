@@ -1,0 +1,168 @@
+import { unavailable } from '../errors.ts';
+import type { OpenClient } from './driver.ts';
+import type { Statement } from './fragment.ts';
+import { isLarge, Pool, type PoolState, type RawRow } from './pool.ts';
+import { ClientGone, type Requester } from './requester.ts';
+import { CONNECTIONS, Scheduler, type ClassState, type WorkClass } from './scheduler.ts';
+import { COSTLY, estimatedCost, isCostly, Shapes, type Shape } from './shapes.ts';
+
+/**
+ * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is fastest.
+ * `read` statements may be slow, `write` statements may wait for a lock: each has a connection to itself.
+ */
+export type StatementKind = 'quick' | 'read' | 'write';
+
+/** A read that may not run for this caller because statements of its shape are costly. */
+export class CostlyStatement extends Error {}
+
+export interface RunOptions {
+  /** Throws CostlyStatement in place of running a costly read. */
+  readonly refuseCostly?: boolean;
+}
+
+export interface RunnerOptions {
+  readonly open: OpenClient;
+  /** Whether statements may be sent before the answers to earlier ones. */
+  readonly isPipelined: boolean;
+  /** Milliseconds after which a read of an anonymous client is canceled. */
+  readonly slowTimeout: number;
+}
+
+/** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it. */
+const DEADLINE = 15_000;
+/** Keeps a costly query to one process of PostgreSQL, so that it leaves processors to others. */
+const PRELUDE = 'set max_parallel_workers_per_gather = 0';
+/** How many texts of `quick` statements that were not short are remembered. */
+const MAX_NOT_SHORT = 1_000;
+
+interface ExecuteOptions {
+  readonly prepare: boolean;
+  readonly timeout?: number | undefined;
+}
+
+/** Runs single statements: each by its kind, its cost and its requester, on one of two pools. */
+export class Runner {
+  readonly #quick: Pool;
+  readonly #work: Pool;
+  readonly #scheduler = new Scheduler();
+  readonly #slowTimeout: number;
+  readonly #shapes = new Shapes();
+  /** Texts of `quick` statements that were not short the last time. */
+  readonly #notShort = new Set<string>();
+  readonly #sweep: NodeJS.Timeout;
+
+  constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
+    this.#slowTimeout = slowTimeout;
+    const shape = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
+    const onSlow = ({ text }: Statement): void => {
+      if (this.#notShort.size < MAX_NOT_SHORT) this.#notShort.add(text);
+    };
+    this.#quick = new Pool({ open, ...shape, maxPending: 4000, deadline: DEADLINE, onSlow });
+    const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
+    // Behind a transaction pooler the setting would stay with a connection that is not ours.
+    this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
+    this.#sweep = setInterval(() => {
+      const now = Date.now();
+      this.#quick.sweep(now);
+      this.#work.sweep(now);
+    }, 1000).unref();
+  }
+
+  get pools(): Readonly<Record<'quick' | 'work', PoolState>> {
+    return { quick: this.#quick.state, work: this.#work.state };
+  }
+
+  get classes(): Readonly<Record<WorkClass, ClassState>> {
+    return this.#scheduler.state;
+  }
+
+  run(
+    statement: Statement,
+    kind: StatementKind,
+    requester: Requester,
+    options?: RunOptions,
+  ): Promise<RawRow[]> {
+    if (kind === 'quick') return this.#runQuick(statement, requester);
+    if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(statement, requester, options);
+    return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, () =>
+      this.#execute(statement, requester, { prepare: this.#isPrepared(statement) }),
+    );
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweep);
+    this.#scheduler.close();
+    await Promise.all([this.#quick.close(), this.#work.close()]);
+  }
+
+  #runQuick(statement: Statement, requester: Requester): Promise<RawRow[]> {
+    const prepare = this.#isPrepared(statement);
+    // A large record, or a lock on a whole table, can make slow what should be short.
+    const isShort = this.#notShort.size === 0 || !this.#notShort.has(statement.text);
+    if (isShort && !this.#quick.isStalled) return this.#quick.run(statement, prepare);
+    return this.#scheduler.run('short', requester, async () => {
+      const started = performance.now();
+      const rows = await this.#execute(statement, requester, { prepare });
+      if (performance.now() - started < COSTLY && !isLarge(rows)) this.#notShort.delete(statement.text);
+      return rows;
+    });
+  }
+
+  /** Runs a read in the class of what its shape costs. PostgreSQL estimates that for the first statement of a shape. */
+  async #runRead(
+    statement: Statement,
+    requester: Requester,
+    { refuseCostly = false }: RunOptions = {},
+  ): Promise<RawRow[]> {
+    const shape = this.#shapes.use(statement.text);
+    const measured = () => this.#measured(statement, shape, requester);
+    if (!isCostly(shape)) {
+      const rows = await this.#scheduler.run('read', requester, async () => {
+        shape.cost ??= await this.#estimate(statement, requester);
+        return isCostly(shape) ? undefined : measured();
+      });
+      if (rows) return rows;
+    }
+    if (refuseCostly) throw new CostlyStatement();
+    return this.#scheduler.run('slow', requester, measured);
+  }
+
+  async #measured(statement: Statement, shape: Shape, requester: Requester): Promise<RawRow[]> {
+    const timeout = requester.origin === 'anonymous' ? this.#slowTimeout : undefined;
+    const prepare = statement.fixed === true || this.#shapes.prepare(shape);
+    const started = performance.now();
+    try {
+      return await this.#execute(statement, requester, { prepare, timeout });
+    } finally {
+      this.#shapes.measure(shape, performance.now() - started);
+    }
+  }
+
+  async #estimate({ text, values }: Statement, requester: Requester): Promise<number> {
+    const explain = { text: `explain (format json) ${text}`, values };
+    const [row] = await this.#execute(explain, requester, { prepare: false });
+    return estimatedCost(row?.[0]?.toString() ?? '[]');
+  }
+
+  /** Runs a statement on a free connection. It ends when its client leaves, or when its time is over. */
+  async #execute(
+    statement: Statement,
+    requester: Requester,
+    { prepare, timeout }: ExecuteOptions,
+  ): Promise<RawRow[]> {
+    const { rows, cancel } = this.#work.execute(statement, prepare);
+    const stopListening = requester.onGone(() => cancel(new ClientGone()));
+    const end = (): void => cancel(unavailable('This query takes too long. Ask for less.', 5));
+    const timer = timeout === undefined ? undefined : setTimeout(end, timeout);
+    try {
+      return await rows;
+    } finally {
+      stopListening();
+      clearTimeout(timer);
+    }
+  }
+
+  #isPrepared({ text, fixed }: Statement): boolean {
+    return fixed === true || this.#shapes.prepare(this.#shapes.use(text));
+  }
+}

@@ -1,0 +1,62 @@
+/** How many shapes of statements are remembered, and how many of them are prepared. */
+const MAX_SHAPES = 500;
+const MAX_PREPARED = 200;
+/** From here on (milliseconds) a shape is costly. */
+export const COSTLY = 150;
+/** What PostgreSQL's cost unit may take (milliseconds). A high guess, as it only holds until there is a measurement. */
+const COST_UNIT = 0.02;
+/** How much of an earlier measurement remains after the next, smaller one. */
+const REMEMBERED = 0.8;
+
+/** What is known of the statements with one SQL text. */
+export interface Shape {
+  readonly text: string;
+  /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
+  cost: number | undefined;
+  uses: number;
+}
+
+/** Remembers what statements have cost, and chooses those worth preparing. The least recently used are forgotten first. */
+export class Shapes {
+  readonly #shapes = new Map<string, Shape>();
+  readonly #prepared = new Set<string>();
+
+  /** The shape of a statement, which counts as used. */
+  use(text: string): Shape {
+    const shape = this.#shapes.get(text) ?? { text, cost: undefined, uses: 0 };
+    shape.uses += 1;
+    this.#shapes.delete(text);
+    this.#shapes.set(text, shape);
+    if (this.#shapes.size > MAX_SHAPES) removeOldest(this.#shapes);
+    return shape;
+  }
+
+  /** Whether a shape is prepared: from its second use on, so that a statement nobody repeats evicts none. */
+  prepare({ text, uses }: Shape): boolean {
+    if (!this.#prepared.delete(text)) {
+      if (uses < 2) return false;
+      if (this.#prepared.size >= MAX_PREPARED) removeOldest(this.#prepared);
+    }
+    this.#prepared.add(text);
+    return true;
+  }
+
+  /** Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones. */
+  measure(shape: Shape, milliseconds: number): void {
+    shape.cost = Math.max(milliseconds, (shape.cost ?? 0) * REMEMBERED);
+  }
+}
+
+/** Whether statements of this shape get the narrow share of the costly ones. */
+export const isCostly = ({ cost = 0 }: Shape): boolean => cost >= COSTLY;
+
+function removeOldest(collection: Map<string, unknown> | Set<string>): void {
+  const oldest = collection.keys().next();
+  if (!oldest.done) collection.delete(oldest.value);
+}
+
+/** Milliseconds that PostgreSQL's planner expects, from the JSON of EXPLAIN. */
+export function estimatedCost(json: string): number {
+  const [first] = JSON.parse(json) as { Plan?: { 'Total Cost'?: number } }[];
+  return (first?.Plan?.['Total Cost'] ?? 0) * COST_UNIT;
+}

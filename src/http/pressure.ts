@@ -1,0 +1,75 @@
+import type { ServerResponse } from 'node:http';
+import type { Settings } from '../config.ts';
+import { OVERLOADED, Problem, unavailable } from '../errors.ts';
+import { Budget } from './budget.ts';
+import type { Reply } from './message.ts';
+import { watchOverload, type Overload } from './overload.ts';
+import { createUnsent, type Unsent } from './unsent.ts';
+
+/** The least total of request bodies that the process holds (bytes). */
+const LEAST_BODIES = 64 * 1024 * 1024;
+/** Forms of the admin area are up to three times as long as MAX_BODY. */
+const LARGEST_BODY = 3;
+
+/** The bounds of what all clients together can make the process hold and do. */
+export interface Pressure {
+  readonly unsent: Unsent;
+  readonly overload: Overload;
+  /** Bytes of request bodies that are held. */
+  readonly bodies: () => number;
+  /** @throws Problem 503 while the process is overloaded, unless it is asked for its health */
+  readonly assertRoom: (path: string) => void;
+  /** @throws Problem 503 for a large answer while clients leave too many bytes of others unread */
+  readonly assertSendable: (reply: Reply, client: () => string) => void;
+  /**
+   * A function that takes memory for the body of a request, until its answer is complete.
+   * @throws Problem 429 beyond the client's share, 503 beyond the total
+   */
+  readonly reserveBody: (response: ServerResponse, client: () => string) => (bytes: number) => void;
+  readonly close: () => void;
+}
+
+const closing = { Connection: 'close', 'Retry-After': '1' };
+
+export function createPressure(
+  { maxBody, maxPage }: Pick<Settings, 'maxBody' | 'maxPage'>,
+  inFlight: () => number,
+): Pressure {
+  const total = Math.max(LEAST_BODIES, 2 * LARGEST_BODY * maxBody);
+  const bodies = new Budget(total, total / 2);
+  const unsent = createUnsent(maxPage);
+  const overload = watchOverload(inFlight);
+
+  return {
+    unsent,
+    overload,
+    bodies: () => bodies.used,
+    assertRoom: (path) => {
+      if (overload.shortage() !== undefined && path !== '/healthz') throw OVERLOADED;
+    },
+    assertSendable: ({ body }, client) => {
+      if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
+      if (!unsent.fits(client(), body.length))
+        throw unavailable('Too many answers have not been taken by their clients.', 2);
+    },
+    reserveBody: (response, client) => {
+      let held = 0;
+      return (bytes) => {
+        if (response.closed) return;
+        const address = client();
+        const excess = bodies.excess(address, bytes);
+        if (excess === 'share')
+          throw new Problem(429, 'This address sends too many large bodies at once.', { headers: closing });
+        if (excess === 'total')
+          throw new Problem(503, 'The service receives too many large bodies.', { headers: closing });
+        bodies.take(address, bytes);
+        if (held === 0) response.once('close', () => bodies.release(address, held));
+        held += bytes;
+      };
+    },
+    close: () => {
+      unsent.close();
+      overload.close();
+    },
+  };
+}

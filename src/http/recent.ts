@@ -1,0 +1,57 @@
+interface Entry<Value> {
+  readonly owner: string;
+  readonly value: Value;
+  readonly until: number;
+}
+
+export interface Bounds {
+  readonly most: number;
+  /** Entries of one owner, so that one account cannot evict the entries of others. */
+  readonly mostOfOwner: number;
+  /** Milliseconds since the last use. */
+  readonly lifetime: number;
+}
+
+/** A bounded memory of what was used lately. The least recently used entry of an owner, or of all, makes room. */
+export class Recent<Value> {
+  readonly #bounds: Bounds;
+  readonly #entries = new Map<string, Entry<Value>>();
+  readonly #keysOf = new Map<string, Set<string>>();
+
+  constructor(bounds: Bounds) {
+    this.#bounds = bounds;
+  }
+
+  get(key: string): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (!entry) return undefined;
+    if (entry.until > Date.now()) return entry.value;
+    this.#delete(key);
+    return undefined;
+  }
+
+  /** Adds an entry, or renews it. */
+  set(key: string, owner: string, value: Value): void {
+    this.#delete(key);
+    const own = this.#keysOf.get(owner);
+    if (own && own.size >= this.#bounds.mostOfOwner) this.#deleteFirst(own);
+    if (this.#entries.size >= this.#bounds.most) this.#deleteFirst(this.#entries);
+    this.#entries.set(key, { owner, value, until: Date.now() + this.#bounds.lifetime });
+    const keys = this.#keysOf.get(owner) ?? new Set();
+    this.#keysOf.set(owner, keys.add(key));
+  }
+
+  #deleteFirst(keys: { keys: () => IterableIterator<string> }): void {
+    const first = keys.keys().next();
+    if (!first.done) this.#delete(first.value);
+  }
+
+  #delete(key: string): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    this.#entries.delete(key);
+    const keys = this.#keysOf.get(entry.owner);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keysOf.delete(entry.owner);
+  }
+}

@@ -1,0 +1,228 @@
+// The judge of `npm run faults`: it must find each kind of damage, since a harness that finds nothing proves nothing.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { outcomeOf } from '../../bench/faults/client.ts';
+import {
+  createLedger,
+  payloadOf,
+  type Failure,
+  type Ledger,
+  type Operation,
+  type Values,
+} from '../../bench/faults/ledger.ts';
+import { USER, type HistoryEntry } from '../../bench/faults/replay.ts';
+import { verify, type Counts, type Found, type Row } from '../../bench/faults/verify.ts';
+
+interface Scene {
+  readonly ledger: Ledger;
+  readonly entries: Row[];
+  readonly counters: Row[];
+  readonly history: HistoryEntry[];
+  readonly create: Operation;
+  readonly update: Operation;
+}
+
+const answered = { belief: 'made', failure: undefined, answer: '200' } as const;
+const unknown = { belief: 'unknown', failure: 'lost', answer: '503' } as const;
+
+const logEntry = (
+  id: number,
+  action: string,
+  record: string,
+  states: readonly [Values | undefined, Values | undefined],
+): HistoryEntry => ({
+  id: String(id),
+  user: USER,
+  door: 'api',
+  action,
+  model: 'entry',
+  record,
+  before: states[0] ? JSON.stringify(states[0]) : null,
+  after: states[1] ? JSON.stringify(states[1]) : null,
+});
+
+/** An entry that was created and changed, and a counter that was incremented once; everything is as it should be. */
+function scene(): Scene {
+  const ledger = createLedger('r');
+  const values = (number: number) => (token: string) => ({ token, number, payload: payloadOf(token, 3) });
+  const create = ledger.begin({ model: 'entry', action: 'create', record: undefined, values: values(1) });
+  ledger.end(create, answered);
+  create.record = '7';
+  const update = ledger.begin({ model: 'entry', action: 'update', record: '7', values: values(2) });
+  ledger.end(update, answered);
+  const counted = (token: string): Values => ({ token, value: 1 });
+  const increment = ledger.begin({ model: 'counter', action: 'update', record: '1', values: counted });
+  ledger.end(increment, answered);
+  return {
+    ledger,
+    create,
+    update,
+    entries: [{ id: '7', values: { id: 7, ...update.values } }],
+    counters: [{ id: '1', values: { id: 1, ...increment.values } }],
+    history: [
+      logEntry(1, 'create', '7', [undefined, { id: 7, ...create.values }]),
+      logEntry(2, 'update', '7', [create.values, update.values]),
+      {
+        ...logEntry(3, 'update', '1', [{ token: 'start 1', value: 0 }, increment.values]),
+        model: 'counter',
+      },
+    ],
+  };
+}
+
+const judge = (one: Scene, allowed: readonly Failure[] = ['lost', 'busy']): Counts =>
+  verify(one.ledger, one satisfies Found, new Set(allowed)).counts;
+
+const REPLACED: Values = { id: 7, token: 'r-999', number: 5, payload: payloadOf('r-999', 3) };
+
+/** Damage, and the columns of the table that report it. */
+const DAMAGE: readonly [what: string, columns: readonly (keyof Counts)[], damage: (one: Scene) => void][] = [
+  ['a record is gone', ['lost', 'history'], (one) => one.entries.pop()],
+  [
+    'a record has the values before its last change',
+    ['lost', 'history'],
+    (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.create.values } }),
+  ],
+  [
+    'a record has one value of another write',
+    ['torn', 'history'],
+    (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, number: 1 } }),
+  ],
+  [
+    'a record is of no write',
+    ['lost', 'torn', 'history'],
+    (one) => one.entries.splice(0, 1, { id: '7', values: REPLACED }),
+  ],
+  [
+    'a record is there twice',
+    ['doubled', 'history'],
+    (one) => one.entries.push({ id: '8', values: { id: 8, ...one.update.values } }),
+  ],
+  [
+    'a change is in the history twice',
+    ['doubled', 'history'],
+    (one) => one.history.push(logEntry(4, 'update', '7', [one.create.values, one.update.values])),
+  ],
+  ['a change is not in the history', ['history'], (one) => one.history.splice(1, 1)],
+  [
+    'the history has wrong values before a change',
+    ['history'],
+    (one) =>
+      one.history.splice(
+        1,
+        1,
+        logEntry(2, 'update', '7', [{ ...one.create.values, number: 9 }, one.update.values]),
+      ),
+  ],
+  [
+    'the history has another user',
+    ['history'],
+    (one) => one.history.forEach((entry, at) => (one.history[at] = { ...entry, user: null })),
+  ],
+  [
+    'a counter has lost an increment',
+    ['lost', 'history'],
+    (one) => one.counters.splice(0, 1, { id: '1', values: { id: 1, token: 'start 1', value: 0 } }),
+  ],
+  [
+    'an error that means "not made" comes after a write that was made',
+    ['lost', 'wrong503'],
+    (one) => Object.assign(one.update, { belief: 'not made', failure: 'busy' }),
+  ],
+  [
+    'an answer belongs to another request',
+    ['unexpected'],
+    (one) => one.ledger.mixups.push('entry 8 for entry 7'),
+  ],
+  [
+    'an answer is one that the fault does not explain',
+    ['unexpected'],
+    (one) => Object.assign(one.update, { failure: 'cut', belief: 'unknown' }),
+  ],
+];
+
+const broken = (counts: Counts): string[] =>
+  Object.entries(counts)
+    .filter(
+      ([column, count]) => count > 0 && !['acknowledged', 'unknownMade', 'unknownNotMade'].includes(column),
+    )
+    .map(([column]) => column);
+
+describe('the verification of npm run faults', () => {
+  test('accepts a round in which everything holds', () => {
+    const counts = judge(scene());
+    assert.deepEqual(broken(counts), []);
+    assert.equal(counts.acknowledged, 3);
+  });
+
+  for (const [what, columns, damage] of DAMAGE) {
+    test(`reports that ${what}`, () => {
+      const one = scene();
+      damage(one);
+      assert.deepEqual(broken(judge(one)).sort(), [...columns].sort());
+    });
+  }
+
+  test('accepts a write with an unknown outcome both as made and as not made', () => {
+    const made = scene();
+    Object.assign(made.update, unknown);
+    const counts = judge(made);
+    assert.deepEqual([broken(counts), counts.unknownMade, counts.unknownNotMade], [[], 1, 0]);
+    const not = scene();
+    Object.assign(not.update, unknown);
+    not.entries.splice(0, 1, { id: '7', values: { id: 7, ...not.create.values } });
+    not.history.splice(1, 1);
+    const others = judge(not);
+    assert.deepEqual([broken(others), others.unknownMade, others.unknownNotMade], [[], 0, 1]);
+  });
+
+  test('reports an unknown outcome where the fault leaves no doubt', () => {
+    const one = scene();
+    Object.assign(one.update, unknown);
+    assert.deepEqual(broken(judge(one, ['busy'])), ['wrong503']);
+  });
+
+  test('reports a conflict of a second try, where the first one was not made either', () => {
+    const one = scene();
+    const [entry] = one.entries;
+    const begin = (repeats?: string): Operation =>
+      one.ledger.begin({
+        model: 'entry',
+        action: 'update',
+        record: '7',
+        repeats,
+        values: (token) => ({ token }),
+      });
+    const first = begin();
+    one.ledger.end(first, unknown);
+    one.ledger.end(begin(first.token), { belief: 'not made', failure: 'conflict', answer: '412' });
+    assert.deepEqual([broken(judge(one)), entry?.id], [['wrong503'], '7']);
+    one.history.push(logEntry(4, 'update', '7', [{ token: one.update.token }, first.values]));
+    one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, ...first.values } });
+    assert.deepEqual(broken(judge(one)), []);
+  });
+
+  test('reports a record that was deleted, though every answer means that it was not', () => {
+    const one = scene();
+    const removal = one.ledger.begin({ model: 'entry', action: 'delete', record: '7', values: () => ({}) });
+    one.ledger.end(removal, { belief: 'not made', failure: 'busy', answer: '503' });
+    one.entries.pop();
+    one.history.push(logEntry(4, 'delete', '7', [{ id: 7, ...one.update.values }, undefined]));
+    assert.deepEqual(broken(judge(one)).sort(), ['lost', 'wrong503']);
+  });
+
+  test('takes a 503 for "not made", unless its detail says that the outcome is not known', () => {
+    const of = (status: number, text: string): unknown[] => {
+      const { belief, failure } = outcomeOf({ status, text, etag: '' }, { action: 'update' });
+      return [belief, failure];
+    };
+    assert.deepEqual(of(200, '{}'), ['made', undefined]);
+    assert.deepEqual(of(503, '{"detail":"it is not known whether the change was made."}'), [
+      'unknown',
+      'lost',
+    ]);
+    assert.deepEqual(of(503, '{"detail":"The database is busy. Try again."}'), ['not made', 'busy']);
+    assert.deepEqual(of(412, '{}'), ['not made', 'conflict']);
+    assert.deepEqual(of(500, '{}'), ['not made', 'unexpected']);
+  });
+});

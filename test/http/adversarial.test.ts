@@ -1,0 +1,358 @@
+// Every parser takes linear time: twice the text takes about twice the time, whatever the text is.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { COLUMN_TYPES } from '../../src/db/column-types.ts';
+import type { Column } from '../../src/db/model.ts';
+import { isSameNumber } from '../../src/db/values.ts';
+import type { FieldErrors } from '../../src/errors.ts';
+import { decodeField, decodeForm, parseListQuery } from '../../src/query/grammar.ts';
+import { filterValues, OPERATORS } from '../../src/query/filter-values.ts';
+import { parseCsv, withoutGuard } from '../../src/query/csv.ts';
+import { checkKey } from '../../src/resources/body.ts';
+import { parseMembers } from '../../src/resources/members.ts';
+import { isCalled, type Entry } from '../../src/resources/browse.ts';
+import { readCookie } from '../../src/admin/cookies.ts';
+import { comparisonsOf } from '../../src/admin/filters.ts';
+import { parseBasic } from '../../src/http/credentials.ts';
+import { isNotModified, parseIfMatch } from '../../src/http/etag.ts';
+import type { ApiRequest } from '../../src/http/message.ts';
+import { readMultipart } from '../../src/http/multipart.ts';
+import { FORMATS, negotiate } from '../../src/http/negotiation.ts';
+import { assertOrigin, clientAddress } from '../../src/http/origin.ts';
+import { loggedPath, splitTarget } from '../../src/http/target.ts';
+import { essenceOf, parameterOf } from '../../src/http/text.ts';
+import type { Operator } from '../../src/db/column-type.ts';
+import { startService, type TestService } from '../support.ts';
+
+/** A text of about this length. */
+type Text = (length: number) => string;
+
+/** One text over and over, between a beginning and an end. */
+const repeated =
+  (unit: string, start = '', end = ''): Text =>
+  (length) =>
+    start + unit.repeat(Math.ceil(length / unit.length)) + end;
+
+const TEXTS: Readonly<Record<string, Text>> = {
+  digits: repeated('1'),
+  'digits with a letter at the end': repeated('1', '', 'x'),
+  'digits behind a point': repeated('1', '0.', 'x'),
+  zeros: repeated('0', '1', 'x'),
+  'zeros that end with a digit': repeated('0', '1.', '1'),
+  'a huge exponent': repeated('9', '1e'),
+  'signs and exponents': repeated('1e+'),
+  spaces: repeated(' ', '', 'x'),
+  'spaces before a quote': repeated(' ', 'a', '"'),
+  'tabs and line breaks': repeated('\t\r\n', 'a', 'x'),
+  quotes: repeated('"'),
+  'doubled quotes without an end': repeated('""', '"'),
+  'escaped quotes': repeated('\\"', '"'),
+  'quotes of parameters': repeated(';a="\\"', 'x'),
+  commas: repeated(','),
+  'commas and spaces': repeated(', ', 'a', '"'),
+  semicolons: repeated(';'),
+  assignments: repeated('a=a=a;'),
+  'weights of a header': repeated(';q= ', 'text/html'),
+  backslashes: repeated('\\', '', 'x'),
+  percents: repeated('%'),
+  escapes: repeated('%25'),
+  'broken escapes': repeated('%E4%'),
+  underscores: repeated('__a'),
+  apostrophes: repeated("'", '', 'x'),
+  'brackets that open': repeated('['),
+  'brackets in pairs': repeated('[],', '[', '0]'),
+  'objects inside of each other': repeated('{"a":'),
+  'a JSON text': repeated('{"a":[1,"b",null]},', '[', '0]'),
+  'surrogates in pairs': repeated('\u{1f600}'),
+  'lone surrogates in JSON': repeated('\\ud800', '"', '"'),
+  'combining marks': repeated('\u0301\u0316', 'a'),
+  'zero-width spaces': repeated('\u200b', "'", 'x'),
+  colons: repeated('1:'),
+  hyphens: repeated('2020-'),
+  ampersands: repeated('a&'),
+  boundaries: repeated('\r\n--x', '', '\r\n--x--'),
+};
+
+const quoted = (text: string): string => JSON.stringify(text.toWellFormed());
+const columnOf = (type: keyof typeof COLUMN_TYPES, facts: Partial<Column> = {}): Column =>
+  ({ type: COLUMN_TYPES[type], castType: COLUMN_TYPES[type].castType, ...facts }) as unknown as Column;
+const types = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
+const asRequest = (headers: Record<string, string>): ApiRequest =>
+  ({ headers, client: () => ({ address: '', isSecure: false }) }) as unknown as ApiRequest;
+const quietly = (parse: () => unknown): void => {
+  try {
+    parse();
+  } catch {
+    // a refusal is as good as an answer
+  }
+};
+
+/** What reads a text, and the length of text up to which it is tried. */
+interface Parser {
+  readonly most: number;
+  readonly read: (text: string) => unknown;
+}
+
+const MEGABYTE = 1_000_000;
+const HEADER = 32_000;
+const parsers: Record<string, Parser> = {
+  'a JSON body': { most: MEGABYTE, read: parseMembers },
+  'a field of a JSON body': { most: MEGABYTE, read: (text) => parseMembers(`{"a":${text}}`) },
+  'a key of a JSON body': { most: MEGABYTE, read: (text) => parseMembers(`{${quoted(text)}:1}`) },
+  'a form': { most: MEGABYTE, read: (text) => decodeForm(text, 20_000) },
+  'a form with data': { most: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
+  'a form in parts': {
+    most: MEGABYTE,
+    read: (text) => readMultipart(Buffer.from(text), 'multipart/form-data; boundary=x', 2000),
+  },
+  'the headers of a part': {
+    most: MEGABYTE,
+    read: (text) =>
+      readMultipart(
+        Buffer.from(`--x\r\nContent-Disposition: form-data; name="${text}\r\n\r\n\r\n--x--`),
+        'multipart/form-data; boundary=x',
+        2000,
+      ),
+  },
+  'a CSV file': { most: MEGABYTE, read: parseCsv },
+  'a guarded cell': { most: MEGABYTE, read: withoutGuard },
+  'a padded key': {
+    most: MEGABYTE,
+    read: (text) => checkKey(text, columnOf('string', { castType: 'bpchar' })),
+  },
+  'the label of a record': {
+    most: MEGABYTE,
+    read: (text) => isCalled({ label: text } as unknown as Entry, 'name'),
+  },
+  'a query': {
+    most: HEADER,
+    read: (text) => {
+      const errors: FieldErrors = {};
+      return parseListQuery(text, { limit: 20, maxLimit: 100 }, errors);
+    },
+  },
+  'a page number': {
+    most: HEADER,
+    read: (text) => parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}),
+  },
+  'an Accept header': { most: HEADER, read: (text) => negotiate(text, FORMATS) },
+  'a Content-Type header': {
+    most: HEADER,
+    read: (text) => [essenceOf(text), parameterOf(text, 'charset')],
+  },
+  'an If-Match header': { most: HEADER, read: parseIfMatch },
+  'an If-None-Match header': { most: HEADER, read: (text) => isNotModified(text, '1') },
+  'an Authorization header': {
+    most: HEADER,
+    read: (text) => [parseBasic(text), parseBasic(`Basic ${text}`)],
+  },
+  'an X-Forwarded-For header': {
+    most: HEADER,
+    read: (text) => clientAddress({ 'x-forwarded-for': text }, '::1', 1),
+  },
+  'an Origin header': {
+    most: HEADER,
+    read: (text) =>
+      assertOrigin({ origin: `https://${text}`, host: 'a' }, { corsOrigins: [], trustProxy: 0 }),
+  },
+  'a Cookie header': { most: HEADER, read: (text) => readCookie(asRequest({ cookie: text }), 'session') },
+  'a request target': { most: HEADER, read: (text) => loggedPath(...splitTarget(`/${text}?${text}`)) },
+  'the filter form': {
+    most: 8192,
+    read: (text) => comparisonsOf(columnOf('string', { key: 'a' })).map((one) => one.parameter('a', text)),
+  },
+};
+for (const type of types) {
+  const column = columnOf(type, { min: -1, max: 1 });
+  parsers[`a ${type} in a body`] = {
+    most: MEGABYTE,
+    // As a string, and as a number by its digits.
+    read: (text) => [text, 1].map((value) => column.type.fromJson(value, text, column)),
+  };
+  for (const operator of OPERATORS as ReadonlySet<Operator>)
+    parsers[`a ${type} filter with ${operator}`] = {
+      most: 8192,
+      read: (text) => filterValues(operator, [text], column),
+    };
+}
+parsers['a comparison of decimals'] = {
+  most: 140_000,
+  read: (text) => /^\d+$/.test(text) && isSameNumber(text, '1e99999'),
+};
+
+/** The shortest time of some runs, in milliseconds. */
+function timeOf(read: Parser['read'], text: string, runs: number): number {
+  let best = Infinity;
+  for (let run = 0; run < runs; run += 1) {
+    const start = performance.now();
+    quietly(() => read(text));
+    best = Math.min(best, performance.now() - start);
+  }
+  return best;
+}
+
+/** Up to here the time of one text is noise (milliseconds). */
+const FLOOR = 20;
+
+/** Whether twice the text takes clearly more than twice the time; a first suspicion is looked at again. */
+function growth({ most, read }: Parser, text: Text): number {
+  const [half, whole] = [text(most / 2), text(most)];
+  for (let runs = 1; ; runs += 2) {
+    const long = timeOf(read, whole, runs);
+    if (long < FLOOR) return 1;
+    const ratio = long / Math.max(timeOf(read, half, runs), FLOOR / 2);
+    if (ratio < 3.5 || runs > 8) return ratio;
+  }
+}
+
+describe('twice the text takes about twice the time', () => {
+  for (const [name, parser] of Object.entries(parsers))
+    test(name, () => {
+      for (const [what, text] of Object.entries(TEXTS)) {
+        // Quadratic parsers would take minutes for the whole text: they are found with a part of it.
+        for (const part of [32, 1]) {
+          const ratio = growth({ ...parser, most: parser.most / part }, text);
+          assert.ok(ratio < 3.5, `${what}: ${ratio.toFixed(1)} times as long`);
+        }
+      }
+    });
+});
+
+describe('a request with an adversarial text', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([
+      {
+        model: 'user',
+        columns: {
+          username: { type: 'string', unique: true },
+          email: { type: 'string' },
+          password: { type: 'password' },
+          active: { type: 'boolean', default: true },
+          admin: { type: 'boolean', default: false },
+        },
+        access: 'admin',
+        exclude: ['password'],
+      },
+      {
+        model: 'thing',
+        columns: {
+          price: { type: 'decimal', null: true },
+          size: { type: 'float', null: true },
+          count: { type: 'bigint', null: true },
+          note: { type: 'text', null: true },
+          data: { type: 'json', null: true },
+        },
+        access: 'user',
+      },
+    ]);
+    await service.addUser('ada', { admin: true });
+  });
+  after(() => service.close());
+
+  const post = (body: unknown): ReturnType<TestService['request']> =>
+    service.request('/api/thing/', { method: 'POST', user: 'ada', body });
+  const sizeOf = (body: string): number => Buffer.byteLength(body);
+
+  for (const [what, value] of [
+    ['a decimal of half a megabyte', '1'.repeat(500_000)],
+    ['a decimal of half a megabyte that ends with a letter', `${'1'.repeat(500_000)}x`],
+  ] as const)
+    test(`${what} is refused in a few words`, async () => {
+      const answer = await post({ price: value, count: value });
+      assert.equal(answer.status, 400);
+      assert.deepEqual(Object.keys(answer.json.errors as FieldErrors).sort(), ['count', 'price']);
+      assert.ok(sizeOf(answer.text) < 1000);
+    });
+
+  test('the longest decimal is stored and comes back', async () => {
+    const price = `${'1'.repeat(131_072)}.${'1'.repeat(16_383)}`;
+    const answer = await post({ price });
+    assert.equal(answer.status, 201);
+    assert.equal(answer.json.price, price);
+  });
+
+  test('unknown fields are named up to 100, and then counted', async () => {
+    const fields = Object.fromEntries(Array.from({ length: 9000 }, (_, at) => [`unknown${at}`, 1]));
+    const { status, json, text } = await post(fields);
+    assert.equal(status, 400);
+    const errors = json.errors as FieldErrors;
+    assert.equal(Object.keys(errors).length, 100);
+    assert.deepEqual(errors['unknown99'], ['there is no such field', 'and 8900 more fields do not exist']);
+    assert.ok(sizeOf(text) < 10_000);
+  });
+
+  test('a body of more than 10,000 fields is 400', async () => {
+    const fields = Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [`unknown${at}`, 1]));
+    assert.match((await post(fields)).json.detail as string, /more than 10000 fields/);
+  });
+
+  test('an unknown field with a long name is named by its beginning', async () => {
+    const answer = await post({ ['x'.repeat(500_000)]: 1 });
+    assert.deepEqual(Object.keys(answer.json.errors as FieldErrors), [`${'x'.repeat(200)}…`]);
+    assert.ok(sizeOf(answer.text) < 1000);
+  });
+
+  test('parameters that cannot be used are named up to 100, and then counted', async () => {
+    const query = Array.from({ length: 1500 }, (_, at) => `${at.toString(36)}=%`).join('&');
+    const { status, json, text } = await service.request(`/api/thing/?${query}`);
+    assert.equal(status, 400);
+    const messages = Object.values(json.errors as FieldErrors);
+    assert.equal(messages.length, 100);
+    assert.equal(messages.flat().at(-1), 'and 1400 more parameters cannot be used');
+    assert.ok(sizeOf(text) < 10_000);
+  });
+
+  test('a page in a browser does not repeat all parameters for each of them', async () => {
+    const headers = { accept: 'text/html' };
+    for (const query of [
+      'a&'.repeat(4000),
+      Array(50)
+        .fill(`note=${'"'.repeat(150)}`)
+        .join('&'),
+    ]) {
+      const { text } = await service.request(`/api/thing/?${query}`, { headers });
+      assert.ok(sizeOf(text) < 80 * query.length, `${sizeOf(text)} bytes`);
+    }
+  });
+
+  test('JSON that nests 500,000 levels deep is refused, in whatever column', async () => {
+    const deep = '['.repeat(450_000) + ']'.repeat(450_000);
+    for (const name of ['data', 'note', 'price', 'unknown']) {
+      const body = `{"${name}":${deep}}`;
+      const headers = { 'content-type': 'application/json' };
+      const answer = await service.request('/api/thing/', { method: 'POST', user: 'ada', headers, body });
+      assert.equal(answer.status, 400);
+      assert.deepEqual(Object.keys(answer.json.errors as FieldErrors), [name]);
+    }
+  });
+
+  test('a form in parts with more than 2,000 fields is 413', async () => {
+    const form = new FormData();
+    for (let at = 0; at <= 2000; at += 1) form.append('other', '');
+    form.append('data', '{}');
+    assert.equal((await post(form)).status, 413);
+  });
+
+  test('a form of faulty or repeated fields costs about as much as one of good fields', () => {
+    const timeOf = (part: string): number => {
+      const text = part.repeat(1_000_000 / part.length);
+      const times = [1, 2, 3].map(() => {
+        const start = performance.now();
+        decodeField(text, 'data', 2);
+        return performance.now() - start;
+      });
+      return Math.min(...times);
+    };
+    const good = timeOf('a=&');
+    for (const part of ['%=&', '%ff&', 'data=&', 'd%61ta=&', '%6ata=&'])
+      assert.ok(timeOf(part) < 10 * good + 5, part);
+  });
+
+  test('a form of half a million other fields beside its data is taken', async () => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const body = `${'a&'.repeat(500_000)}%64ata=${encodeURIComponent('{"note":"here"}')}`;
+    const answer = await service.request('/api/thing/', { method: 'POST', user: 'ada', headers, body });
+    assert.deepEqual([answer.status, answer.json.note], [201, 'here']);
+  });
+});

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { note, user } from '../../src/resources/registry.ts';
+import { logIn } from '../admin/support.ts';
+import { startService, type TestService } from '../support.ts';
+import { assertProblem } from './expect.ts';
+
+const MAX_PAGE = 200_000;
+/** Rows of about 1 KB. */
+const ROWS = 600;
+
+describe('a page whose records have more bytes than MAX_PAGE', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note], { maxPage: MAX_PAGE });
+    await service.sql`insert into note (message) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
+  });
+  after(() => service.close());
+
+  const forms = ['application/json', 'text/csv', 'text/html'];
+  const get = (query: string, accept = 'application/json'): ReturnType<TestService['request']> =>
+    service.request(`/api/note/?${query}`, { headers: { accept } });
+
+  for (const accept of forms) {
+    test(`${accept}: it is 400 and names limit and the stream`, async () => {
+      for (const query of [
+        'limit=600',
+        'limit=250&ordering=-id',
+        'limit=300&page=2',
+        'limit=1000&message__like=x%25',
+      ]) {
+        const answer = await get(query, accept);
+        assert.equal(answer.status, 400, query);
+        assert.match(answer.text, /limit/);
+        assert.match(answer.text, /application\/x-ndjson/);
+        if (accept === 'text/html') continue;
+        assertProblem(answer, 400);
+        assert.deepEqual(Object.keys(answer.json.errors), ['limit']);
+      }
+    });
+
+    test(`${accept}: a page below it is 200`, async () => {
+      for (const query of [
+        '',
+        'limit=100',
+        'limit=150',
+        'limit=150&page=4',
+        'limit=300&page=3',
+        'limit=700&message=y',
+      ])
+        assert.equal((await get(query, accept)).status, 200, query);
+    });
+  }
+
+  test('it is 400 on a small page of large records, too, and only records of the page count', async () => {
+    await service.sql`insert into note (message) select repeat('y', 50000) from generate_series(1, 5)`;
+    assertProblem(await get('message__like=y%25&limit=5'), 400);
+    assert.equal((await get('message__like=y%25&limit=3')).json.objects.length, 3);
+    const next = (await get('message__like=y%25&limit=3')).json.meta.next;
+    assert.notEqual(next, '');
+    assert.equal((await service.request(next)).json.objects.length, 2);
+    const many = await get('limit=170&page=1&ordering=id');
+    assert.equal(many.json.objects.length, 170);
+    assert.notEqual(many.json.meta.next, '');
+    await service.sql`delete from note where message like 'y%'`;
+  });
+
+  test('the admin list says so, too', async () => {
+    await service.addUser('ada', { admin: true });
+    const ada = await logIn(service, 'ada');
+    const { status, text } = await ada.get('/admin/note/?limit=600');
+    assert.equal(status, 400);
+    assert.match(text, /limit/);
+    assert.equal((await ada.get('/admin/note/?limit=50')).status, 200);
+  });
+
+  test('the stream gives every record', async () => {
+    const { status, text } = await service.request('/api/note/', {
+      headers: { accept: 'application/x-ndjson' },
+    });
+    assert.equal(status, 200);
+    assert.equal(text.split('\n').length, ROWS + 1);
+  });
+});

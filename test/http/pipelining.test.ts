@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const MOST_UNANSWERED = 16;
+const HEALTH = requestText('GET', '/healthz');
+const READ = requestText('GET', '/api/note/');
+
+describe('requests that a client sends ahead', () => {
+  let service: TestService;
+  const open: Wire[] = [];
+  before(async () => {
+    service = await startService([user, note]);
+    await service.addUser('bob');
+  });
+  after(async () => {
+    for (const connection of open) connection.destroy();
+    await service.close();
+  });
+  function start(): Wire {
+    const connection = wire(service);
+    open.push(connection);
+    return connection;
+  }
+  /** Requests in flight, without the one that asks. */
+  async function inFlight(): Promise<number> {
+    const { text } = await service.request('/metrics');
+    return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]) - 1;
+  }
+  const soon = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
+  const whileNotesAreLocked = (work: () => Promise<void>): Promise<unknown> =>
+    service.sql.begin(async (transaction) => {
+      await transaction`lock table note in access exclusive mode`;
+      await work();
+    });
+  async function statusesOf(connection: Wire, count: number): Promise<(number | undefined)[]> {
+    const statuses: (number | undefined)[] = [];
+    for (let index = 0; index < count; index += 1) statuses.push((await connection.next())?.status);
+    return statuses;
+  }
+
+  test('at most 16 requests of a connection are taken in before the first is answered', async () => {
+    const connection = start();
+    const many = 1_500;
+    await whileNotesAreLocked(async () => {
+      connection.send(READ + HEALTH.repeat(many));
+      await eventually(async () => (await inFlight()) === MOST_UNANSWERED, 'sixteen requests');
+      await soon();
+      assert.equal(await inFlight(), MOST_UNANSWERED);
+      assert.equal((await service.request('/healthz')).status, 200);
+    });
+    assert.deepEqual(new Set(await statusesOf(connection, many + 1)), new Set([200]));
+    connection.send(HEALTH);
+    assert.equal((await connection.next())?.status, 200);
+  });
+
+  test('a request is answered that comes after one which was sent while a large answer drained', async () => {
+    const [row] =
+      await service.sql`insert into note (message) values (${'x'.repeat(8_000_000)}) returning id`;
+    const large = requestText('GET', `/api/note/${String(row?.['id'])}/`);
+    for (let round = 0; round < 3; round += 1) {
+      const connection = start();
+      connection.socket.pause();
+      connection.send(large);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      connection.send(HEALTH);
+      await soon();
+      connection.socket.resume();
+      assert.deepEqual(await statusesOf(connection, 2), [200, 200]);
+      connection.send(HEALTH);
+      assert.equal((await connection.next())?.status, 200);
+    }
+    await service.sql`delete from note where id = ${row?.['id']}`;
+  });
+
+  test('the bound holds however bodies and packets divide the requests', async () => {
+    const json = JSON.stringify({ message: '\r\n\r\n'.repeat(8) });
+    const chunked = requestText(
+      'POST',
+      '/api/note/',
+      { authorization: basic('bob'), 'transfer-encoding': 'chunked' },
+      '3\r\n\r\n\r\r\n2\r\n\r\n\r\n0\r\n\r\n',
+    );
+    for (const [name, one, status] of [
+      ['a body of known length', requestText('POST', '/api/note/', {}, json), 401],
+      ['a chunked body', chunked, 400],
+      ['no body', HEALTH, 200],
+    ] as const) {
+      const many = 60;
+      const text = READ + one.repeat(many);
+      for (const size of [text.length, 7, one.length, one.length - 1]) {
+        const connection = start();
+        connection.socket.setNoDelay(true);
+        await whileNotesAreLocked(async () => {
+          for (let at = 0; at < text.length; at += size) {
+            connection.send(text.slice(at, at + size));
+            await new Promise((resolve) => setImmediate(resolve));
+          }
+          await eventually(async () => (await inFlight()) >= MOST_UNANSWERED, `sixteen requests: ${name}`);
+          await soon();
+          assert.equal(await inFlight(), MOST_UNANSWERED, `${name}, ${size} bytes at once`);
+        });
+        const statuses = await statusesOf(connection, many + 1);
+        assert.deepEqual(statuses, [200, ...Array<number>(many).fill(status)], name);
+      }
+    }
+  });
+
+  test('a body behind the bound is read in time, and a half-closed client gets every answer', async () => {
+    const connection = start();
+    const messages = Array.from({ length: 50 }, (_, index) => `${index}`.padStart(600, 'x'));
+    const headers = { authorization: basic('bob') };
+    const posts = messages.map((message) =>
+      requestText('POST', '/api/note/', headers, JSON.stringify({ message })),
+    );
+    connection.socket.end(posts.join(''));
+    for (const message of messages)
+      assert.equal(JSON.parse((await connection.next())?.body ?? '').message, message);
+    assert.equal(await connection.rest(), '');
+  });
+
+  test('a client that goes away leaves no request in flight', async () => {
+    await whileNotesAreLocked(async () => {
+      const connection = start();
+      connection.send(READ + HEALTH.repeat(100));
+      await eventually(async () => (await inFlight()) === MOST_UNANSWERED, 'sixteen requests');
+      connection.socket.resetAndDestroy();
+      await eventually(async () => (await inFlight()) <= 1, 'the end of those that waited');
+    });
+    await eventually(async () => (await inFlight()) === 0, 'the end of the first');
+  });
+
+  test('what is no request is refused behind the answers to what came before it', async () => {
+    const connection = start();
+    connection.send(`${READ}${HEALTH.repeat(40)}nonsense\r\n\r\n${HEALTH}`);
+    const statuses = await statusesOf(connection, 42);
+    assert.deepEqual(statuses, [...Array<number>(41).fill(200), 400]);
+    assert.equal(await connection.rest(), '');
+  });
+
+  test('other connections are served between the requests of one', async () => {
+    const connection = start();
+    const other = start();
+    other.send(HEALTH);
+    await other.next();
+    let taken = 0;
+    const many = 2_000;
+    connection.send(HEALTH.repeat(many));
+    const all = statusesOf(connection, many).then(() => (taken = many));
+    const order: number[] = [];
+    for (let index = 0; index < 5; index += 1) {
+      other.send(HEALTH);
+      assert.equal((await other.next())?.status, 200);
+      order.push(taken);
+    }
+    assert.deepEqual(order, [0, 0, 0, 0, 0]);
+    await all;
+  });
+
+  test('twice as many requests take about twice the time', async () => {
+    const timeOf = async (count: number): Promise<number> => {
+      const connection = start();
+      const began = performance.now();
+      connection.send(READ + HEALTH.repeat(count));
+      await statusesOf(connection, count + 1);
+      return performance.now() - began;
+    };
+    await timeOf(500);
+    const [less, more] = [await timeOf(1_000), await timeOf(4_000)];
+    assert.ok(more < less * 10, `${less} ms, then ${more} ms for four times as many`);
+  });
+
+  const upgrade = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' };
+  for (const [name, first, status] of [
+    ['without a body', requestText('GET', '/healthz', upgrade), 200],
+    ['with a body', requestText('POST', '/api/note/', upgrade, '{"message":"x"}'), 401],
+    [
+      'with a chunked body',
+      requestText(
+        'POST',
+        '/api/note/',
+        { ...upgrade, 'transfer-encoding': 'chunked' },
+        '2\r\n{}\r\n0\r\n\r\n',
+      ),
+      401,
+    ],
+  ] as const) {
+    test(`a request for another protocol ${name} is answered, and what follows it too`, async () => {
+      for (const before of [0, 1, 30]) {
+        const connection = start();
+        const text = HEALTH.repeat(before) + (first + HEALTH).repeat(12);
+        connection.send(text);
+        const expected = [
+          ...Array<number>(before).fill(200),
+          ...Array.from({ length: 12 }, () => [status, 200]).flat(),
+        ];
+        assert.deepEqual(await statusesOf(connection, expected.length), expected);
+        connection.send(first);
+        assert.equal((await connection.next())?.status, status);
+        connection.socket.end(first);
+        assert.equal((await connection.next())?.status, status);
+        assert.equal(await connection.rest(), '');
+      }
+    });
+  }
+});

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { createUnsent } from '../../src/http/unsent.ts';
+import { listen } from '../../src/http/server.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const MAX_BODY = 12 * 1024 * 1024;
+
+describe('what clients make the process hold', () => {
+  let service: TestService;
+  const open: Wire[] = [];
+  before(async () => {
+    service = await startService([user, note], { maxBody: MAX_BODY });
+    await service.addUser('bob');
+  });
+  after(async () => {
+    for (const connection of open) connection.destroy();
+    await service.close();
+  });
+  const start = (): Wire => {
+    const connection = wire(service);
+    open.push(connection);
+    return connection;
+  };
+  const headers = { authorization: basic('bob'), 'content-type': 'application/json' };
+  async function gauge(name: string): Promise<number> {
+    const { text } = await service.request('/metrics');
+    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
+  }
+
+  test('bodies beyond the share of an address are 429, small writes go on, and the share comes back', async () => {
+    const body = 'x'.repeat(MAX_BODY - 1);
+    const uploads = Array.from({ length: 5 }, start);
+    for (const upload of uploads)
+      upload.send(
+        requestText('POST', '/api/note/', { ...headers, 'content-length': String(MAX_BODY) }, body),
+      );
+    const first = await Promise.race(uploads.map((upload) => upload.next()));
+    assert.equal(first?.status, 429);
+    assert.equal(first.headers['connection'], 'close');
+    assert.ok(Number(first.headers['retry-after']) > 0);
+    const small = await service.request('/api/note/', {
+      method: 'POST',
+      user: 'bob',
+      body: { message: 'x' },
+    });
+    assert.equal(small.status, 201);
+    for (const upload of uploads) upload.destroy();
+    await eventually(
+      async () => (await gauge('vitrine_request_bodies_bytes')) === 0,
+      'the end of the bodies',
+    );
+  });
+
+  test('a body in thousands of pieces of a byte is 400', async () => {
+    const connection = start();
+    connection.send(requestText('POST', '/api/note/', { ...headers, 'transfer-encoding': 'chunked' }));
+    connection.send('1\r\n \r\n'.repeat(10_000));
+    assert.equal((await connection.next())?.status, 400);
+    assert.equal(await connection.rest(), '');
+  });
+});
+
+test('a client that takes nothing is cut off, and one that takes enough gets everything', async () => {
+  const unsent = createUnsent(1);
+  const size = 64 * 1024 * 1024;
+  const http = createServer((request, response) => {
+    const slow = { bytesPerSecond: size, seconds: 1 };
+    const lenient = { bytesPerSecond: 1024, seconds: 1 };
+    response.end(Buffer.alloc(size, 'x'));
+    unsent.watch(response, request.url === '/slow' ? slow : lenient, 'one', size);
+  });
+  const server = await listen(http, '127.0.0.1', 0);
+  try {
+    const stalled = wire({ base: server.url });
+    stalled.socket.pause();
+    stalled.send(requestText('GET', '/slow'));
+    const reading = await fetch(`${server.url}/`);
+    assert.equal((await reading.arrayBuffer()).byteLength, size);
+    await eventually(() => unsent.bytes() === 0, 'the end of the stalled answer');
+    stalled.socket.resume();
+    assert.ok((await stalled.rest()).length < size);
+  } finally {
+    unsent.close();
+    await server.close();
+  }
+});

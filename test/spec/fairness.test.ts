@@ -1,0 +1,246 @@
+// One client's statements delay no other client, and end when the client leaves.
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FairQueue } from '../../src/db/fair-queue.ts';
+import type { Requester } from '../../src/db/requester.ts';
+import { Scheduler } from '../../src/db/scheduler.ts';
+import { Shapes } from '../../src/db/shapes.ts';
+import type { Resource } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { assertProblem, eventually } from '../http/expect.ts';
+import { basic, startService, type Answer, type TestService } from '../support.ts';
+
+const columns = { name: { type: 'string' } } as const;
+const resources: Resource[] = [
+  user,
+  note,
+  { model: 'busy', columns },
+  { model: 'guarded', columns, costly: 'user' },
+  { model: 'member', columns, read: 'user' },
+];
+
+describe('the scheduler', () => {
+  const client = (key: string): Requester => ({
+    key,
+    origin: 'user',
+    onGone: () => () => undefined,
+    park: () => undefined,
+  });
+
+  test('starts a statement at once while only clients wait that have all they may have', async () => {
+    const scheduler = new Scheduler();
+    const ends: (() => void)[] = [];
+    const last = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
+    const own = Array.from({ length: 6 }, () => scheduler.run('write', client('ada'), last));
+    await sleep(0);
+    assert.equal(scheduler.state.write.waiting, 2);
+    const begun = performance.now();
+    await scheduler.run('write', client('bob'), () => Promise.resolve());
+    assert.ok(performance.now() - begun < 1_000);
+    assert.equal(scheduler.state.write.waiting, 2);
+    for (let ended = 0; ended < own.length; await sleep(0)) {
+      const end = ends.shift();
+      end?.();
+      if (end) ended += 1;
+    }
+    await Promise.all(own);
+    scheduler.close();
+  });
+});
+
+describe('statements of several clients', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
+    await service.addUser('bob');
+    for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
+      await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
+  });
+  after(() => service.close());
+
+  const from = (address: string, path: string): Promise<Answer> =>
+    service.request(path, { headers: { 'X-Forwarded-For': address } });
+
+  /** How many statements of the service wait for a lock. */
+  const waiting = async (): Promise<number> => {
+    const rows = await service.sql`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+    return rows.count;
+  };
+
+  /** Does something while every statement on a table waits. */
+  async function whileLocked<T>(table: string, work: () => Promise<T>): Promise<T> {
+    return service.sql.begin(async (own) => {
+      await own.unsafe(`lock table ${table} in access exclusive mode`);
+      return work();
+    }) as Promise<T>;
+  }
+
+  /** Sends a request on a connection of its own, and reads nothing. */
+  function send(path: string, address = '10.9.9.9'): Socket {
+    const { hostname, port } = new URL(service.base);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`);
+    return socket;
+  }
+
+  test('a client whose queries all wait delays neither the queries nor the writes of others', async () => {
+    const stuck = await whileLocked('busy', async () => {
+      const all = Array.from({ length: 12 }, (_, index) => from('10.0.0.1', `/api/busy/?name=${index}`));
+      await eventually(async () => (await waiting()) === 3, 'as many statements as one client may run');
+      const answers = await Promise.all([
+        from('10.0.0.2', '/api/note/?message=x'),
+        from('10.0.0.2', '/api/note/1/'),
+        service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
+      ]);
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [200, 200, 201],
+      );
+      return Promise.all(all);
+    });
+    // Three ran until their timeout, the others were not let in.
+    const statuses = stuck.map(({ status }) => status);
+    assert.ok(
+      statuses.every((status) => status === 503 || status === 429),
+      String(statuses),
+    );
+    assert.ok(statuses.includes(429), 'the client is told that its own queries are the reason');
+    for (const { headers } of stuck) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
+  });
+
+  test('a statement ends in PostgreSQL when its client closes the connection', async () => {
+    await whileLocked('busy', async () => {
+      for (const name of ['running', 'waiting', 'also-waiting']) {
+        const sockets = [1, 2, 3, 4].map(() => send(`/api/busy/?name=${name}`));
+        await eventually(async () => (await waiting()) === 3, 'the statements of the client');
+        for (const socket of sockets) socket.destroy();
+        // Long before any timeout, and without a statement that takes a free connection after that.
+        await eventually(async () => (await waiting()) === 0, 'the end of the statements');
+      }
+      assert.equal((await from('10.9.9.9', '/api/note/?message=x')).status, 200);
+    });
+    await eventually(
+      () => service.lines.filter(({ status }) => status === 499).length >= 12,
+      'the lines of the log',
+    );
+  });
+
+  test('a client that closes only its half of the connection gets its answer', async () => {
+    const chunks: Buffer[] = [];
+    const socket = await whileLocked('note', async () => {
+      const half = send('/api/note/?message=x&limit=1');
+      half.on('data', (chunk: Buffer) => chunks.push(chunk));
+      half.end();
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(200);
+      assert.equal(await waiting(), 1, 'it is not canceled');
+      return half;
+    });
+    await eventually(() => socket.closed, 'the end of the connection');
+    const text = Buffer.concat(chunks).toString();
+    assert.match(text, /^(HTTP\/1\.1 102 Processing\r\n\r\n)+HTTP\/1\.1 200 OK\r\n/);
+    assert.match(text, /"objects":\[\{"id":1,/);
+  });
+
+  test('a query without credentials is canceled after SLOW_TIMEOUT, one of a user is not', async () => {
+    const anonymous = await whileLocked('note', () => from('10.0.0.3', '/api/note/?message=x'));
+    assertProblem(anonymous, 503);
+    let done = false;
+    const known = await whileLocked('member', async () => {
+      const asked = service.request('/api/member/?name=x', { user: 'bob' }).finally(() => (done = true));
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(1_500);
+      assert.equal(done, false);
+      return { asked };
+    });
+    assert.equal((await known.asked).status, 200);
+  });
+
+  test('a query that is known to be costly needs the level of `costly`', async () => {
+    const path = '/api/guarded/?name=x';
+    assert.equal((await from('10.0.0.4', path)).status, 200);
+    const slow = await whileLocked('guarded', async () => {
+      const asked = from('10.0.0.4', path);
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(300);
+      return { asked };
+    });
+    assert.equal((await slow.asked).status, 200);
+    const refused = await from('10.0.0.4', path);
+    assert.equal(refused.status, 401);
+    assert.equal(refused.text, 'Authentication failed');
+    assert.equal((await from('10.0.0.4', '/api/guarded/?name__ne=x')).status, 200, 'another kind of query');
+    const headers = { authorization: basic('bob', 'wrong') };
+    assert.equal((await service.request(path, { headers })).status, 401);
+    assert.equal((await service.request(path, { user: 'bob' })).status, 200);
+    const stream = { Accept: 'application/x-ndjson' };
+    assert.equal((await service.request('/api/guarded/', { headers: stream })).status, 401);
+    assert.equal((await service.request('/api/guarded/', { headers: stream, user: 'bob' })).status, 200);
+  });
+});
+
+describe('a fair queue', () => {
+  test('serves clients in turn, and the entries of one client in their order', () => {
+    const entries = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.nat()), { maxLength: 40 });
+    fc.assert(
+      fc.property(entries, (pushed) => {
+        const queue = new FairQueue<{ key: string; index: number }>();
+        pushed.forEach(([key], index) => queue.push(key, { key, index }));
+        const served: { key: string; index: number }[] = [];
+        for (let next = queue.shift(() => true); next; next = queue.shift(() => true)) served.push(next);
+        assert.equal(served.length, pushed.length);
+        for (const key of ['a', 'b', 'c']) {
+          const own = served.filter((one) => one.key === key).map(({ index }) => index);
+          assert.deepEqual(
+            own,
+            [...own].sort((one, other) => one - other),
+          );
+        }
+        // Nobody is served a second time while another client waits for its first.
+        const counts: Record<string, number> = { a: 0, b: 0, c: 0 };
+        const totals = { ...counts };
+        for (const { key } of served) totals[key] = (totals[key] ?? 0) + 1;
+        for (const { key } of served) {
+          const own = (counts[key] ?? 0) + 1;
+          for (const other of Object.keys(counts))
+            assert.ok((counts[other] ?? 0) >= Math.min(own - 1, totals[other] ?? 0), 'in turn');
+          counts[key] = own;
+        }
+      }),
+    );
+  });
+
+  test('knows how many entries are served before a new one', () => {
+    const keys = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 30 });
+    fc.assert(
+      fc.property(keys, fc.constantFrom('a', 'd', 'e'), (pushed, key) => {
+        const queue = new FairQueue<object>();
+        for (const one of pushed) queue.push(one, {});
+        const ahead = queue.ahead(key);
+        const last = {};
+        queue.push(key, last);
+        let before = 0;
+        while (queue.shift(() => true) !== last) before += 1;
+        assert.ok(before <= ahead, `${before} of ${ahead}`);
+      }),
+    );
+  });
+});
+
+test('statements are prepared from their second use on, and the least recently used make room', () => {
+  const shapes = new Shapes();
+  const isPrepared = (text: string): boolean => shapes.prepare(shapes.use(text));
+  assert.deepEqual([isPrepared('hot'), isPrepared('hot'), isPrepared('hot')], [false, true, true]);
+  for (let index = 0; index < 1_000; index += 1) {
+    assert.equal(isPrepared(`varied ${index}`), false);
+    assert.equal(isPrepared(`varied ${index}`), true);
+    if (index % 100 === 0) assert.equal(isPrepared('hot'), true, 'one that is used all the time stays');
+  }
+  assert.equal(isPrepared('varied 10'), false, 'one that was not used for long is forgotten');
+});
