@@ -16,7 +16,7 @@ const stopping = new AbortController();
 setMaxListeners(0, stopping.signal);
 process.on('message', (message: Job | 'stop') => {
   if (message === 'stop') return stopping.abort();
-  const tally = createTally();
+  const tally = createTally(message.kind === 'flood' ? message.ramp : 0);
   const started = performance.now();
   let done = (): void => undefined;
   const stopped = new Promise<void>((resolve) => (done = resolve));

@@ -30,6 +30,8 @@ export interface Flood {
   readonly pause?: number;
   /** Disconnects after so many milliseconds instead of waiting for the answer. */
   readonly abandonAfter?: number;
+  /** Milliseconds at the start whose refusals are not timed: the connections are made then, which takes processor time. */
+  readonly ramp?: number;
   /** Milliseconds between the first requests of two connections. */
   readonly stagger?: number;
   /** Requests in all; else until it is stopped. */

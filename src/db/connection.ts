@@ -7,7 +7,8 @@ import type { Statement } from './fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from './requester.ts';
 import { Runner, type RunOptions, type StatementKind } from './runner.ts';
-import type { ClassState, WorkClass } from './scheduler.ts';
+import type { ClassState } from './scheduler.ts';
+import type { WorkClass } from './work-class.ts';
 import { createTransactions, type RunInTransaction, type TransactionLimits } from './transactions.ts';
 
 export type { RawRow };

@@ -3,8 +3,9 @@ import type { OpenClient } from './driver.ts';
 import type { Statement } from './fragment.ts';
 import { isLarge, Pool, type PoolState, type RawRow } from './pool.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { CONNECTIONS, Scheduler, type ClassState, type WorkClass } from './scheduler.ts';
-import { COSTLY, estimatedCost, isCostly, Shapes, type Shape } from './shapes.ts';
+import { CONNECTIONS, Reclassified, Scheduler, type ClassState } from './scheduler.ts';
+import { classify, COSTLY, estimatedCost, Shapes, type Shape } from './shapes.ts';
+import type { WorkClass } from './work-class.ts';
 
 /**
  * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is fastest.
@@ -115,26 +116,37 @@ export class Runner {
     { refuseCostly = false }: RunOptions = {},
   ): Promise<RawRow[]> {
     const shape = this.#shapes.use(statement.text);
-    const measured = () => this.#measured(statement, shape, requester);
-    if (!isCostly(shape)) {
-      const rows = await this.#scheduler.run('read', requester, async () => {
-        shape.cost ??= await this.#estimate(statement, requester);
-        return isCostly(shape) ? undefined : measured();
-      });
-      if (rows) return rows;
+    const work = async (): Promise<RawRow[]> => {
+      if (shape.cost === undefined) {
+        shape.cost = await this.#estimate(statement, requester);
+        if (classify(shape) === 'slow') throw new Reclassified();
+      }
+      return this.#measured(statement, shape, requester);
+    };
+    for (;;) {
+      const name = classify(shape);
+      if (name === 'slow' && refuseCostly) throw new CostlyStatement();
+      try {
+        return await this.#scheduler.run(name, requester, work, shape);
+      } catch (error) {
+        if (!(error instanceof Reclassified)) throw error;
+      }
     }
-    if (refuseCostly) throw new CostlyStatement();
-    return this.#scheduler.run('slow', requester, measured);
   }
 
   async #measured(statement: Statement, shape: Shape, requester: Requester): Promise<RawRow[]> {
     const timeout = requester.origin === 'anonymous' ? this.#slowTimeout : undefined;
     const prepare = statement.fixed === true || this.#shapes.prepare(shape);
     const started = performance.now();
+    const measure = (isComplete: boolean): void =>
+      this.#shapes.measure(shape, performance.now() - started, isComplete);
     try {
-      return await this.#execute(statement, requester, { prepare, timeout });
-    } finally {
-      this.#shapes.measure(shape, performance.now() - started);
+      const rows = await this.#execute(statement, requester, { prepare, timeout });
+      measure(true);
+      return rows;
+    } catch (error) {
+      measure(false);
+      throw error;
     }
   }
 

@@ -13,6 +13,8 @@ export interface Shape {
   readonly text: string;
   /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
   cost: number | undefined;
+  /** Whether a statement of this shape was ever run to its end. */
+  isMeasured: boolean;
   uses: number;
 }
 
@@ -23,7 +25,7 @@ export class Shapes {
 
   /** The shape of a statement, which counts as used. */
   use(text: string): Shape {
-    const shape = this.#shapes.get(text) ?? { text, cost: undefined, uses: 0 };
+    const shape = this.#shapes.get(text) ?? { text, cost: undefined, isMeasured: false, uses: 0 };
     shape.uses += 1;
     this.#shapes.delete(text);
     this.#shapes.set(text, shape);
@@ -41,14 +43,21 @@ export class Shapes {
     return true;
   }
 
-  /** Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones. */
-  measure(shape: Shape, milliseconds: number): void {
-    shape.cost = Math.max(milliseconds, (shape.cost ?? 0) * REMEMBERED);
+  /**
+   * Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones. One that was canceled
+   * or failed can only show that the shape costs more than was known.
+   */
+  measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
+    shape.cost = Math.max(milliseconds, (shape.cost ?? 0) * (isComplete ? REMEMBERED : 1));
+    shape.isMeasured ||= isComplete;
   }
 }
 
-/** Whether statements of this shape get the narrow share of the costly ones. */
-export const isCostly = ({ cost = 0 }: Shape): boolean => cost >= COSTLY;
+/** The class of a read: `slow` gets the narrow share of the costly ones, `trial` is for those of which too little is known. */
+export function classify({ cost = 0, isMeasured }: Shape): 'read' | 'trial' | 'slow' {
+  if (cost >= COSTLY) return 'slow';
+  return isMeasured ? 'read' : 'trial';
+}
 
 function removeOldest(collection: Map<string, unknown> | Set<string>): void {
   const oldest = collection.keys().next();

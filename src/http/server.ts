@@ -185,6 +185,12 @@ function urlOf(server: Server, host: string | undefined): string {
 }
 
 /**
+ * Connections that the system holds until they are accepted. With Node's 511 a burst of clients finds the queue full, and then
+ * each of them waits for a second or more before it tries again. The system may have a lower limit.
+ */
+const BACKLOG = 4096;
+
+/**
  * @param options as those of Node's server: a host and a port, or a socket that is open already
  * @throws the error of listen(), for instance when the port is taken
  */
@@ -233,4 +239,4 @@ export async function listenWith(
 
 /** @throws the error of listen(), for instance when the port is taken */
 export const listen = (server: Server, host: string, port: number): Promise<RunningServer> =>
-  listenWith(server, { host, port });
+  listenWith(server, { host, port, backlog: BACKLOG });

@@ -12,7 +12,9 @@ export interface Tally {
 /** How many times of refusals are kept. */
 const MOST_TIMES = 50_000;
 
-export function createTally(): Tally {
+/** @param ramp milliseconds whose refusals are not timed */
+export function createTally(ramp = 0): Tally {
+  const begun = performance.now();
   let sent = 0;
   let closed = 0;
   let largest = 0;
@@ -24,7 +26,8 @@ export function createTally(): Tally {
     answered({ status, size }, milliseconds) {
       statuses[status] = (statuses[status] ?? 0) + 1;
       largest = Math.max(largest, size);
-      if ((status === 429 || status === 503) && refusals.length < MOST_TIMES) refusals.push(milliseconds);
+      const isTimed = performance.now() - milliseconds >= begun + ramp && refusals.length < MOST_TIMES;
+      if ((status === 429 || status === 503) && isTimed) refusals.push(milliseconds);
     },
     report: () => ({ sent, statuses, closed, refusals: refusals.sort((a, b) => a - b), largest }),
   };
