@@ -18,6 +18,51 @@ const BEGIN_TIMEOUT = 15_000;
 const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
 const BATCH_TIMEOUT = { anonymous: '10s', user: '60s', admin: '5min' };
 
+/**
+ * While others wait for a stream, one whose client took less than this in the latest seconds ends. What the client's system has
+ * buffered counts as taken.
+ */
+const CONTENDED = { bytesPerSecond: 64 * 1024, seconds: 3 };
+
+interface Rate {
+  /** Notes that the client has got so much, and must now take it. */
+  readonly begin: (bytes: number) => void;
+  /** Notes that the client has room for more. */
+  readonly end: () => void;
+  /** Whether the stream waits for its client, and has moved little lately. */
+  readonly isSlow: () => boolean;
+}
+
+function watchRate(): Rate {
+  let sent: { readonly at: number; readonly bytes: number }[] = [];
+  let isWaiting = false;
+  const begun = performance.now();
+  const window = CONTENDED.seconds * 1000;
+  const since = (from: number): void => {
+    sent = sent.filter(({ at }) => at >= from);
+  };
+  return {
+    begin: (bytes) => {
+      isWaiting = true;
+      const now = performance.now();
+      if (sent.length > 0 && (sent[0]?.at ?? now) < now - window) since(now - window);
+      // Batches that come fast are counted together, so that there are few.
+      const last = sent.at(-1);
+      if (last && now - last.at < 100) sent[sent.length - 1] = { at: last.at, bytes: last.bytes + bytes };
+      else sent.push({ at: now, bytes });
+    },
+    end: () => {
+      isWaiting = false;
+    },
+    isSlow: () => {
+      const from = performance.now() - window;
+      since(from);
+      const bytes = sent.reduce((sum, one) => sum + one.bytes, 0);
+      return isWaiting && begun < from && bytes < CONTENDED.bytesPerSecond * CONTENDED.seconds;
+    },
+  };
+}
+
 const slots = (): Slots =>
   new Slots({
     most: { anonymous: 3, user: 5, admin: 6 },
@@ -36,19 +81,21 @@ export function createCursors(open: OpenClient) {
     requester: Requester,
   ): AsyncGenerator<RawRow[], void> {
     const { origin } = requester;
-    const leave = await streams.enter(requester);
+    const rate = watchRate();
+    const giveWay = (): void => cut(unavailable('The stream was read slowly, and others wait.', 10));
+    const leave = await streams.enter(requester, { isIdle: rate.isSlow, end: giveWay });
     const connection = openDedicated(open);
     const end = (): void => {
       leave();
       clearTimeout(timer);
       stopListening();
     };
-    const abort = (reason: Error): void => {
+    const cut = (reason: Error): void => {
       connection.abort(reason);
       end();
     };
-    const timer = setTimeout(() => abort(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
-    const stopListening = requester.onGone(() => abort(new ClientGone()));
+    const timer = setTimeout(() => cut(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
+    const stopListening = requester.onGone(() => cut(new ClientGone()));
     try {
       const limits = `set local statement_timeout = '${BATCH_TIMEOUT[origin]}'; set local idle_in_transaction_session_timeout = '90s'`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> => connection.run(start);
@@ -59,7 +106,9 @@ export function createCursors(open: OpenClient) {
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
+        rate.begin(bytes);
         yield rows;
+        rate.end();
       }
     } finally {
       end();

@@ -13,6 +13,8 @@ export interface Statement {
   readonly values: readonly (string | null)[];
   /** Its text is one of few, whatever clients ask, so that it is always prepared; others are while there is room for them. */
   readonly fixed?: boolean;
+  /** Its answer has several records, and may be large. */
+  readonly isPage?: boolean;
 }
 
 /** SQL that the program itself wrote, never anything from outside. */

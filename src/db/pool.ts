@@ -28,7 +28,9 @@ export interface PoolOptions {
   readonly deadline: number;
   /** A statement that sets up each connection, after the first answer on it. */
   readonly prelude?: string;
-  /** Is called after a statement that has taken long by itself, or that has a large answer. */
+  /** Is called with every answer. */
+  readonly onAnswer?: (statement: Statement, rows: readonly RawRow[]) => void;
+  /** Is called after a statement that has taken long by itself. */
   readonly onSlow?: (statement: Statement) => void;
 }
 
@@ -101,12 +103,6 @@ const MAX_RETRIES = 3;
 const MAX_PREPARED = 400;
 /** Milliseconds after which a connection is reused even if the request to cancel its statement got no answer. */
 const CANCEL_TIMEOUT = 5_000;
-
-/** Bytes from which on an answer is large: many of them in a row delay what is behind them. */
-const LARGE = 256 * 1024;
-
-/** Whether the first value of an answer, which is all of it for most statements, is large. */
-export const isLarge = (rows: readonly RawRow[]): boolean => (rows[0]?.[0]?.length ?? 0) > LARGE;
 
 /**
  * Connections for statements of one kind. Each is a client of its own for postgres.js, because the queues of a client with
@@ -345,7 +341,7 @@ export class Pool {
     query.then(
       (rows) => {
         if (!isAnswer(rows)) return fail(outOfReach());
-        if (isLarge(rows)) this.#options.onSlow?.(statement);
+        this.#options.onAnswer?.(statement, rows);
         if (!connection.isMade) this.#prime(connection);
         connection.isMade = true;
         settle();

@@ -1,7 +1,8 @@
 import { unavailable } from '../errors.ts';
 import type { OpenClient } from './driver.ts';
 import type { Statement } from './fragment.ts';
-import { isLarge, Pool, type PoolState, type RawRow } from './pool.ts';
+import { Pool, type PoolState, type RawRow } from './pool.ts';
+import { QuickTexts } from './quick-texts.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { CONNECTIONS, Reclassified, Scheduler, type ClassState } from './scheduler.ts';
 import { classify, COSTLY, estimatedCost, Shapes, type Shape } from './shapes.ts';
@@ -33,8 +34,6 @@ export interface RunnerOptions {
 const DEADLINE = 15_000;
 /** Keeps a costly query to one process of PostgreSQL, so that it leaves processors to others. */
 const PRELUDE = 'set max_parallel_workers_per_gather = 0';
-/** How many texts of `quick` statements that were not short are remembered. */
-const MAX_NOT_SHORT = 1_000;
 
 interface ExecuteOptions {
   readonly prepare: boolean;
@@ -48,17 +47,20 @@ export class Runner {
   readonly #scheduler = new Scheduler();
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
-  /** Texts of `quick` statements that were not short the last time. */
-  readonly #notShort = new Set<string>();
+  readonly #texts = new QuickTexts();
   readonly #sweep: NodeJS.Timeout;
 
   constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
     this.#slowTimeout = slowTimeout;
     const shape = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
-    const onSlow = ({ text }: Statement): void => {
-      if (this.#notShort.size < MAX_NOT_SHORT) this.#notShort.add(text);
-    };
-    this.#quick = new Pool({ open, ...shape, maxPending: 4000, deadline: DEADLINE, onSlow });
+    this.#quick = new Pool({
+      open,
+      ...shape,
+      maxPending: 4000,
+      deadline: DEADLINE,
+      onAnswer: (statement, rows) => this.#texts.noteAnswer(statement, rows),
+      onSlow: (statement) => this.#texts.noteTime(statement, true),
+    });
     const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
     // Behind a transaction pooler the setting would stay with a connection that is not ours.
     this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
@@ -98,13 +100,13 @@ export class Runner {
 
   #runQuick(statement: Statement, requester: Requester): Promise<RawRow[]> {
     const prepare = this.#isPrepared(statement);
-    // A large record, or a lock on a whole table, can make slow what should be short.
-    const isShort = this.#notShort.size === 0 || !this.#notShort.has(statement.text);
-    if (isShort && !this.#quick.isStalled) return this.#quick.run(statement, prepare);
+    if (!this.#quick.isStalled && this.#texts.mayPipeline(statement))
+      return this.#quick.run(statement, prepare);
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
       const rows = await this.#execute(statement, requester, { prepare });
-      if (performance.now() - started < COSTLY && !isLarge(rows)) this.#notShort.delete(statement.text);
+      this.#texts.noteTime(statement, performance.now() - started >= COSTLY);
+      this.#texts.noteAnswer(statement, rows);
       return rows;
     });
   }

@@ -20,16 +20,28 @@ export interface SlotLimits {
   readonly fullMessage: string;
 }
 
+/** Work that has a slot. */
+export interface Holder {
+  /** Whether it makes so little use of its slot that another client may have it. */
+  readonly isIdle: () => boolean;
+  /** Ends the work; its slot must be given back at once. */
+  readonly end: () => void;
+}
+
 interface Entry {
   readonly requester: Requester;
   readonly start: () => void;
 }
+
+/** How often an idle holder is looked for while a client waits (milliseconds). */
+const CHECK = 250;
 
 /** A few places for work that lasts: streams and transactions. Clients get free places in turn. */
 export class Slots {
   readonly #limits: SlotLimits;
   readonly #waiting = new FairQueue<Entry>();
   readonly #byClient = new Map<string, number>();
+  readonly #holders = new Map<Holder, Origin>();
   #taken = 0;
 
   constructor(limits: SlotLimits) {
@@ -38,19 +50,22 @@ export class Slots {
 
   /**
    * Takes a slot, after a short wait if none is free.
+   * @param holder gives way to clients that wait; without it nothing ends the work
    * @returns gives it back; calling it again does nothing
    * @throws Problem 429 for a client that has all slots it may have, 503 when none becomes free; ClientGone
    */
-  async enter(requester: Requester): Promise<() => void> {
+  async enter(requester: Requester, holder?: Holder): Promise<() => void> {
     const { key, origin } = requester;
     if ((this.#byClient.get(key) ?? 0) >= this.#limits.perClient[origin])
       throw new Problem(429, this.#limits.ownMessage, { headers: { 'Retry-After': String(RETRY_AFTER) } });
     if (this.#taken < this.#limits.most[origin]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
+    if (holder) this.#holders.set(holder, origin);
     return () => {
       if (!isTaken) return;
       isTaken = false;
+      if (holder) this.#holders.delete(holder);
       this.#leave(key);
     };
   }
@@ -68,6 +83,7 @@ export class Slots {
         requester,
         start: () => {
           clearTimeout(timer);
+          clearInterval(check);
           stopListening();
           this.#take(key);
           resolve();
@@ -76,15 +92,26 @@ export class Slots {
       const leave = (error: Error): void => {
         if (!this.#waiting.remove(key, entry)) return;
         clearTimeout(timer);
+        clearInterval(check);
         reject(error);
       };
       const timer = setTimeout(() => {
         stopListening();
         leave(unavailable(this.#limits.fullMessage, RETRY_AFTER));
       }, MAX_WAIT);
+      const check = setInterval(() => this.#endIdle(requester), CHECK);
       this.#waiting.push(key, entry);
       const stopListening = requester.onGone(() => leave(new ClientGone()));
+      this.#endIdle(requester);
     });
+  }
+
+  /** Ends one idle holder of the same origin or a lower one, if that makes room for the client that waits. */
+  #endIdle({ origin }: Requester): void {
+    const { most } = this.#limits;
+    if (this.#taken > most[origin]) return;
+    for (const [holder, held] of this.#holders)
+      if (most[held] <= most[origin] && holder.isIdle()) return holder.end();
   }
 
   #leave(key: string): void {

@@ -6,12 +6,13 @@ import { Budget } from './budget.ts';
 export interface DrainRate {
   readonly bytesPerSecond: number;
   readonly seconds: number;
+  /** Maximum seconds that a client can be ahead by what it took fast: the kernel takes some megabytes at once. */
+  readonly ahead: number;
 }
 
-export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20 };
-export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30 };
-/** Maximum seconds that a client can be ahead by what it took fast: the kernel takes some megabytes at once. */
-const MOST_AHEAD = 60;
+export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20, ahead: 60 };
+/** A stream keeps a snapshot of the database, so that its client gets no more than the seconds of the average. */
+export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, ahead: 30 };
 const INTERVAL = 1_000;
 
 /** Answers past this size (bytes) need room in the budget; smaller ones are sent in any case. */
@@ -64,7 +65,7 @@ export function createUnsent(maxPage: number): Unsent {
       const taken = takenBy(socket);
       const ahead = delivery.left + (taken - delivery.taken) / rate.bytesPerSecond;
       delivery.taken = taken;
-      delivery.left = Math.min(ahead, MOST_AHEAD);
+      delivery.left = Math.min(ahead, rate.ahead);
       // With nothing to take the client waits for the service.
       if (socket.writableLength > 0) delivery.left -= seconds;
       if (delivery.left < 0) socket.destroy();

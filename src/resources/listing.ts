@@ -113,6 +113,7 @@ export function createListing(
       const statement = {
         ...pageStatement(planned, shown, maxBytes, raw(isJson ? `','` : `''`), counted),
         fixed: isShort && isJson && !counted && query.limit === resource.limit,
+        isPage: true,
       };
       const options = { refuseCostly: !meets(resource.costly, caller) };
       const [page] = await database.run(statement, isShort && !counted ? 'quick' : 'read', options);

@@ -168,6 +168,22 @@ describe('a long stream', () => {
     await noReaders();
   });
 
+  test('gives its place to a client that waits when little of it is taken', async () => {
+    const slow = await Promise.all(['10.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
+    const read = (last: number) =>
+      service.request('/api/text/?id=1', { headers: { ...NDJSON, 'X-Forwarded-For': `10.0.1.${last}` } });
+    await eventually(async () => (await read(1)).status === 200, 'the place of a slow client');
+    await eventually(async () => (await readers()) < 3, 'the end of its cursor');
+    const ended = slow.map(
+      ({ response }) =>
+        new Promise<boolean>((resolve) => response.on('close', () => resolve(response.complete))),
+    );
+    for (const { response } of slow) response.resume();
+    const complete = (await Promise.all(ended)).filter(Boolean);
+    assert.equal(complete.length, 2, 'nobody takes a part for the whole');
+    await noReaders();
+  });
+
   test('is cut where the database breaks off, so that nobody takes a part for the whole', async () => {
     const { response } = await begin();
     await service.sql`

@@ -236,4 +236,28 @@ describe('the quick pool', () => {
       await service.close();
     }
   });
+
+  test('takes no page of unknown size and none that was large, so that it holds up no others', async () => {
+    const service = await startService([user, note]);
+    try {
+      await service.sql`insert into note (message) select repeat(md5(n::text), 2000) from generate_series(1, 20) n`;
+      const work = async (): Promise<number> => {
+        const { text } = await service.request('/metrics');
+        const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
+        return Number(count);
+      };
+      const pages = async (query: string, times: number): Promise<number> => {
+        const before = await work();
+        for (let n = 0; n < times; n += 1)
+          assert.equal((await service.request(`/api/note/?${query}`)).status, 200);
+        return (await work()) - before;
+      };
+      assert.equal(await pages('limit=1', 4), 1, 'the first one alone');
+      assert.equal(await pages('limit=20', 4), 4);
+      await service.sql`update note set message = 'short'`;
+      assert.equal(await pages('limit=20', 2), 2, 'it was large lately');
+    } finally {
+      await service.close();
+    }
+  });
 });
