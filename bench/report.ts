@@ -35,8 +35,9 @@ export interface Results {
   readonly loadBefore: number;
 }
 
-/** What the others are compared with. */
-const YARDSTICK = 'Fastify';
+/** What the others are compared with: another version of Vitrine where there is one. */
+export const BEFORE = 'before';
+const FASTIFY = 'Fastify';
 
 function median(numbers: readonly number[]): number {
   const sorted = numbers.toSorted((one, other) => one - other);
@@ -71,13 +72,14 @@ function rates(measurements: readonly Measurement[]): string {
     measurements.filter((one) => one.row === row && one.server === server);
   // Servers come in the order of their names, whoever was measured first.
   const servers = names('server').sort((one, other) => other.localeCompare(one, 'en'));
+  const yardstick = servers.includes(BEFORE) ? BEFORE : FASTIFY;
   const body = names('row').flatMap((row) =>
     servers.map((server) => {
       const rounds = of(row, server);
-      const yardstick = of(row, YARDSTICK);
+      const compared = of(row, yardstick);
       const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number =>
         median(rounds.map((one) => one[key]));
-      const ratio = median(rounds.map(({ rate }, round) => rate / (yardstick[round]?.rate ?? NaN)));
+      const ratio = median(rounds.map(({ rate }, round) => rate / (compared[round]?.rate ?? NaN)));
       const times = [middle('p50').toFixed(2), middle('p99').toFixed(2)];
       const costs = [whole(middle('cpu')), whole(middle('databaseCpu'))];
       return [row, server, whole(middle('rate')), ratio.toFixed(2), ...times, ...costs];
@@ -87,7 +89,7 @@ function rates(measurements: readonly Measurement[]): string {
     'row',
     'server',
     'requests/s',
-    `to ${YARDSTICK}`,
+    `to ${yardstick}`,
     'p50 ms',
     'p99 ms',
     'server µs',
@@ -130,7 +132,7 @@ bare \`node:http\` and postgres.js as the limit of what this runtime and driver 
 
 ${rates(measurements)}
 
-Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers taking turns within a round. "to ${YARDSTICK}" is the
+Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers taking turns within a round. "to ${FASTIFY}" is the
 median of the ratios within each round. "server µs" and "PostgreSQL µs" are the processor time that one request takes, of the server's
 process and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates. The load generator itself took ${whole(generator)} µs for each request.
 

@@ -1,14 +1,15 @@
 // Measures Vitrine beside the same endpoints written by hand: npm run bench. Settings: BENCH_DATABASE_URL (a server; else
-// an embedded one), BENCH_ROUNDS, BENCH_SECONDS, BENCH_ROWS (names separated by commas; else all).
+// an embedded one), BENCH_ROUNDS, BENCH_SECONDS, BENCH_ROWS (names separated by commas; else all), BENCH_AGAINST (the folder of
+// another version of Vitrine, compiled, which then takes the place of the other servers).
 import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createDatabase, type BenchDatabase } from './database.ts';
 import type { Job, Load, Outcome } from './load.ts';
-import { report, tables, type Measurement, type ServerFacts } from './report.ts';
+import { BEFORE, report, tables, type Measurement, type ServerFacts } from './report.ts';
 import { PASSWORD, ROWS, type Request, type Row } from './rows.ts';
 import {
   addFirstUser,
@@ -34,6 +35,7 @@ const loadBefore = loadavg()[0] ?? NaN;
 const rounds = setting('BENCH_ROUNDS', 5);
 const seconds = setting('BENCH_SECONDS', 2);
 const wanted = process.env['BENCH_ROWS']?.split(',');
+const against = process.env['BENCH_AGAINST'];
 const rows = ROWS.filter(({ name }) => wanted?.includes(name) ?? true);
 if (rows.length === 0) throw new Error(`BENCH_ROWS knows ${ROWS.map(({ name }) => name).join(', ')}`);
 
@@ -133,11 +135,10 @@ async function bench(directory: string, database: BenchDatabase): Promise<void> 
   await addFirstUser(database.url, PASSWORD);
   await database.fill();
   await linkPackages(directory);
-  const programs = [
-    VITRINE,
-    await compile('Fastify', 'fastify.ts', directory),
-    await compile('bare', 'bare.ts', directory),
-  ];
+  const others = against
+    ? [{ ...VITRINE, name: BEFORE, parameters: [resolve(against, 'dist/main.js'), 'serve'] }]
+    : [await compile('Fastify', 'fastify.ts', directory), await compile('bare', 'bare.ts', directory)];
+  const programs = [VITRINE, ...others];
   const servers: Server[] = [];
   const facts: (ServerFacts & { memory: number[] })[] = [];
   const generator = fork(new URL('load.ts', import.meta.url));
@@ -160,7 +161,7 @@ async function bench(directory: string, database: BenchDatabase): Promise<void> 
     await noteMemory();
     const results = { measurements, facts, rounds, seconds, postgres: database.version, loadBefore };
     process.stdout.write(`${tables(results)}\n`);
-    if (!wanted) await writeFile(new URL('results.md', import.meta.url), await report(results));
+    if (!wanted && !against) await writeFile(new URL('results.md', import.meta.url), await report(results));
   } finally {
     generator.kill();
     for (const server of servers) await server.stop();

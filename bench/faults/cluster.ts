@@ -118,11 +118,20 @@ export async function createCluster(directory: string): Promise<Cluster> {
     });
   }
 
+  /** A session may have ended since the list was made. */
+  function send(pid: number, name: NodeJS.Signals): void {
+    try {
+      process.kill(pid, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+
   async function signal(name: NodeJS.Signals, everything = false): Promise<void> {
     const pid = postmaster?.pid;
     if (pid === undefined || !isRunning()) return;
     const children = everything ? await childrenOf(pid) : [];
-    for (const one of [pid, ...children]) process.kill(one, name);
+    for (const one of [pid, ...children]) send(one, name);
   }
 
   async function stop(mode: 'fast' | 'immediate'): Promise<void> {
