@@ -3,7 +3,15 @@ import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { Referred } from '../resources/conflicts.ts';
 import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
-import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
+import type { Refusal } from './confirmation.ts';
+import {
+  confirmDeletion,
+  deletionField,
+  effectsOf,
+  ownDeletion,
+  refusal,
+  removesAdmin,
+} from './delete-effects.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import { html } from './html.ts';
@@ -11,6 +19,7 @@ import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { counted, grouped } from './text.ts';
 import { redirectWith, type Visit } from './visit.ts';
+import { errorSummary, PASSWORD_LABELS } from './widgets.ts';
 
 interface Notice {
   readonly status: number;
@@ -18,6 +27,8 @@ interface Notice {
   readonly text?: string;
   /** Whether records of a table that is not in the registry keep these from being deleted. */
   readonly isRefused?: boolean;
+  /** Why the admin's own password does not do. */
+  readonly unconfirmed?: Refusal;
 }
 
 async function deletePage(
@@ -29,16 +40,18 @@ async function deletePage(
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [records, { view, isForbidden, warning, digest }, own] = await Promise.all([
+  const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     chosenRecords(desk, resource, choice, count),
     effectsOf(desk, resource, choice.selection, count, notice?.isRefused),
     ownDeletion(desk, visit, resource, choice.selection),
+    removesAdmin(desk, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
   const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
   const reason = own ?? (isForbidden && need);
   const back = listOf(resource, choice);
   const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  ${notice?.unconfirmed && reason === false && errorSummary(notice.unconfirmed.errors, PASSWORD_LABELS)}
   ${records} ${view}
   ${
     reason !== false
@@ -50,6 +63,7 @@ async function deletePage(
           <input type="hidden" name="_effects" value="${digest}" />
           <input type="hidden" name="_confirm" value="1" />
           <p class="lead">${warning}</p>
+          ${needsPassword && deletionField(notice?.unconfirmed)}
           <div class="buttons">
             <button class="danger">Delete ${counted(count, 'record')}</button>
             <a class="button" href="${back}">Keep ${them}</a>
@@ -95,6 +109,8 @@ export async function bulkDelete(
     const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
     return ask({ status: 409, text });
   }
+  const unconfirmed = await confirmDeletion(desk, visit, resource, selection, form);
+  if (unconfirmed) return ask({ status: unconfirmed.status, unconfirmed });
   try {
     await bulk.remove(resource, selection, visit.caller, expected);
   } catch (error) {

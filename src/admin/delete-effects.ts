@@ -6,7 +6,9 @@ import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
 import type { Dependents } from '../resources/dependents.ts';
 import { Referred } from '../resources/conflicts.ts';
+import { confirmationField, confirmCaller, type Refusal } from './confirmation.ts';
 import type { Desk } from './desk.ts';
+import type { Form } from './form-data.ts';
 import { html, type Content, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
 import { counted, grouped } from './text.ts';
@@ -160,3 +162,24 @@ export async function ownDeletion(
     ? 'You cannot delete yourself: let another admin do this.'
     : 'You would be deleted as well: let another admin do this.';
 }
+
+/** Whether a deletion may remove an admin, which a stolen session must not do. */
+export const removesAdmin = (
+  { bulk, settings }: Desk,
+  resource: AdminResource,
+  of: Selection,
+): Promise<boolean> => bulk.deletesAdmin(resource, of, settings.userModel);
+
+/** The field for the admin's own password, in the form that deletes an admin. */
+export const deletionField = (refusal: Refusal | undefined): Html =>
+  confirmationField(refusal?.errors ?? {}, 'Needed to delete an admin.', true);
+
+/** Verifies the admin's own password where the deletion needs it; undefined where it may go on. */
+export const confirmDeletion = async (
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  of: Selection,
+  form: Form,
+): Promise<Refusal | undefined> =>
+  (await removesAdmin(desk, resource, of)) ? confirmCaller(desk, visit, form) : undefined;

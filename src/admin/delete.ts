@@ -3,14 +3,23 @@ import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Entry, Selection } from '../resources/browse.ts';
 import { Referred } from '../resources/conflicts.ts';
+import type { Refusal } from './confirmation.ts';
 import type { Desk } from './desk.ts';
-import { effectsOf, ownDeletion, refusal } from './delete-effects.ts';
+import {
+  confirmDeletion,
+  deletionField,
+  effectsOf,
+  ownDeletion,
+  refusal,
+  removesAdmin,
+} from './delete-effects.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { shortened, shownColumn } from './text.ts';
 import { listQuery, redirectWith, type Visit } from './visit.ts';
+import { errorSummary, PASSWORD_LABELS } from './widgets.ts';
 
 /** How much of a long text is shown (characters). */
 const MOST_SHOWN = 300;
@@ -33,6 +42,8 @@ interface Notice {
   readonly text?: string;
   /** Whether records of a table that is not in the registry keep the record from being deleted. */
   readonly isRefused?: boolean;
+  /** Why the admin's own password does not do. */
+  readonly unconfirmed?: Refusal;
 }
 
 const selectionOf = (id: string): Selection => ({ query: '', search: '', ids: [id] });
@@ -46,16 +57,18 @@ async function deletePage(
   notice?: Notice,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const [entry, { view, isForbidden, warning, digest }, own] = await Promise.all([
+  const [entry, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     desk.browsing.read(resource, id),
     effectsOf(desk, resource, selectionOf(id), 1, notice?.isRefused),
     ownDeletion(desk, visit, resource, selectionOf(id)),
+    removesAdmin(desk, resource, selectionOf(id)),
   ]);
   const list = listQuery(visit, name, sent);
   const page = links.from(list, links.record(name, entry.id));
   const reason =
     own ?? (isForbidden && 'It cannot be deleted while other records need it. Delete or change those first.');
   const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  ${notice?.unconfirmed && reason === false && errorSummary(notice.unconfirmed.errors, PASSWORD_LABELS)}
   ${facts(entry, resource)} ${view}
   ${
     reason !== false
@@ -67,6 +80,7 @@ async function deletePage(
           <input type="hidden" name="_effects" value="${digest}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}
           <p class="lead">${warning}</p>
+          ${needsPassword && deletionField(notice?.unconfirmed)}
           <div class="buttons">
             <button class="danger">Delete</button> <a class="button" href="${page}">Keep it</a>
           </div>
@@ -108,6 +122,11 @@ export async function confirmDelete(
     if (!isAsAsked && !isForbidden) {
       const text = 'What goes with the record has changed since you were asked. This is how it is now.';
       return await deletePage(desk, visit, resource, id, form, { status: 409, text });
+    }
+    const unconfirmed = await confirmDeletion(desk, visit, resource, selectionOf(id), form);
+    if (unconfirmed) {
+      const { status } = unconfirmed;
+      return await deletePage(desk, visit, resource, id, form, { status, unconfirmed });
     }
     await desk.operations.remove(resource, id, visit.caller, [form.get('_version') ?? '']);
     return redirectWith(visit, list, {

@@ -7,6 +7,7 @@ import {
   raw,
   sql,
   table,
+  value,
   valueList,
   type Fragment,
   type Statement,
@@ -119,6 +120,52 @@ export function goesStatement(
 ): Statement {
   const own = sql`g.place = ${raw(String(models.indexOf(model)))} and ${goingOf(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
   return compile(sql`${closure(plan, cascades, models)} select exists (select from ${GOING} g where ${own})`);
+}
+
+/**
+ * Whether deleting what the plan matches deletes a record whose boolean column is true.
+ * @param cascades the foreign keys that cascade
+ * @param holders the models whose table has the column
+ * @returns one cell: `t` or `f`
+ */
+export function goesWithStatement(
+  plan: ListPlan,
+  cascades: readonly Edge[],
+  models: readonly Model[],
+  holders: readonly Model[],
+  { field }: Column,
+): Statement {
+  const each = holders.map((model) => {
+    const place = models.indexOf(model);
+    const isSame = sql`${reference('d', model.primaryKey)} = ${goingOf(model, place)}`;
+    return sql`exists (select from ${GOING} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
+  });
+  return compile(sql`${closure(plan, cascades, models)} select ${join(each, ' or ')}`);
+}
+
+/**
+ * Whether a deletion can reach a table along foreign keys that cascade, at least one of which the registry does not know.
+ * @param known the foreign keys that cascade and are followed anyway
+ * @returns one cell: `t` or `f`
+ */
+export function reachStatement(from: Model, known: readonly Edge[], to: Model): Statement {
+  const quoted = (names: readonly string[]): Fragment =>
+    valueList(names.map((name) => table(name).text.join('')));
+  const relation = (model: Model): Fragment => sql`to_regclass(${value(table(model.table).text.join(''))})`;
+  return compile(sql`
+with recursive known as (
+  select to_regclass(k.relation) as relation, to_regclass(k.target) as target, k.field
+  from unnest(${quoted(known.map(({ model }) => model.table))}, ${quoted(known.map(({ target }) => target.table))}, ${valueList(known.map(({ column }) => column.field))}) k (relation, target, field)
+), reach (relation, is_unknown) as (
+  select ${relation(from)}::oid, false
+  union
+  select f.conrelid, r.is_unknown or not exists (
+    select from known k join pg_attribute a on a.attrelid = k.relation and a.attname = k.field
+    where k.relation = f.conrelid and k.target = f.confrelid and f.conkey = array[a.attnum]
+  )
+  from reach r join pg_constraint f on f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c'
+)
+select exists (select from reach r where r.is_unknown and r.relation = ${relation(to)})`);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { text, type Database } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
-import type { Model } from '../db/model.ts';
+import { findColumn, type Model } from '../db/model.ts';
 import { duplicated, isDatabaseError, isOfTable, toProblem } from '../db/sqlstate.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../errors.ts';
 import { bulkDeleteStatement, bulkUpdateStatement, chosenOnly } from '../query/bulk.ts';
@@ -9,7 +9,7 @@ import { checkStatement, type Change } from '../query/write.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { checkBody } from './body.ts';
 import type { Browsing, Selection } from './browse.ts';
-import { countDependents, isDependent, type Dependents } from './dependents.ts';
+import { countDependents, isDependent, mayDelete, type Dependents } from './dependents.ts';
 import type { Members } from './members.ts';
 import { historyFault, recordingOf } from './recording.ts';
 import { DUPLICATE, Referred, REFERRED } from './conflicts.ts';
@@ -35,6 +35,12 @@ export interface Bulk {
     selection: Selection,
     model: string,
     id: string,
+  ) => Promise<boolean>;
+  /** Whether deleting a selection may delete a user of this model who is an admin. */
+  readonly deletesAdmin: (
+    resource: AdminResource,
+    selection: Selection,
+    userModel: string,
   ) => Promise<boolean>;
   /** How many records a selection has, to the last one. */
   readonly count: (resource: AdminResource, selection: Selection) => Promise<number>;
@@ -161,6 +167,13 @@ export function createBulk(
 
     async deletes(resource, selection, model, id) {
       return isDependent(database, models, browsing.plan(resource, selection), model, id);
+    },
+
+    async deletesAdmin(resource, selection, userModel) {
+      const users = models.find(({ name }) => name === userModel);
+      const admin = users && findColumn(users, 'admin');
+      if (!admin) return false;
+      return mayDelete(database, models, browsing.plan(resource, selection), users, admin);
     },
 
     async count(resource, selection) {

@@ -4,6 +4,8 @@ import {
   dependentsStatement,
   furtherStatement,
   goesStatement,
+  goesWithStatement,
+  reachStatement,
   referencesStatement,
   type CatalogReference,
   type Edge,
@@ -182,6 +184,10 @@ export async function countDependents(
   return [...near, ...further];
 }
 
+/** The foreign keys along which a deletion of the model's records goes on. */
+const cascadesBelow = (model: Model, models: readonly Model[]): Edge[] =>
+  edgesBelow(model, models).filter(({ column }) => column.onDelete === 'cascade');
+
 /** Whether deleting all that the plan matches would delete this record, of whatever model, as well. */
 export async function isDependent(
   database: Database,
@@ -190,9 +196,31 @@ export async function isDependent(
   name: string,
   id: string,
 ): Promise<boolean> {
-  const cascades = edgesBelow(plan.model, models).filter(({ column }) => column.onDelete === 'cascade');
+  const cascades = cascadesBelow(plan.model, models);
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
   const [row] = await database.run(goesStatement(plan, cascades, models, model, id), 'read');
+  return text(row?.[0]) === 't';
+}
+
+/**
+ * Whether deleting all that the plan matches may delete a record of a model whose boolean column is true. Foreign keys that the
+ * registry does not know are not followed: where one of them leads there, the answer is yes.
+ */
+export async function mayDelete(
+  database: Database,
+  models: readonly Model[],
+  plan: ListPlan,
+  target: Model,
+  column: Column,
+): Promise<boolean> {
+  const cascades = cascadesBelow(plan.model, models);
+  const [reach] = await database.run(reachStatement(plan.model, cascades, target), 'read');
+  if (text(reach?.[0]) === 't') return true;
+  const going = new Set([plan.model, ...cascades.map(({ model }) => model)]);
+  // Several models may have one table.
+  const holders = [...going].filter(({ table }) => table === target.table);
+  if (holders.length === 0) return false;
+  const [row] = await database.run(goesWithStatement(plan, cascades, models, holders, column), 'read');
   return text(row?.[0]) === 't';
 }

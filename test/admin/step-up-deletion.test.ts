@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { fromNewAddress } from '../http/expect.ts';
+import { startService, type TestService } from '../support.ts';
+import { hiddenFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+
+const team: Resource = { model: 'team', columns: { name: { type: 'string' } }, access: 'user' };
+/** Its key to users is known to the database alone. */
+const club: Resource = { model: 'club', columns: { name: { type: 'string' } }, access: 'user' };
+const member: Resource = {
+  ...user,
+  columns: {
+    ...user.columns,
+    team: { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' },
+  },
+};
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService([team, club, member], { trustProxy: 1 });
+  await service.addUser('ada', { admin: true });
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+
+const faulty = ({ text }: AdminAnswer): string[] =>
+  [...text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
+
+const insert = async (table: string): Promise<number> => {
+  const [row] = await service.sql<{ id: number }[]>`
+    insert into ${service.sql(table)} (name) values ('x') returning id`;
+  return row?.id ?? 0;
+};
+
+/** Every table that a deletion could touch. */
+const stored = async (): Promise<unknown> =>
+  (
+    await service.sql`
+    select (select json_agg(u order by id) from "user" u) users, (select count(*) from team) teams,
+      (select count(*) from club) clubs, (select count(*) from vitrine_history) changes`
+  )[0];
+
+const ask = (path: string, ids: readonly number[] | 'all', state = ''): Promise<AdminAnswer> => {
+  if (!path.endsWith('/bulk/')) return ada.get(path);
+  const choice = ids === 'all' ? { _all: '1' } : { _id: ids.map(String) };
+  return ada.post(path, { ...choice, _state: state, _action: 'delete' });
+};
+
+/** Answers the page that asks: without the own password, with a wrong one, and with the right one, which alone deletes. */
+async function assertConfirmed(
+  path: string,
+  ids: readonly number[] | 'all' = [],
+  state?: string,
+): Promise<void> {
+  const before = await stored();
+  const page = await ask(path, ids, state);
+  assert.match(page.text, /<input[^>]*name="_current"[^>]*type="password"/s);
+  assert.match(readable(page), /Needed to delete an admin\./);
+  const fields = hiddenFields(page, 'confirm');
+  for (const current of [undefined, '', 'wrong']) {
+    const sent = current === undefined ? fields : { ...fields, _current: current };
+    const refused = await ada.post(path, sent, fromNewAddress());
+    assert.equal(refused.status, 400, readable(refused));
+    assert.deepEqual(faulty(refused), ['_current']);
+    assert.match(
+      readable(refused),
+      current === 'wrong' ? /Is not your password\./ : /Is required for this\./,
+    );
+    assert.match(refused.text, /class="danger"/, 'asks again');
+    assert.deepEqual(await stored(), before);
+  }
+  const done = await ada.post(path, { ...fields, _current: 'pw-ada' }, fromNewAddress());
+  assert.equal(done.status, 303, readable(done));
+  assert.notDeepEqual(await stored(), before);
+}
+
+/** Deletes where the page asks for no password. */
+async function assertFree(path: string, ids: readonly number[] = []): Promise<void> {
+  const page = await ask(path, ids);
+  assert.doesNotMatch(page.text, /_current/);
+  assert.equal((await ada.post(path, hiddenFields(page, 'confirm'))).status, 303);
+}
+
+test('an admin is deleted with one’s own password, and another user without', async () => {
+  await assertFree(`/admin/user/${await service.addUser('bob')}/delete/`);
+  await assertConfirmed(`/admin/user/${await service.addUser('bea', { admin: true })}/delete/`);
+  const inactive = await service.addUser('ben', { admin: true, active: false });
+  await assertConfirmed(`/admin/user/${inactive}/delete/`);
+});
+
+test('a user who becomes an admin after the page was made is not deleted without it', async () => {
+  const id = await service.addUser('cleo');
+  const path = `/admin/user/${id}/delete/`;
+  const fields = hiddenFields(await ada.get(path), 'confirm');
+  await service.sql`update "user" set admin = true where id = ${id}`;
+  const refused = await ada.post(path, fields);
+  assert.equal(refused.status, 400);
+  assert.deepEqual(faulty(refused), ['_current']);
+  assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
+});
+
+test('many users are deleted with one’s own password where an admin is among them', async () => {
+  const path = '/admin/user/-/bulk/';
+  const add = (name: string, admin: boolean): Promise<number> => service.addUser(name, { admin });
+  await assertFree(path, [await add('dan', false), await add('dea', false)]);
+  await assertConfirmed(path, [await add('dora', true), await add('dirk', false)]);
+  await add('eve', true);
+  await add('emil', false);
+  await assertConfirmed(path, 'all', 'username__in=eve,emil');
+});
+
+describe('deleting what users go with', () => {
+  test('needs one’s own password where one of them is an admin', async () => {
+    const [free, ours, theirs] = [await insert('team'), await insert('team'), await insert('team')];
+    await service.addUser('fay', { team_id: free });
+    await service.addUser('finn', { team_id: ours, admin: true });
+    await service.addUser('fred', { team_id: theirs, admin: true });
+    await assertFree(`/admin/team/${free}/delete/`);
+    await assertConfirmed(`/admin/team/${ours}/delete/`);
+    await assertFree('/admin/team/-/bulk/', [await insert('team'), await insert('team')]);
+    await assertConfirmed('/admin/team/-/bulk/', [theirs, await insert('team')]);
+  });
+
+  test('always needs it where they go by foreign keys that the registry does not know', async () => {
+    const free = await insert('club');
+    await assertFree(`/admin/club/${free}/delete/`);
+    await service.sql.unsafe(`
+      create table section (id serial primary key, club_id integer not null references club on delete cascade);
+      alter table "user" add column section_id integer references section on delete cascade`);
+    const id = await insert('club');
+    await service.sql`insert into section (club_id) values (${id})`;
+    const admin = await service.addUser('gus', { admin: true, section_id: 1 });
+    await assertConfirmed(`/admin/club/${id}/delete/`);
+    assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 0);
+    await assertFree(`/admin/team/${await insert('team')}/delete/`);
+  });
+});
+
+test('guesses of the own password are throttled here, too', async () => {
+  const id = await service.addUser('ina', { admin: true });
+  const address = fromNewAddress();
+  const path = `/admin/user/${id}/delete/`;
+  const fields = hiddenFields(await ada.get(path), 'confirm');
+  for (let count = 0; count < 10; count += 1)
+    assert.equal((await ada.post(path, { ...fields, _current: `wrong ${count}` }, address)).status, 400);
+  for (const current of ['wrong', 'pw-ada']) {
+    const refused = await ada.post(path, { ...fields, _current: current }, address);
+    assert.equal(refused.status, 429);
+    assert.deepEqual(faulty(refused), ['_current']);
+  }
+  assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
+});
