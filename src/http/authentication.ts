@@ -9,6 +9,7 @@ import type { User, Users } from '../resources/users.ts';
 import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar.ts';
 import { Unauthorized } from './message.ts';
+import { enclosingNetworks } from './networks.ts';
 import { Recent } from './recent.ts';
 import { createSharing } from './sharing.ts';
 import { countedName, type Throttle } from './throttle.ts';
@@ -96,12 +97,13 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
    */
   function turnOf(address: string, name: string, signal?: AbortSignal): Turn {
     const client = `name ${countedName(name)}`;
-    if (familiars.find(address, name)) return { client, standing: 'address', signal };
+    const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
+    if (familiars.find(address, name)) return { client, standing: 'address', from, signal };
     const userId = familiars.userAt(address);
-    if (userId !== undefined) return { client: `neighbor of ${userId}`, standing: 'address', signal };
+    if (userId !== undefined) return { client: `neighbor of ${userId}`, standing: 'address', from, signal };
     return familiars.isKnown(name)
-      ? { client, standing: 'name', signal }
-      : { client: address, standing: 'stranger', signal };
+      ? { client, standing: 'name', from, signal }
+      : { client: address, standing: 'stranger', from, signal };
   }
 
   /** Replaces a hash of other costs. @returns the stored hash */

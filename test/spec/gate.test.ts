@@ -77,6 +77,54 @@ describe('the gate', () => {
     assert.deepEqual(started.slice(2), ['t0', 'B0', 'u0', 'C0', 'v0', 'w0']);
   });
 
+  test('lets networks take turns before the addresses in them, and tells their waits apart', async () => {
+    const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 1000, maxWait: 1000 });
+    const order: string[] = [];
+    const enter = (address: string, network: string): Promise<unknown> =>
+      gate({ client: address, standing: 'stranger', from: { address, network } }, async () => {
+        order.push(address);
+        await new Promise(setImmediate);
+      });
+    const flood = Array.from({ length: 200 }, (_, index) => enter(`many${index}`, 'one'));
+    const few = ['other', 'another'].map((address) => enter(address, address));
+    const all = await Promise.allSettled([...few, ...flood]);
+    assert.deepEqual(order.slice(0, 4), ['many0', 'many1', 'other', 'another']);
+    assert.ok(all.slice(2).some(({ status }) => status === 'rejected'));
+  });
+
+  test('makes room for a client of another network when one has taken all of it', async () => {
+    const { enter, started, refused, drain, settle } = openGate();
+    for (let index = 0; index < 6; index += 1)
+      enter(`a${index}`, { from: { address: `a${index}`, network: 'one' } });
+    enter('b0', { from: { address: 'b', network: 'two' } });
+    enter('b1', { from: { address: 'b', network: 'two' } });
+    enter('b2', { from: { address: 'b', network: 'two' } });
+    await settle();
+    assert.deepEqual(refused, ['a5', 'a4', 'a3', 'b2']);
+    await drain();
+    assert.deepEqual(started, ['a0', 'a1', 'b0', 'a2', 'b1']);
+  });
+
+  test('gives a known name its standing only for the first try of a network', async () => {
+    const { enter, started, drain, settle } = openGate(2, 1);
+    const from = { address: 'f', network: 'flood' };
+    for (const name of ['f0', 'f1', 'f2']) enter(name, { from });
+    enter('N0', { standing: 'name', from });
+    await settle();
+    assert.deepEqual(started, ['f0'], 'the flood does not see that the name is known');
+    enter('N1', { standing: 'name', from: { address: 'x', network: 'home' } });
+    enter('N2', { standing: 'name', from: { address: 'x', network: 'home' } });
+    await settle();
+    assert.deepEqual(started, ['f0', 'N1']);
+    await drain();
+    assert.deepEqual(started.slice(2), ['f1', 'N2', 'f2', 'N0']);
+    for (const name of ['s0', 't0']) enter(name);
+    enter('N3', { standing: 'name', from });
+    await settle();
+    assert.deepEqual(started.slice(6), ['s0', 'N3'], 'the network has no other try by now');
+    await drain();
+  });
+
   test('takes the try of a client that is gone out of the queue', async () => {
     const { enter, started, refused, drain } = openGate();
     const gone = new AbortController();
