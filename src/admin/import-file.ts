@@ -59,6 +59,7 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
         `The first line has ${grouped(cells.length)} columns; at most ${grouped(MAX_COLUMNS)} can be read.`,
       ],
     };
+  const titled = new Map(output.toReversed().map((column) => [column.title.toLowerCase(), column]));
   for (const [index, cell] of trimmed(cells, 0).entries()) {
     const name = cell?.trim() ?? '';
     const column = findColumn(model, name);
@@ -67,7 +68,7 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
     else if (column && passwords.includes(column))
       faults.push(`The column ${quoted} cannot be imported: passwords are set on a page of their own.`);
     else if (!column || !output.includes(column)) {
-      const meant = output.find(({ title }) => title.toLowerCase() === name.toLowerCase());
+      const meant = titled.get(name.toLowerCase());
       faults.push(`There is no column ${quoted}.${meant ? ` Its name in a file is “${meant.key}”.` : ''}`);
     } else if (columns.includes(column)) faults.push(`The column ${quoted} stands there twice.`);
     else columns.push(column);

@@ -27,8 +27,8 @@ export interface ImportOutcome {
   readonly digest: string;
 }
 
-/** How many rows of each kind are kept to be shown. */
-const MOST_SHOWN = 200;
+/** How many rows of each kind are kept to be shown. A faulty row may list a fault for each of its columns. */
+const MOST_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
 /** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
 const GROUP = 64;
 
@@ -51,7 +51,7 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
     add(outcome: RowOutcome, { row: { cells } }: NamedRow): void {
       const { kind, line, id, changes } = outcome;
       counts[kind] += 1;
-      if (shown[kind].length < MOST_SHOWN) shown[kind].push(outcome);
+      if (shown[kind].length < MOST_SHOWN[kind]) shown[kind].push(outcome);
       // What the database gives to a new record by itself (a number, the time) is another one each time.
       const told = changes
         .filter(({ column }) => columns.includes(column))

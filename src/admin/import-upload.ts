@@ -63,7 +63,10 @@ function faultList(faults: readonly string[]): Html {
   </div>`;
 }
 
-/** @param pasted what stands in the field for texts */
+/** The longest text that is repeated in the field (characters). Escaping a longer one would keep other requests waiting. */
+const MOST_REPEATED = 65_536;
+
+/** @param pasted what stands in the field for texts, unless it is too long */
 export function uploadForm(
   { csrf }: Visit,
   { name }: AdminResource,
@@ -71,6 +74,7 @@ export function uploadForm(
   isFaulty: boolean,
 ): Html {
   const state = attributes({ 'aria-invalid': isFaulty && 'true' });
+  const isLong = pasted.length > MOST_REPEATED;
   return html`<form
     method="post"
     action="${links.action(name, 'import')}"
@@ -96,7 +100,14 @@ export function uploadForm(
     <div class="field">
       <label for="text">Or its text</label>
       <textarea id="text" name="_text" rows="8" spellcheck="false" aria-describedby="text-hint" ${state}>
-${pasted}</textarea>
+${!isLong && pasted}</textarea>
+      ${
+        isLong &&
+        html`<p class="hint">
+          Your text has ${grouped(pasted.length)} characters, which is too long to be repeated here. Paste it
+          again, or choose it as a file.
+        </p>`
+      }
       <p class="hint" id="text-hint">
         Used where no file is chosen. An empty cell is no value, and <code>""</code> is an empty text.
       </p>

@@ -45,7 +45,8 @@ function sentIn(form: Form): Sent {
     return { text, pasted, digest };
   }
   const file = form.get('_file') ?? '';
-  return { text: file === '' ? pasted.replaceAll('\r\n', '\n') : file, pasted, digest };
+  // Several times faster than `replaceAll` where there are many line breaks.
+  return { text: file === '' ? pasted.split('\r\n').join('\n') : file, pasted, digest };
 }
 
 /** `add 3 and change 2 records` */

@@ -21,11 +21,16 @@ export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
 
 export const EMPTY_TEXT = html`<span class="nothing">empty text</span>`;
 
+/** How many times more characters are read than are shown: whitespace takes less room on the page. */
+const READ = 16;
+
 /** A long text cut to its beginning, on one line. */
 export function shortened(text: string, most = MOST_SHOWN): string {
-  const line = text.replace(/\s+/g, ' ').trim();
+  const trimmed = text.trim();
+  const isLong = trimmed.length > READ * most;
+  const line = trimmed.slice(0, READ * most).replace(/\s+/g, ' ');
   const signs = [...line.slice(0, 2 * most + 1)]; // a sign is one or two of JavaScript's characters
-  return signs.length > most ? `${signs.slice(0, most).join('')}…` : line;
+  return signs.length > most || isLong ? `${signs.slice(0, most).join('').toWellFormed()}…` : line;
 }
 
 /** Whether people read the column's values as numbers, which stand to the right. */

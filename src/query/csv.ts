@@ -99,10 +99,10 @@ const PLAIN = /[^",\r\n]*/y;
 /** Characters that are read between two chances for other requests. */
 const MOST_IN_TURN = 65_536;
 
-/** How many lines a text begins. */
-function lineBreaksIn(text: string): number {
+/** How many lines begin within a part of a text. */
+function lineBreaksIn(text: string, from: number, to: number): number {
   let count = 0;
-  for (let at = 0; at < text.length; at += 1) {
+  for (let at = from; at < to; at += 1) {
     const code = text.charCodeAt(at);
     if (code === 0x0a || (code === 0x0d && text.charCodeAt(at + 1) !== 0x0a)) count += 1;
   }
@@ -111,13 +111,14 @@ function lineBreaksIn(text: string): number {
 
 /**
  * Reads the cell in quotes that starts at `from`.
- * @returns its text and where it ends, or undefined for a cell without an end
+ * @returns its text, where it ends, and how many lines begin in it; undefined for a cell without an end
  */
 function* quotedAt(
   text: string,
   from: number,
-): Generator<undefined, [value: string, end: number] | undefined> {
+): Generator<undefined, [value: string, end: number, lineBreaks: number] | undefined> {
   let value = '';
+  let lineBreaks = 0;
   let start = from + 1;
   for (let at = start; ; at += 2) {
     at = text.indexOf('"', at);
@@ -125,8 +126,10 @@ function* quotedAt(
     const isEnd = text[at + 1] !== '"';
     if (!isEnd && at - start < MOST_IN_TURN) continue;
     // Two quotes are never split, since this is behind the last ones.
-    value += text.slice(start, at).replaceAll('""', '"');
-    if (isEnd) return [value, at + 1];
+    // Several times faster than `replaceAll`, whose answer is a tree of pieces that the next reader must put together.
+    value += text.slice(start, at).split('""').join('"');
+    lineBreaks += lineBreaksIn(text, start, at);
+    if (isEnd) return [value, at + 1, lineBreaks];
     start = at;
     yield;
   }
@@ -155,9 +158,9 @@ function* readCsv(text: string, mostRows: number): Generator<undefined, ParsedCs
     if (csv[at] === '"') {
       const quoted = yield* quotedAt(csv, at);
       if (!quoted) return { faultyLine: line };
-      const [value, end] = quoted;
+      const [value, end, lineBreaks] = quoted;
       cells.push(value);
-      line += lineBreaksIn(value);
+      line += lineBreaks;
       at = end;
     } else {
       const plain = plainAt(csv, at);

@@ -244,7 +244,7 @@ describe('an import', () => {
     ['too many bytes', `title\r\n"${'x'.repeat(5 * 1024 * 1024)}"\r\n`, /bytes; at most 5,242,880/],
   ];
   for (const [what, content, message] of faultyFiles) {
-    test(`of ${what} is refused on the page, with what was pasted kept`, async () => {
+    test(`of ${what} is refused on the page, with what was pasted kept unless it is long`, async () => {
       for (const answer of [await upload(content), await paste(content)]) {
         assert.equal(answer.status, 400);
         assert.match(readable(answer.text), message);
@@ -252,7 +252,7 @@ describe('an import', () => {
       }
       const kept = /<textarea[^>]*>\n([^<]*)<\/textarea/.exec((await paste(content)).text)?.[1] ?? '';
       const unescaped = kept.replaceAll('&quot;', '"').replace(/\r?\n/g, '\r\n');
-      assert.equal(unescaped, content);
+      assert.equal(unescaped, content.length > 65_536 ? '' : content);
     });
   }
 
@@ -448,15 +448,40 @@ describe('an import', () => {
     assert.doesNotMatch(others, /password/);
   });
 
-  test('shows 200 rows of a kind, and counts all', async () => {
+  test('does not repeat a long pasted text in the page, and says so', async () => {
+    const short = `title,pages\r\n${'<'.repeat(20)},0\r\n`;
+    assert.match((await paste(short)).text, /<textarea[^>]*>\ntitle,pages/);
+    for (const text of [`nope\r\n${'<'.repeat(100_000)}`, `title,pages\r\n${'<,1\r\n'.repeat(20_000)}`]) {
+      const { status, text: page } = await paste(text);
+      assert.equal(status, 400);
+      assert.match(page, /<textarea[^>]*>\n<\/textarea>/);
+      assert.match(
+        readable(page),
+        /Your text has 10\d,\d{3} characters, which is too long .* Paste it again/,
+      );
+      assert.ok(page.length < 50_000, `${page.length}`);
+    }
+  });
+
+  test('reads only the beginning of a long cell to show it', async () => {
+    const text = `title,pages\r\n"${' \n'.repeat(100)}${'a"" \r\n'.repeat(500_000)}",1\r\nFour,0\r\n`;
+    const page = readable((await upload(text)).text);
+    assert.match(page, /2 — Title: must have at most 20 characters 500,103 — Pages/);
+    const notes = await upload(`title,note\r\nFour,"${' b'.repeat(100_000)}"\r\n`);
+    assert.match(readable(notes.text), /Note: (b ){39}b ?…/);
+    const spaces = await upload(`title,note\r\nFour,"c${' '.repeat(100_000)}c"\r\n`);
+    assert.match(readable(spaces.text), /Note: c ?…/);
+  });
+
+  test('shows 50 faulty rows and 200 of another kind, and counts all', async () => {
     const rows = Array.from({ length: 250 }, (_, index) => [`,good ${index},1`, `,bad ${index},0`]).flat();
     const { text } = await upload(crlf('id,title,pages', ...rows));
     assert.match(readable(text), /500 rows: 250 new, 0 changed, 0 unchanged, 250 faulty/);
-    assert.equal(text.match(/<tr class="faulty">/g)?.length, 200);
+    assert.equal(text.match(/<tr class="faulty">/g)?.length, 50);
     const { text: good } = await upload(crlf('id,title,pages', ...rows.filter((row) => row.endsWith('1'))));
     assert.equal(good.match(/<tr class="new">/g)?.length, 200);
     assert.match(readable(good), /The first 200 are shown; there are 50 more/);
-    assert.match(readable(text), /there are 50 more/);
+    assert.match(readable(text), /The first 50 are shown; there are 200 more/);
   });
 
   test('makes records by keys of their own', async () => {
