@@ -209,10 +209,10 @@ export const COLUMN_TYPES = {
     declare: () => 'jsonb',
     accepts: ['jsonb', 'json'],
     parse: (text) => {
-      const { value, fault } = checkJson(text);
+      const { value, fault } = checkJson(undefined, text);
       return value === undefined ? { fault: fault ?? '' } : { value };
     },
-    fromJson: (_value, source) => checkJson(source),
+    fromJson: checkJson,
     output: asItIs,
     json: 'bare',
     comparable: (column) => sql`${column}::jsonb`,

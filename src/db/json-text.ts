@@ -10,8 +10,10 @@ export interface JsonFacts {
   readonly hasHugeNumber: boolean;
 }
 
-/** Receives each field of the outermost object: its key, and where its value starts and ends. */
-export type OnField = (key: string, start: number, end: number) => void;
+/**
+ * Receives each field of the outermost object: its key, where its value starts and ends, and what the text contains up to there.
+ */
+export type OnField = (key: string, start: number, end: number, facts: JsonFacts) => void;
 
 // Plain constants: the compiler folds them into the loops, which it does not do for destructured ones.
 const QUOTE = 0x22;
@@ -180,7 +182,7 @@ export function scanJson(text: string, onField?: OnField): JsonFacts | undefined
     // A value has ended: closing brackets may follow, then a comma and the next value.
     for (;;) {
       if (key !== undefined && closers.length === 1) {
-        onField?.(key, start, at);
+        onField?.(key, start, at, scanner);
         key = undefined;
       }
       at = skipSpace(text, at);

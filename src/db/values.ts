@@ -1,5 +1,5 @@
 import type { Facts, Parsed } from './column-type.ts';
-import { NUMERIC_FRACTION, NUMERIC_WHOLE, scanJson } from './json-text.ts';
+import { NUMERIC_FRACTION, NUMERIC_WHOLE, scanJson, type JsonFacts } from './json-text.ts';
 
 /** How deep a JSON value may nest, and one that is there already: PostgreSQL's own parser gives up at some thousands. */
 const MAX_DEPTH = 512;
@@ -161,8 +161,16 @@ export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
   return parsed;
 }
 
+/** Stands for an array or object whose text was scanned already, and can be stored. */
+export const STORABLE = Object.freeze({});
+
+/** Whether PostgreSQL can store what has these facts. */
+export const isStorable = ({ depth, hasNul, hasLoneSurrogate, hasHugeNumber }: JsonFacts): boolean =>
+  depth <= MAX_DEPTH && !hasNul && !hasLoneSurrogate && !hasHugeNumber;
+
 /** A JSON value that PostgreSQL can store, as the text that was sent. */
-export function checkJson(source: string): Parsed {
+export function checkJson(value: unknown, source: string): Parsed {
+  if (value === STORABLE && source.isWellFormed()) return { value: source };
   const facts = scanJson(source);
   if (!facts) return { fault: 'must be JSON' };
   if (facts.hasNul) return { fault: NUL_FAULT };

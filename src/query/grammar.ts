@@ -74,38 +74,43 @@ export function decodeForm(text: string, most: number): EncodedParameter[] | und
   return parameters;
 }
 
-/** How a form may write a name in ASCII letters: each byte as it is, or percent-encoded. */
-function encodedName(name: string): RegExp {
+/** Finds where a form has a field of a name in ASCII letters: each byte as it is, or percent-encoded. */
+function fieldPattern(name: string): RegExp {
   const hexDigit = (digit: string): string => `[${digit}${digit.toUpperCase()}]`;
   const either = [...Buffer.from(name)].map((byte) => {
     const digits = [...byte.toString(16)].map(hexDigit);
     return `(?:${String.fromCharCode(byte)}|%${digits.join('')})`;
   });
-  return new RegExp(`^${either.join('')}(?:=|$)`);
+  return new RegExp(`(?<=^|&)${either.join('')}(?=[=&]|$)`, 'g');
 }
 
 /**
- * The first values of the one field of a form that is wanted. The others are not decoded: a body has room for half a million.
+ * The first values of the one field of a form that is wanted. The others are not even split: a body has room for half a million.
  * @param wanted a name in ASCII letters
  * @param most the most values
  */
 export function decodeField(text: string, wanted: string, most: number): EncodedParameter[] {
-  const name = encodedName(wanted);
   const found: EncodedParameter[] = [];
-  for (const part of partsOf(text)) {
-    if (!name.test(part)) continue;
-    found.push(decodePart(part));
+  for (const { index } of text.matchAll(fieldPattern(wanted))) {
+    const end = text.indexOf('&', index);
+    found.push(decodePart(text.slice(index, end < 0 ? text.length : end)));
     if (found.length === most) break;
   }
   return found;
 }
 
+const AMPERSAND = 0x26;
+
 /** The parts of a form between its ampersands, except empty ones. */
 function* partsOf(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
+    if (text.charCodeAt(start) === AMPERSAND) {
+      start += 1;
+      continue;
+    }
     const next = text.indexOf('&', start);
     const end = next < 0 ? text.length : next;
-    if (end > start) yield text.slice(start, end);
+    yield text.slice(start, end);
     start = end + 1;
   }
 }

@@ -1,5 +1,6 @@
-import { scanJson, skipSpace } from '../db/json-text.ts';
+import { scanJson, skipSpace, type JsonFacts } from '../db/json-text.ts';
 import type { Column } from '../db/model.ts';
+import { isStorable, STORABLE } from '../db/values.ts';
 import { Problem } from '../errors.ts';
 
 /** One member of a JSON object: its value, and its text as it was sent, where a number still has all its digits. */
@@ -21,9 +22,11 @@ class ParsedMember implements Member {
   readonly source: string;
   #value: unknown;
 
-  constructor(source: string) {
+  /** @param facts of a text that holds the source, which save another scan of it */
+  constructor(source: string, facts: JsonFacts) {
     this.source = source;
-    if (source.startsWith('{') || source.startsWith('[')) this.#value = CONTAINER;
+    if (source.startsWith('{') || source.startsWith('['))
+      this.#value = isStorable(facts) ? STORABLE : CONTAINER;
   }
 
   get value(): unknown {
@@ -74,9 +77,9 @@ function endOfValue(text: string, from: number): number {
  */
 export function parseMembers(text: string): Members {
   const members = new Map<string, Member>();
-  const facts = scanJson(text, (key, start, end) => {
+  const facts = scanJson(text, (key, start, end, factsSoFar) => {
     if (members.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
-    members.set(key, new ParsedMember(text.slice(start, end)));
+    members.set(key, new ParsedMember(text.slice(start, end), factsSoFar));
   });
   if (!facts) throw new Problem(400, 'The body is not JSON.');
   if (text[skipSpace(text, 0)] !== '{')
@@ -149,7 +152,9 @@ export function memberOf(column: Column, text: string): Member | { readonly faul
       return JSON_NUMBER.test(text) ? { value: Number(text), source: text } : string;
     case 'boolean':
       return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
-    case 'json':
-      return scanJson(text) ? new ParsedMember(text) : { fault: 'must be JSON' };
+    case 'json': {
+      const facts = scanJson(text);
+      return facts ? new ParsedMember(text, facts) : { fault: 'must be JSON' };
+    }
   }
 }

@@ -1,0 +1,65 @@
+// What reading the largest bodies costs, as ratios between two bodies or two steps, since the times depend on the machine.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { COLUMN_TYPES } from '../../src/db/column-types.ts';
+import { decodeField } from '../../src/query/grammar.ts';
+import { parseMembers } from '../../src/resources/members.ts';
+
+const BYTES = 1_048_576;
+
+/** The least CPU time of some runs. */
+function cpuOf(work: () => unknown): number {
+  const runs = Array.from({ length: 7 }, () => {
+    const before = process.cpuUsage();
+    work();
+    const { user, system } = process.cpuUsage(before);
+    return user + system;
+  });
+  return Math.min(...runs);
+}
+
+describe('the cost of the largest body', () => {
+  test('a nested JSON value is scanned once, and not again for its column', () => {
+    const text = `{"data":[${'1,'.repeat(BYTES / 2 - 10)}1]}`;
+    const parsed = parseMembers(text).get('data');
+    assert.ok(parsed);
+    const { value, source } = parsed;
+    const check = (): unknown => COLUMN_TYPES.json.fromJson(value, source);
+    assert.deepEqual(check(), { value: source });
+    const [scanning, checking] = [cpuOf(() => parseMembers(text)), cpuOf(check)];
+    assert.ok(checking < scanning / 3, `${checking} of ${scanning} microseconds`);
+  });
+
+  test('a value that cannot be stored is found, whatever comes before and behind it', () => {
+    const deep = `${'['.repeat(513)}${']'.repeat(513)}`;
+    const kinds = { good: '[1]', nul: '["\\u0000"]', half: '["\\ud800"]', huge: '[1e9999]', deep };
+    const entries = Object.entries(kinds);
+    for (const order of [entries, entries.toReversed()]) {
+      const members = parseMembers(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
+      for (const [key, { value, source }] of members) {
+        const isGood = COLUMN_TYPES.json.fromJson(value, source).fault === undefined;
+        assert.equal(isGood, key === 'good', key);
+      }
+    }
+  });
+
+  test('a form of many small fields costs little more than one of a single field', () => {
+    const one = 'x'.repeat(BYTES);
+    for (const unit of ['%=&', 'a&', '&', '%=%&', 'data%&']) {
+      const many = unit.repeat(BYTES / unit.length);
+      const [least, most] = [
+        cpuOf(() => decodeField(one, 'data', 2)),
+        cpuOf(() => decodeField(many, 'data', 2)),
+      ];
+      assert.ok(most < 3 * least + 1000, `${unit}: ${most} and ${least} microseconds`);
+    }
+  });
+
+  test('the wanted field is found wherever it is, however its name is encoded', () => {
+    const values = (form: string): unknown[] => decodeField(form, 'data', 2).map(({ value }) => value);
+    assert.deepEqual(values('data=1&a=data&xdata=2&%64%61t%61=3&data=4'), ['1', '3']);
+    assert.deepEqual(values('&&dat=0&data'), ['']);
+    assert.deepEqual(values('data2=1&%data=2&=data&data%3D=1'), []);
+    assert.deepEqual(values('data=%&datA=1'), [undefined]);
+  });
+});
