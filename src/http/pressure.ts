@@ -36,7 +36,7 @@ export function createPressure(
   inFlight: () => number,
 ): Pressure {
   const total = Math.max(LEAST_BODIES, 2 * LARGEST_BODY * maxBody);
-  const bodies = new Budget(total, total / 2);
+  const bodies = new Budget(total);
   const unsent = createUnsent(maxPage);
   const overload = watchOverload(inFlight);
 

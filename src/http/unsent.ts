@@ -51,7 +51,7 @@ function takenBy(socket: Socket): number {
 /** @param maxPage bytes: the budget has room for some pages of this size */
 export function createUnsent(maxPage: number): Unsent {
   const total = Math.max(LEAST_TOTAL, maxPage * 2);
-  const budget = new Budget(total, Math.max(maxPage, total / 2));
+  const budget = new Budget(total);
   const deliveries = new Set<Delivery>();
   let checked = performance.now();
 

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { Budget } from '../../src/http/budget.ts';
+
+const TOTAL = 64_000;
+const ORDINARY = TOTAL / 64;
+
+/** A client asks for so much more, or ends everything that it has. */
+interface Step {
+  readonly client: number;
+  readonly bytes: number;
+  readonly ends: boolean;
+}
+
+const steps = (clients: number): fc.Arbitrary<Step[]> =>
+  fc.array(
+    fc.record({
+      client: fc.nat(clients - 1),
+      bytes: fc.oneof(fc.integer({ min: 1, max: 2 * ORDINARY }), fc.integer({ min: 1, max: TOTAL / 2 })),
+      ends: fc.nat(4).map((one) => one === 0),
+    }),
+    { maxLength: 200 },
+  );
+
+/** Takes as much as the budget grants: each amount is halved until it fits. */
+function play(all: readonly Step[]): { budget: Budget; held: Map<string, number> } {
+  const budget = new Budget(TOTAL);
+  const held = new Map<string, number>();
+  for (const { client, bytes, ends } of all) {
+    const name = `client ${client}`;
+    const has = held.get(name) ?? 0;
+    if (ends) {
+      budget.release(name, has);
+      held.delete(name);
+      continue;
+    }
+    let amount = bytes;
+    while (amount > 0 && budget.excess(name, amount)) amount = Math.floor(amount / 2);
+    if (amount === 0) continue;
+    budget.take(name, amount);
+    held.set(name, has + amount);
+  }
+  return { budget, held };
+}
+
+describe('a budget', () => {
+  test('of which up to eight clients take all they can has room for an ordinary request of the next', () => {
+    fc.assert(
+      fc.property(steps(8), (all) => {
+        const { budget, held } = play(all);
+        const sum = [...held.values()].reduce((one, other) => one + other, 0);
+        assert.equal(budget.used, sum);
+        assert.ok(sum <= TOTAL);
+        assert.equal(budget.excess('newcomer', ORDINARY), undefined);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('of which two clients take all they can has room for large requests of the next', () => {
+    fc.assert(
+      fc.property(steps(2), (all) => {
+        const { budget } = play(all);
+        assert.ok(budget.used <= (TOTAL * 3) / 4);
+        assert.equal(budget.excess('newcomer', TOTAL / 16), undefined);
+      }),
+    );
+  });
+
+  test('is free again when all clients have ended', () => {
+    fc.assert(
+      fc.property(steps(8), (all) => {
+        const { budget, held } = play(all);
+        for (const [client, bytes] of held) budget.release(client, bytes);
+        assert.equal(budget.used, 0);
+        assert.equal(budget.excess('newcomer', TOTAL), undefined);
+      }),
+    );
+  });
+
+  test('gives many clients what ordinary requests need', () => {
+    const budget = new Budget(TOTAL);
+    for (let client = 0; client < 64; client += 1) {
+      assert.equal(budget.excess(`client ${client}`, ORDINARY), undefined);
+      budget.take(`client ${client}`, ORDINARY);
+    }
+    assert.equal(budget.excess('one more', 1), 'total');
+  });
+});
