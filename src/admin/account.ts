@@ -94,7 +94,11 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
     const own = parseMembers(JSON.stringify({ username: caller.name }));
     const fault = column && newPasswordFault(desk, users, column, password, own);
     if (fault !== undefined) throw badBody({ _password: [fault] });
-    await authentication.logIn({ name: caller.name, password: current }, request.client().address);
+    await authentication.logIn(
+      { name: caller.name, password: current },
+      request.client().address,
+      (callback) => request.requester.onGone(callback),
+    );
     await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
   } catch (error) {
     if (error instanceof Unauthorized)

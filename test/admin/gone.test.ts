@@ -1,0 +1,76 @@
+// A client that leaves while its password waits to be verified does not keep its place in the queue.
+import { hash } from '@node-rs/argon2';
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../http/expect.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { logIn, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+describe('a client that leaves before its own password is verified', () => {
+  let service: TestService;
+  let ada: Browser;
+  let other: number;
+  before(async () => {
+    service = await startService(resources);
+    await service.addUser('ada', { admin: true });
+    other = await service.addUser('bea', { admin: true });
+    ada = await logIn(service, 'ada');
+    const password = await hash('slow', { memoryCost: 65_536, timeCost: 12, parallelism: 1 });
+    for (const name of ['bob', 'eve', 'joe', 'kim']) await service.addUser(name, { password });
+  });
+  after(() => service.close());
+
+  const statusesOf = (path: string): unknown[] =>
+    service.lines
+      .filter((line) => line['path'] === path && line['method'] === 'POST')
+      .map(({ status }) => status);
+
+  async function assertLeaves(path: string, users: readonly string[]): Promise<void> {
+    const { text } = await ada.get(path);
+    const csrf = /name="_csrf" value="([^"]*)"/.exec(text)?.[1] ?? '';
+    const before = statusesOf(path).length;
+    // Both places are taken for a long time.
+    let isOver = false;
+    const slow = users.map(async (name) => {
+      await service.request('/api/thing/', {
+        headers: { authorization: basic(name, 'wrong') },
+        method: 'POST',
+      });
+      isOver = true;
+    });
+    await eventually(
+      async () =>
+        Number(
+          /^vitrine_http_requests_in_flight (\d+)/m.exec((await service.request('/metrics')).text)?.[1],
+        ) > 2,
+      'the verifications',
+    );
+    const leaving = new AbortController();
+    const body = new URLSearchParams({
+      _csrf: csrf,
+      _current: 'wrong',
+      _password: 'a new password',
+      _repeat: 'a new password',
+    });
+    const cookie = [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const sent = fetch(`${service.base}${path}`, {
+      method: 'POST',
+      headers: { cookie, origin: service.base },
+      body,
+      signal: leaving.signal,
+    });
+    setTimeout(() => leaving.abort(), 100);
+    await assert.rejects(sent, /abort/);
+    await eventually(() => statusesOf(path).length > before, 'the end of the request');
+    assert.equal(statusesOf(path).at(-1), 499);
+    assert.equal(isOver, false, 'it ends while the verifications before it are still running');
+    await Promise.all(slow);
+  }
+
+  test('leaves the queue of the change of its own password', () =>
+    assertLeaves('/admin/-/account/', ['bob', 'eve']));
+
+  test('leaves the queue of a confirmation', () =>
+    assertLeaves(`/admin/user/${other}/password/`, ['joe', 'kim']));
+});
