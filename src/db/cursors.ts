@@ -16,7 +16,9 @@ const BEGIN_TIMEOUT = 15_000;
  * removing old row versions, and there are few of them.
  */
 const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
-const BATCH_TIMEOUT = { anonymous: '10s', user: '60s', admin: '5min' };
+const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
+/** Milliseconds that PostgreSQL gets to report that a batch took too long; without an answer the connection is dead. */
+const MARGIN = 5_000;
 
 /**
  * While others wait for a stream, one whose client took less than this in the latest seconds ends. What the client's system has
@@ -97,8 +99,9 @@ export function createCursors(open: OpenClient) {
     const timer = setTimeout(() => cut(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
     const stopListening = requester.onGone(() => cut(new ClientGone()));
     try {
-      const limits = `set local statement_timeout = '${BATCH_TIMEOUT[origin]}'; set local idle_in_transaction_session_timeout = '90s'`;
-      const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> => connection.run(start);
+      const limits = `set local statement_timeout = ${BATCH_TIMEOUT[origin]}; set local idle_in_transaction_session_timeout = '90s'`;
+      const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
+        connection.run(start, BATCH_TIMEOUT[origin] + MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {

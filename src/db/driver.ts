@@ -40,6 +40,9 @@ export function cancelOnServer(query: Query): Promise<unknown> {
   return canceller ? canceller(query) : Promise.resolve();
 }
 
+/** Milliseconds after which a connection is reused or ended even if the request to cancel its statement got no answer. */
+export const CANCEL_TIMEOUT = 5_000;
+
 /** The answer to a client when a connection has ended. */
 export const outOfReach = (): Problem => unavailable(AWAY);
 
@@ -95,7 +98,12 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
     abort: (reason) => {
       const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
       lose(reason);
-      void canceled.catch(() => undefined).finally(() => void sql.end({ timeout: 0 }));
+      const end = (): void => {
+        clearTimeout(timer);
+        void sql.end({ timeout: 0 });
+      };
+      const timer = setTimeout(end, CANCEL_TIMEOUT).unref();
+      canceled.then(end, end);
     },
     end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };

@@ -2,6 +2,7 @@ import type postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
 import {
+  CANCEL_TIMEOUT,
   cancelOnServer,
   isAnswer,
   isOutdated,
@@ -101,8 +102,6 @@ const MAX_RETRIES = 3;
  * is replaced by a new one.
  */
 const MAX_PREPARED = 400;
-/** Milliseconds after which a connection is reused even if the request to cancel its statement got no answer. */
-const CANCEL_TIMEOUT = 5_000;
 
 /**
  * Connections for statements of one kind. Each is a client of its own for postgres.js, because the queues of a client with

@@ -137,6 +137,42 @@ describe('a database that goes away', { concurrency: true, timeout: 110_000 }, (
     await proxy.close();
   });
 
+  test('silently, in the middle of a stream: the stream ends, and the next ones run', async () => {
+    const own = await createDatabase();
+    const proxy = await startProxy(own.url);
+    const service = await serve({ env: { DATABASE_URL: proxy.url } });
+    await own.sql`insert into note (message) select repeat('x', 200) from generate_series(1, 200000)`;
+    const stream = (signal?: AbortSignal): Promise<Response> =>
+      fetch(`${service.base}/api/note/`, {
+        headers: { accept: 'application/x-ndjson' },
+        ...(signal ? { signal } : {}),
+      });
+    try {
+      for (const isLeft of [false, true]) {
+        const leaving = new AbortController();
+        const { body } = await stream(leaving.signal);
+        const reader = (body as ReadableStream<Uint8Array>).getReader();
+        await reader.read();
+        proxy.swallow();
+        const reading = async (): Promise<void> => {
+          while (!(await reader.read()).done);
+        };
+        if (isLeft) setTimeout(() => leaving.abort(), 500);
+        await assert.rejects(reading());
+        assert.equal((await request(service.base, '/healthz')).status, 200);
+        await proxy.open();
+        await until('a whole stream', async () => {
+          const answer = await stream();
+          return answer.status === 200 && (await answer.text()).split('\n').length > 200_000;
+        });
+      }
+      assert.equal((await service.stop()).code, 0);
+    } finally {
+      await proxy.close();
+      await own.drop();
+    }
+  });
+
   test('on all its connections, which nobody closes: new ones are made', () =>
     behindProxy(async ({ base }, proxy) => {
       assert.ok(proxy.silence() > 0);
