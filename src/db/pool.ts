@@ -1,6 +1,7 @@
 import type postgres from 'postgres';
 import { unavailable } from '../errors.ts';
 import type { Statement } from './fragment.ts';
+import type { Requester } from './requester.ts';
 import {
   CANCEL_TIMEOUT,
   cancelOnServer,
@@ -70,6 +71,7 @@ interface Connection {
 
 interface Job {
   readonly statement: Statement;
+  readonly requester: Requester | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
   prepare: boolean;
   /** How many more times it may be sent again after a deadlock or serialization failure. */
@@ -126,7 +128,7 @@ export class Pool {
   constructor(options: PoolOptions) {
     this.#options = options;
     this.#connections = Array.from({ length: options.connections }, () => this.#connect());
-    this.#timer = setInterval(() => (this.#ticks += 1), TICK).unref();
+    this.#timer = setInterval(() => this.#tick(), TICK).unref();
   }
 
   get state(): PoolState {
@@ -147,11 +149,12 @@ export class Pool {
     return this.#pending.size > 0 && this.#ticks > STALL_TICKS;
   }
 
-  run(statement: Statement, prepare: boolean): Promise<RawRow[]> {
-    return this.execute(statement, prepare).rows;
+  run(statement: Statement, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
+    return this.execute(statement, prepare, requester).rows;
   }
 
-  execute(statement: Statement, prepare: boolean): Execution {
+  /** @param requester is parked when the statement in front takes long */
+  execute(statement: Statement, prepare: boolean, requester?: Requester): Execution {
     if (this.#pending.size >= this.#options.maxPending) {
       this.#refused += 1;
       const rows = Promise.reject<RawRow[]>(unavailable('The service is overloaded. Try again.'));
@@ -160,7 +163,7 @@ export class Pool {
     let job: Job | undefined;
     const rows = new Promise<RawRow[]>((resolve, reject) => {
       const deadline = Date.now() + this.#options.deadline;
-      job = { statement, prepare, retries: MAX_RETRIES, deadline, resolve, reject };
+      job = { statement, prepare, requester, retries: MAX_RETRIES, deadline, resolve, reject };
       this.#pending.add(job);
       this.#begin(job);
     });
@@ -185,6 +188,11 @@ export class Pool {
         this.#replace(connection, true);
       }
     }
+  }
+
+  #tick(): void {
+    this.#ticks += 1;
+    if (this.#ticks > STALL_TICKS) for (const { requester } of this.#pending) requester?.park();
   }
 
   async close(): Promise<void> {

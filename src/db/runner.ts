@@ -85,7 +85,7 @@ export class Runner {
     requester: Requester,
     options?: RunOptions,
   ): Promise<RawRow[]> {
-    if (kind === 'quick') return this.#runQuick(statement, requester);
+    if (kind === 'quick') return this.#runQuick(statement, requester, options);
     if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(statement, requester, options);
     return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, () =>
       this.#execute(statement, requester, { prepare: this.#isPrepared(statement) }),
@@ -98,10 +98,12 @@ export class Runner {
     await Promise.all([this.#quick.close(), this.#work.close()]);
   }
 
-  #runQuick(statement: Statement, requester: Requester): Promise<RawRow[]> {
+  #runQuick(statement: Statement, requester: Requester, options: RunOptions | undefined): Promise<RawRow[]> {
     const prepare = this.#isPrepared(statement);
-    if (!this.#quick.isStalled && this.#texts.mayPipeline(statement))
-      return this.#quick.run(statement, prepare);
+    const mayPipeline = this.#texts.mayPipeline(statement);
+    if (mayPipeline && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
+    // A page that may be large is a read like any other: it may turn out to be slow, and its client waits for its turn.
+    if (!mayPipeline && statement.isPage) return this.#runPage(statement, requester, options);
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
       const rows = await this.#execute(statement, requester, { prepare });
@@ -109,6 +111,17 @@ export class Runner {
       this.#texts.noteAnswer(statement, rows);
       return rows;
     });
+  }
+
+  async #runPage(
+    statement: Statement,
+    requester: Requester,
+    options: RunOptions | undefined,
+  ): Promise<RawRow[]> {
+    const rows = await this.#runRead(statement, requester, options);
+    this.#texts.noteTime(statement, classify(this.#shapes.use(statement.text)) === 'slow');
+    this.#texts.noteAnswer(statement, rows);
+    return rows;
   }
 
   /** Runs a read in the class of what its shape costs. PostgreSQL estimates that for the first statement of a shape. */

@@ -66,7 +66,8 @@ export class Scheduler {
       counted.leave(key, milliseconds);
       if (counted.name === 'slow' && origin === 'anonymous') {
         const busy = performance.eventLoopUtilization(utilization).utilization;
-        this.#slow.rest(key, milliseconds, busy, () => this.#startNext());
+        this.#slow.rest(key, milliseconds, busy, overrun !== undefined, () => this.#startNext());
+        if (overrun) this.#slow.suspect(key);
       }
       if (name === 'trial') this.#reclassify();
       this.#startNext();

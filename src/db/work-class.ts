@@ -41,6 +41,8 @@ const SLOW_PER_STRANGER = 1;
  * from the others for good.
  */
 const REST = 4;
+/** Milliseconds for which a stranger runs one read at a time after one that was not known to be slow. */
+const SUSPECT_FOR = 60_000;
 /** Weight of the newest duration in the mean. */
 const NEWEST = 0.1;
 /** The mean durations that are assumed at the start (milliseconds). */
@@ -60,35 +62,56 @@ export interface Entry {
   readonly refuse: (error: Error) => void;
 }
 
+interface Rest {
+  readonly until: number;
+  /** Whether the statement was not known to be slow. */
+  readonly isOverrun: boolean;
+}
+
 /** What is known of slow statements, whichever class they began in. */
 export class SlowClients {
   /** Statements of other classes by client that turned out to be slow and run on. */
   readonly overruns = new Map<string, number>();
-  /** When the rest of an anonymous client ends. */
-  readonly #rests = new Map<string, number>();
+  /** The rests of anonymous clients. */
+  readonly #rests = new Map<string, Rest>();
+  /** Anonymous clients that had an overrun lately. They might look for statements whose cost is misjudged. */
+  readonly #suspects = new Map<string, NodeJS.Timeout>();
   /** The latest rest, as a multiple of what the statement before it took. */
   factor = 0;
 
-  isResting(key: string): boolean {
-    return this.#rests.has(key);
+  /** Whether the client starts nothing of this class for now. */
+  isResting(key: string, name: WorkClass): boolean {
+    const rest = this.#rests.get(key);
+    return rest !== undefined && (name !== 'read' || rest.isOverrun);
+  }
+
+  isSuspect(key: string): boolean {
+    return this.#suspects.has(key);
   }
 
   /** Milliseconds until the client may go on. */
   restOf(key: string): number {
-    return Math.max(0, (this.#rests.get(key) ?? 0) - performance.now());
+    return Math.max(0, (this.#rests.get(key)?.until ?? 0) - performance.now());
+  }
+
+  suspect(key: string): void {
+    clearTimeout(this.#suspects.get(key));
+    const timer = setTimeout(() => this.#suspects.delete(key), SUSPECT_FOR).unref();
+    this.#suspects.set(key, timer);
   }
 
   /**
    * @param milliseconds that the client's statement took
    * @param busy the part of them that the process was busy
+   * @param isOverrun whether it was not known to be slow
    */
-  rest(key: string, milliseconds: number, busy: number, end: () => void): void {
+  rest(key: string, milliseconds: number, busy: number, isOverrun: boolean, end: () => void): void {
     this.factor = REST * busy;
     const length = milliseconds * this.factor;
-    const until = performance.now() + length;
-    this.#rests.set(key, until);
+    const rest: Rest = { until: performance.now() + length, isOverrun };
+    this.#rests.set(key, rest);
     const wake = (): void => {
-      if (this.#rests.get(key) !== until) return;
+      if (this.#rests.get(key) !== rest) return;
       this.#rests.delete(key);
       end();
     };
@@ -142,10 +165,11 @@ export class Work {
     const ahead = sameKind + Math.min(this.waiting - queue.size, sameKind + 1);
     const wait = (ahead * this.#mean) / (ahead === own ? this.#most(caller) : this.share.most);
     if (!this.#mayRest(caller)) return wait;
-    // Behind its own statements, each of which is followed by a rest when it is slow.
+    // Behind its own statements, each of which is followed by a rest.
+    const rest = this.#slow.isResting(key, this.name) ? this.#slow.restOf(key) : 0;
+    if (this.name !== 'slow') return wait + rest;
     const before = own + (this.#byClient.get(key) ?? 0);
-    const each = this.#mean * (this.name === 'slow' ? 1 + this.#slow.factor : 1);
-    return Math.max(wait, this.#slow.restOf(key) + before * each);
+    return Math.max(wait, rest + before * this.#mean * (1 + this.#slow.factor));
   }
 
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
@@ -156,17 +180,18 @@ export class Work {
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: Caller): boolean {
     const { key, origin } = caller;
-    if (this.#mayRest(caller) && this.#slow.isResting(key)) return false;
+    if (this.#mayRest(caller) && this.#slow.isResting(key, this.name)) return false;
     if (READS.includes(this.name) && (this.#slow.overruns.get(key) ?? 0) >= mostSlow(origin)) return false;
     return (this.#byClient.get(key) ?? 0) < this.#most(caller);
   }
 
   #mayRest({ origin }: Caller): boolean {
-    return origin === 'anonymous' && (this.name === 'slow' || this.name === 'trial');
+    return origin === 'anonymous' && (this.name === 'slow' || READS.includes(this.name));
   }
 
-  #most({ origin }: Caller): number {
-    return this.name === 'slow' ? mostSlow(origin) : this.share.perClient;
+  #most({ key, origin }: Caller): number {
+    if (this.name === 'slow') return mostSlow(origin);
+    return this.name === 'read' && this.#slow.isSuspect(key) ? 1 : this.share.perClient;
   }
 
   /** Takes the next entry whose client may run one more statement. */

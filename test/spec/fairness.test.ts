@@ -5,9 +5,9 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FairQueue } from '../../src/db/fair-queue.ts';
-import type { Requester } from '../../src/db/requester.ts';
+import { SERVICE, type Requester } from '../../src/db/requester.ts';
 import { Scheduler } from '../../src/db/scheduler.ts';
-import { Shapes } from '../../src/db/shapes.ts';
+import { COSTLY, Shapes } from '../../src/db/shapes.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
@@ -82,6 +82,27 @@ describe('slow statements of strangers', () => {
     clearInterval(alive);
     scheduler.close();
   });
+});
+
+test('a stranger whose query took longer than known runs one at a time from then on, others do not', async () => {
+  const scheduler = new Scheduler();
+  const shape = { text: 'select', cost: 1, isMeasured: true, uses: 2 };
+  const stranger: Requester = { ...SERVICE, key: 'mallory', origin: 'anonymous' };
+  await scheduler.run('read', stranger, () => sleep(2 * COSTLY), shape);
+  const running = async (requester: Requester): Promise<number> => {
+    const ends: (() => void)[] = [];
+    const work = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
+    const all = [1, 2, 3].map(() => scheduler.run('read', requester, work));
+    await eventually(() => ends.length > 0, 'the first one');
+    const count = scheduler.state.read.running;
+    for (; ends.length < all.length; await sleep(1)) ends.forEach((end) => end());
+    ends.forEach((end) => end());
+    await Promise.all(all);
+    return count;
+  };
+  assert.equal(await running(stranger), 1);
+  assert.equal(await running({ ...stranger, key: 'alice' }), 3);
+  scheduler.close();
 });
 
 test('what was canceled does not make a shape look cheaper than it is', () => {

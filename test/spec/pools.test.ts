@@ -205,7 +205,9 @@ describe('the quick pool', () => {
     try {
       await service.addUser('bob');
       await service.sql`insert into note (message) values ('locked')`;
-      assert.equal((await service.request('/api/note/1/')).status, 200);
+      // A client runs one page of unknown cost at a time.
+      for (const path of ['/api/note/1/', '/api/user/'])
+        assert.equal((await service.request(path)).status, 200);
       let answered = 0;
       const { requests: stuck } = await service.sql.begin(async (own) => {
         await own`lock table note in access exclusive mode`;
@@ -252,8 +254,9 @@ describe('the quick pool', () => {
           assert.equal((await service.request(`/api/note/?${query}`)).status, 200);
         return (await work()) - before;
       };
-      assert.equal(await pages('limit=1', 4), 1, 'the first one alone');
-      assert.equal(await pages('limit=20', 4), 4);
+      assert.ok((await pages('limit=1', 1)) > 0);
+      assert.equal(await pages('limit=1', 3), 0, 'the first one alone');
+      assert.ok((await pages('limit=20', 4)) >= 4);
       await service.sql`update note set message = 'short'`;
       assert.equal(await pages('limit=20', 2), 2, 'it was large lately');
     } finally {
