@@ -23,3 +23,8 @@ export const heavyPath = (n: number): string => (HEAVY[0]?.path ?? '').replaceAl
 
 /** The path of a request that takes PostgreSQL about a second. */
 export const slowPath = (n: number): string => `/api/message/?content__ilike=%25e%25a%25zz${n}%25`;
+
+/** Statements that are cheap at first, and costly with other values. */
+export const WARMED: readonly RequestShape[] = ['zz{n}%25', '%25e%25a%25o%25i%25e%25z{n}%25'].flatMap(
+  (pattern) => Array.from({ length: 20 }, (_, n) => message(`content__like=${pattern}&limit=${n + 1}`)),
+);

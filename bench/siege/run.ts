@@ -29,6 +29,8 @@ const SCENARIOS: readonly Scenario[] = [
   ...database,
   ...details,
 ];
+/** How often the short form, which measures for moments, tries a scenario that is over a limit. */
+const TRIES = 3;
 /** Seconds after which a scenario counts as failed. */
 const LIMIT = 120;
 
@@ -72,11 +74,17 @@ async function siege(world: World, registry: string, gauge: string): Promise<rea
   for (const line of HEAD) print(line);
   for (const scenario of chosen) {
     if (interruption.signal.aborted) break;
-    const started = performance.now();
-    const result = await perform(scenario, createStage({ world, registry, gauge, isShort }));
+    let result: Result;
+    for (let tries = 1; ; tries += 1) {
+      const started = performance.now();
+      result = await perform(scenario, createStage({ world, registry, gauge, isShort }));
+      say(`${scenario.name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+      for (const line of lines(result, isShort)) print(line);
+      const isOver = !isHeld(result, isShort);
+      if (!isShort || !isOver || tries === TRIES || interruption.signal.aborted) break;
+      say(`${scenario.name}: once more`);
+    }
     results.push(result);
-    say(`${scenario.name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
-    for (const line of lines(result, isShort)) print(line);
   }
   return results;
 }

@@ -1,6 +1,6 @@
 // What one client may take from the others: heavy filters, many connections.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HEAVY, heavyPath } from '../heavy.ts';
+import { HEAVY, heavyPath, WARMED } from '../heavy.ts';
 import { encode, openConnection } from '../connection.ts';
 import { addresses, besiege, holdRow, readRow, refusalRows, writeRows } from '../besiege.ts';
 import type { Flood } from '../jobs.ts';
@@ -140,6 +140,10 @@ export const fairness: readonly Scenario[] = [
     connections: 64,
     addresses: addresses(64),
     keepsAddress: true,
+  })),
+  heavyScenario('heavy-warmed', '3 connections, filters that seem cheap first', [5, 50, 0], () => ({
+    connections: 3,
+    requests: WARMED,
   })),
   crowd,
   cancel,

@@ -1,6 +1,6 @@
 // What connections can do: requests sent ahead, and answers that are not read.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { besiege, addresses, holdRow, readRow } from '../besiege.ts';
+import { besiege, addresses, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
 import type { Pipeline, SlowReaders } from '../jobs.ts';
@@ -64,6 +64,24 @@ const unreadPages: Scenario = {
       );
     }
     return rows;
+  },
+};
+
+/** First pages, which are usually short statements, of records of 1 MB: each page size is a statement of its own. */
+const pageBurst: Scenario = {
+  name: 'page-burst',
+  title: '200 large pages of 50 sizes at once',
+  async run(stage) {
+    const requests = Array.from({ length: 50 }, (_, n) => ({ path: `/api/document/?limit=${51 + n}` }));
+    const siege = await besiege(stage, (port) => [
+      { kind: 'flood', port, connections: 200, addresses: [ATTACKER], requests, pause: 1000 },
+    ]);
+    return [
+      readRow(siege, 5),
+      ...writeRows(stage, siege, 50),
+      holdRow(stage, siege.watched),
+      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+    ];
   },
 };
 
@@ -142,4 +160,4 @@ const slowStreams: Scenario = {
   },
 };
 
-export const transport: readonly Scenario[] = [pipelining, unreadPages, largePage, slowStreams];
+export const transport: readonly Scenario[] = [pipelining, unreadPages, pageBurst, largePage, slowStreams];
