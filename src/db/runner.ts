@@ -5,7 +5,7 @@ import { Pool, type PoolState, type RawRow } from './pool.ts';
 import { QuickTexts } from './quick-texts.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { CONNECTIONS, Reclassified, Scheduler, type ClassState } from './scheduler.ts';
-import { classify, COSTLY, estimatedCost, Shapes, type Shape } from './shapes.ts';
+import { classify, COSTLY, noteEstimate, Shapes, type Shape } from './shapes.ts';
 import type { WorkClass } from './work-class.ts';
 
 /**
@@ -133,8 +133,8 @@ export class Runner {
     const shape = this.#shapes.use(statement.text);
     const work = async (): Promise<RawRow[]> => {
       if (shape.cost === undefined) {
-        shape.cost = await this.#estimate(statement, requester);
-        if (classify(shape) === 'slow') throw new Reclassified();
+        noteEstimate(shape, await this.#explain(statement, requester));
+        if (classify(shape) !== 'read') throw new Reclassified();
       }
       return this.#measured(statement, shape, requester);
     };
@@ -165,10 +165,10 @@ export class Runner {
     }
   }
 
-  async #estimate({ text, values }: Statement, requester: Requester): Promise<number> {
+  async #explain({ text, values }: Statement, requester: Requester): Promise<string> {
     const explain = { text: `explain (format json) ${text}`, values };
     const [row] = await this.#execute(explain, requester, { prepare: false });
-    return estimatedCost(row?.[0]?.toString() ?? '[]');
+    return row?.[0]?.toString() ?? '[]';
   }
 
   /** Runs a statement on a free connection. It ends when its client leaves, or when its time is over. */

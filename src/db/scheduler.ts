@@ -1,6 +1,6 @@
 import { OVERLOADED, TOO_MANY, type Problem } from '../errors.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { classify, COSTLY, type Shape } from './shapes.ts';
+import { classify, COSTLY, OVERRUN, type Shape } from './shapes.ts';
 import { CLASSES, increment, READS, SlowClients, Work, type Entry, type WorkClass } from './work-class.ts';
 
 /** The exclusive connections. */
@@ -12,6 +12,9 @@ const MAX_WAIT = 2_000;
 const CHECK = 100;
 /** Statements of one class that may wait, whatever the expected wait. */
 const MAX_WAITING = 1_000;
+
+/** A stranger's read that takes this long (milliseconds), though it was not known to be slow, may have been made to deceive. */
+const SUSPICIOUS = 1_000;
 
 /** Thrown for a read that belongs to another class, as is known since it began to wait. */
 export class Reclassified extends Error {}
@@ -66,16 +69,17 @@ export class Scheduler {
       counted.leave(key, milliseconds);
       if (counted.name === 'slow' && origin === 'anonymous') {
         const busy = performance.eventLoopUtilization(utilization).utilization;
-        this.#slow.rest(key, milliseconds, busy, overrun !== undefined, () => this.#startNext());
-        if (overrun) this.#slow.suspect(key);
+        const isSuspect = overrun !== undefined && milliseconds >= SUSPICIOUS;
+        this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
+        if (isSuspect) this.#slow.suspect(key);
       }
-      if (name === 'trial') this.#reclassify();
+      if (shape && classify(shape) !== name) this.#reclassify();
       this.#startNext();
     }
   }
 
   /**
-   * Counts a read as slow once it has taken as long as costly ones do. Its client starts nothing further of its class
+   * Counts a read as slow once it has taken long. Its client starts nothing further of its class
    * meanwhile, or many reads whose cost was underestimated could take all connections.
    */
   #watch(one: Work, key: string, shape: Shape): { end: () => void; isOver: () => boolean } {
@@ -83,13 +87,13 @@ export class Scheduler {
     let isOver = false;
     const timer = setTimeout(() => {
       isOver = true;
-      one.leave(key, COSTLY);
+      one.leave(key, OVERRUN);
       this.#classes.slow.enter(key);
       increment(overruns, key, 1);
       shape.cost = Math.max(COSTLY, shape.cost ?? 0);
       this.#reclassify();
       this.#startNext();
-    }, COSTLY);
+    }, OVERRUN);
     return {
       isOver: () => isOver,
       end: () => {

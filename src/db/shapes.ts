@@ -3,6 +3,10 @@ const MAX_SHAPES = 500;
 const MAX_PREPARED = 200;
 /** From here on (milliseconds) a shape is costly. */
 export const COSTLY = 150;
+/** Milliseconds after which a read that is not known to be costly counts as slow. */
+export const OVERRUN = 300;
+/** Below this (milliseconds, of the whole work that a plan could do) a read may run beside others of its client at once. */
+const SAFE = 50;
 /** What PostgreSQL's cost unit may take (milliseconds). A high guess, as it only holds until there is a measurement. */
 const COST_UNIT = 0.02;
 /** How much of an earlier measurement remains after the next, smaller one. */
@@ -13,8 +17,8 @@ export interface Shape {
   readonly text: string;
   /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
   cost: number | undefined;
-  /** Whether a statement of this shape was ever run to its end. */
-  isMeasured: boolean;
+  /** Whether a statement of this shape was ever run to its end, or cannot take long. */
+  isProven: boolean;
   uses: number;
 }
 
@@ -25,7 +29,7 @@ export class Shapes {
 
   /** The shape of a statement, which counts as used. */
   use(text: string): Shape {
-    const shape = this.#shapes.get(text) ?? { text, cost: undefined, isMeasured: false, uses: 0 };
+    const shape = this.#shapes.get(text) ?? { text, cost: undefined, isProven: false, uses: 0 };
     shape.uses += 1;
     this.#shapes.delete(text);
     this.#shapes.set(text, shape);
@@ -49,14 +53,17 @@ export class Shapes {
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
     shape.cost = Math.max(milliseconds, (shape.cost ?? 0) * (isComplete ? REMEMBERED : 1));
-    shape.isMeasured ||= isComplete;
+    shape.isProven ||= isComplete;
   }
 }
 
-/** The class of a read: `slow` gets the narrow share of the costly ones, `trial` is for those of which too little is known. */
-export function classify({ cost = 0, isMeasured }: Shape): 'read' | 'trial' | 'slow' {
-  if (cost >= COSTLY) return 'slow';
-  return isMeasured ? 'read' : 'trial';
+/**
+ * The class of a read: `slow` gets the narrow share of the costly ones, `trial` is for those that may cost much more than
+ * PostgreSQL expects.
+ */
+export function classify({ cost, isProven }: Shape): 'read' | 'trial' | 'slow' {
+  if (cost === undefined || isProven) return (cost ?? 0) >= COSTLY ? 'slow' : 'read';
+  return cost >= COSTLY ? 'slow' : 'trial';
 }
 
 function removeOldest(collection: Map<string, unknown> | Set<string>): void {
@@ -64,8 +71,19 @@ function removeOldest(collection: Map<string, unknown> | Set<string>): void {
   if (!oldest.done) collection.delete(oldest.value);
 }
 
-/** Milliseconds that PostgreSQL's planner expects, from the JSON of EXPLAIN. */
-export function estimatedCost(json: string): number {
-  const [first] = JSON.parse(json) as { Plan?: { 'Total Cost'?: number } }[];
-  return (first?.Plan?.['Total Cost'] ?? 0) * COST_UNIT;
+interface Plan {
+  readonly 'Total Cost'?: number;
+  readonly Plans?: readonly Plan[];
+}
+
+/** The highest cost of a node: of all rows that it could read, where the plan expects to find enough after a few. */
+const highestCost = (plan: Plan): number =>
+  Math.max(plan['Total Cost'] ?? 0, ...(plan.Plans ?? []).map(highestCost));
+
+/** Notes what PostgreSQL's planner expects of a shape, from the JSON of EXPLAIN. */
+export function noteEstimate(shape: Shape, json: string): void {
+  const [first] = JSON.parse(json) as { Plan?: Plan }[];
+  const plan = first?.Plan ?? {};
+  shape.cost = (plan['Total Cost'] ?? 0) * COST_UNIT;
+  shape.isProven = highestCost(plan) * COST_UNIT < SAFE;
 }

@@ -4,7 +4,7 @@ import type { Shape } from './shapes.ts';
 
 /**
  * What a statement needs a connection for: `short` ones that the pipelined connection cannot take at the moment, changes, pages
- * of the admin area, other reads, reads of a shape that was never measured, and reads that are known to be costly.
+ * of the admin area, other reads, reads that may cost more than expected, and reads that are known to be costly.
  */
 export type WorkClass = 'short' | 'write' | 'admin' | 'read' | 'trial' | 'slow';
 
@@ -64,8 +64,8 @@ export interface Entry {
 
 interface Rest {
   readonly until: number;
-  /** Whether the statement was not known to be slow. */
-  readonly isOverrun: boolean;
+  /** Whether the client may try to deceive, so that it starts no other reads either. */
+  readonly isSuspect: boolean;
 }
 
 /** What is known of slow statements, whichever class they began in. */
@@ -82,7 +82,7 @@ export class SlowClients {
   /** Whether the client starts nothing of this class for now. */
   isResting(key: string, name: WorkClass): boolean {
     const rest = this.#rests.get(key);
-    return rest !== undefined && (name !== 'read' || rest.isOverrun);
+    return rest !== undefined && (name !== 'read' || rest.isSuspect);
   }
 
   isSuspect(key: string): boolean {
@@ -103,12 +103,12 @@ export class SlowClients {
   /**
    * @param milliseconds that the client's statement took
    * @param busy the part of them that the process was busy
-   * @param isOverrun whether it was not known to be slow
+   * @param isSuspect whether the client may try to deceive
    */
-  rest(key: string, milliseconds: number, busy: number, isOverrun: boolean, end: () => void): void {
+  rest(key: string, milliseconds: number, busy: number, isSuspect: boolean, end: () => void): void {
     this.factor = REST * busy;
     const length = milliseconds * this.factor;
-    const rest: Rest = { until: performance.now() + length, isOverrun };
+    const rest: Rest = { until: performance.now() + length, isSuspect };
     this.#rests.set(key, rest);
     const wake = (): void => {
       if (this.#rests.get(key) !== rest) return;
@@ -174,7 +174,8 @@ export class Work {
 
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
   isOwnFault(caller: Caller): boolean {
-    return this.queueOf(caller).sizeOf(caller.key) * this.#mean > OWN_FAULT || !this.mayRun(caller);
+    const isResting = this.#mayRest(caller) && this.#slow.isResting(caller.key, this.name);
+    return isResting || this.queueOf(caller).sizeOf(caller.key) * this.#mean > OWN_FAULT;
   }
 
   /** Whether the client may run one more statement, if a connection is free. */
@@ -191,7 +192,7 @@ export class Work {
 
   #most({ key, origin }: Caller): number {
     if (this.name === 'slow') return mostSlow(origin);
-    return this.name === 'read' && this.#slow.isSuspect(key) ? 1 : this.share.perClient;
+    return READS.includes(this.name) && this.#slow.isSuspect(key) ? 1 : this.share.perClient;
   }
 
   /** Takes the next entry whose client may run one more statement. */
