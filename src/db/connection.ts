@@ -135,7 +135,7 @@ class RequesterDatabase implements Database {
 
 /**
  * Opens the database for the service itself; no connection is made before the first statement.
- * @param slowTimeout milliseconds after which a read of an anonymous client is canceled
+ * @param slowTimeout milliseconds after which a read of an anonymous client is canceled, and the first batch of its stream
  */
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const options = { ...OPTIONS, ...strictness(url) };
@@ -143,7 +143,7 @@ export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const shared: Shared = {
     runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),
     transaction: createTransactions(url, options),
-    cursor: createCursors(open),
+    cursor: createCursors(open, slowTimeout),
   };
   return new RequesterDatabase(shared, SERVICE);
 }

@@ -73,8 +73,14 @@ const slots = (): Slots =>
     fullMessage: 'Too many streams and exports are running. Try again.',
   });
 
-/** @returns reads the rows of a statement in batches, in a transaction of its own */
-export function createCursors(open: OpenClient) {
+const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
+
+/**
+ * @param slowTimeout milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly
+ * filter takes its time there
+ * @returns reads the rows of a statement in batches, in a transaction of its own
+ */
+export function createCursors(open: OpenClient, slowTimeout: number) {
   const streams = slots();
 
   return async function* cursor(
@@ -99,12 +105,13 @@ export function createCursors(open: OpenClient) {
     const timer = setTimeout(() => cut(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
     const stopListening = requester.onGone(() => cut(new ClientGone()));
     try {
-      const limits = `set local statement_timeout = ${BATCH_TIMEOUT[origin]}; set local idle_in_transaction_session_timeout = '90s'`;
+      const firstTimeout = origin === 'anonymous' ? slowTimeout : BATCH_TIMEOUT[origin];
+      const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[origin] + MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
-      for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
+      for (let count = Math.min(FIRST_ROWS, maxRows), isFirst = true; ;) {
         const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw());
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
@@ -112,6 +119,9 @@ export function createCursors(open: OpenClient) {
         rate.begin(bytes);
         yield rows;
         rate.end();
+        if (origin === 'anonymous' && isFirst)
+          await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
+        isFirst = false;
       }
     } finally {
       end();

@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/connection.ts';
 import { compile, sql } from '../../src/db/fragment.ts';
 import { openExport } from '../../src/resources/export.ts';
+import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
 import { openShelf } from './shelf.ts';
@@ -214,4 +215,53 @@ describe('a long stream', () => {
       await database.close();
     }
   });
+});
+
+describe('a stream that takes PostgreSQL long', () => {
+  const ROWS = 30;
+  const text = { model: 'text', columns: { content: { type: 'text' } } } as const;
+  let service: TestService;
+
+  before(async () => {
+    service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
+      slowTimeout: 1,
+    });
+    await service.addUser('bob');
+    await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
+    // Each row is filtered when it is fetched, and not all of them before the first.
+    await service.sql.unsafe(`
+      alter table text rename to kept;
+      drop table closed;
+      create function filtered(content text) returns boolean language plpgsql as
+        $$ begin if content = 'slow' then perform pg_sleep(2); end if; return true; end $$;
+      create view text as select id, content from kept where filtered(content);
+      create view closed as select * from text;
+      do $$ begin execute format('alter database %I set enable_sort = off', current_database()); end $$`);
+  });
+  after(() => service.close());
+
+  for (const { what, path, user, slow, status } of [
+    {
+      what: 'before its first records is canceled after SLOW_TIMEOUT for strangers',
+      path: '/api/text/',
+      slow: 1,
+      status: 503,
+    },
+    {
+      what: 'before its first records goes on for a user',
+      path: '/api/closed/',
+      user: 'bob',
+      slow: 1,
+      status: 200,
+    },
+    { what: 'after its first records goes on', path: '/api/text/', slow: ROWS, status: 200 },
+  ])
+    // prettier-ignore
+    test(what, async () => {
+      await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
+      const answer = await service.request(path, { headers: NDJSON, ...(user && { user }) });
+      assert.equal(answer.status, status);
+      if (status === 503) assertProblem(answer, 503);
+      else assert.equal(linesOf(answer.text).length, ROWS);
+    });
 });
