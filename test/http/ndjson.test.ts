@@ -240,24 +240,26 @@ describe('a stream that takes PostgreSQL long', () => {
   });
   after(() => service.close());
 
-  for (const { what, path, user, slow, status } of [
+  for (const { when, what, path, user, slow, status } of [
     {
-      what: 'before its first records is canceled after SLOW_TIMEOUT for strangers',
+      when: 'before',
+      what: 'is canceled after SLOW_TIMEOUT for strangers',
       path: '/api/text/',
       slow: 1,
       status: 503,
     },
     {
-      what: 'before its first records goes on for a user',
+      when: 'before',
+      what: 'goes on for a user',
       path: '/api/closed/',
       user: 'bob',
       slow: 1,
       status: 200,
     },
-    { what: 'after its first records goes on', path: '/api/text/', slow: ROWS, status: 200 },
+    { when: 'after', what: 'goes on', path: '/api/text/', slow: ROWS, status: 200 },
   ])
     // prettier-ignore
-    test(what, async () => {
+    test(`${when} its first records ${what}`, async () => {
       await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
       const answer = await service.request(path, { headers: NDJSON, ...(user && { user }) });
       assert.equal(answer.status, status);
