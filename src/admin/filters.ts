@@ -2,7 +2,7 @@ import type { Operator } from '../db/column-type.ts';
 import type { Column } from '../db/model.ts';
 import type { Parameter } from '../query/grammar.ts';
 import { filterValues, OPERATORS } from '../query/filter-values.ts';
-import { escapePattern } from '../query/plan.ts';
+import { containing, escapePattern } from '../query/plan.ts';
 import { findPath, type AdminResource, type AdminResources } from '../resources/admin.ts';
 import { textsOf } from './form-values.ts';
 import type { Content } from './html.ts';
@@ -36,7 +36,7 @@ const CONTAINS: Comparison = {
   key: 'contains',
   text: 'contains',
   takesValue: true,
-  parameter: (path, value) => ({ name: `${path}__ilike`, value: `%${escapePattern(value)}%` }),
+  parameter: (path, value) => ({ name: `${path}__ilike`, value: containing(value) }),
 };
 const BEGINS: Comparison = {
   key: 'begins',

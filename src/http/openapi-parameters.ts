@@ -13,7 +13,7 @@ export const FILTER_SCHEMAS: Readonly<Record<string, Schema>> = {
   'Filter.number': severally({ type: 'number' }),
   'Filter.digits': severally({ type: ['string', 'number'] }),
   'Filter.boolean': severally({ type: 'boolean' }),
-  'Filter.pattern': { description: 'An SQL pattern.', ...severally({ type: 'string' }) },
+  'Filter.pattern': { description: 'An SQL pattern.', ...severally({ type: 'string', maxLength: 256 }) },
   'Filter.in': { type: 'string', description: 'Values separated by commas, quoted as in CSV.' },
   'Filter.is': { type: 'string', enum: ['null', 'none'] },
   'Filter.isBoolean': { enum: ['null', 'none', 'true', 'false', true, false] },

@@ -244,6 +244,7 @@ each operator that fits it, and the columns of related records one foreign key a
 
 \`in\` takes values separated by commas; a value with a comma or a double quote is quoted as in CSV. \`is\` takes \`null\`,
 and of truth values \`true\` and \`false\`. \`like\` and \`ilike\` take SQL patterns: \`%\` is any text, \`_\` any character.
+A query has at most 20 patterns, with 256 characters in all.
 
 **Bodies** are JSON objects, or forms whose field \`data\` holds one. A foreign key \`user\` is \`user_id\`.
 `.trim();

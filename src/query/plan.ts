@@ -3,6 +3,7 @@ import type { Column, Model } from '../db/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './grammar.ts';
+import { PatternBudget, SEARCH_TOO_LONG } from './pattern-budget.ts';
 
 /** How many foreign keys a path may follow. */
 const MAX_JOINS = 4;
@@ -117,6 +118,7 @@ function planFilter(
   model: Model,
   view: View,
   joins: Joins,
+  patterns: PatternBudget,
 ): Condition | { fault: string } {
   const place = resolvePath(filter.parts, model, view, joins);
   if ('fault' in place) return place;
@@ -127,10 +129,12 @@ function planFilter(
   }
   if (!column.type.operators.has(operator))
     return { fault: `the operator ${operator} does not fit this column` };
-  const values = filterValues(operator, filter.values, column);
-  return 'fault' in values
-    ? values
-    : { alias, column, operator, values: values.values, negated: filter.negated };
+  const parsed = filterValues(operator, filter.values, column);
+  if ('fault' in parsed) return parsed;
+  const { values } = parsed;
+  const isPattern = operator === 'like' || operator === 'ilike';
+  const fault = isPattern ? patterns.take(values) : undefined;
+  return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 
 function planOrdering(
@@ -150,6 +154,9 @@ function planOrdering(
 /** A text as it stands in a pattern, where it means itself. */
 export const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
 
+/** The pattern of the texts that have this text in them. */
+export const containing = (text: string): string => `%${escapePattern(text)}%`;
+
 /** One condition for each word: it stands in one of the columns, or it is the record's key. */
 function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {
   const places = paths.flatMap((path) => {
@@ -160,7 +167,7 @@ function planSearch({ words, paths }: Search, model: Model, view: View, joins: J
   return words.map((word) => {
     const id = key.type.parse(word, key);
     const anyOf = places.map(({ alias, column }): Condition => {
-      const values = [`%${escapePattern(word)}%`];
+      const values = [containing(word)];
       return { alias, column, operator: 'ilike', values, negated: false };
     });
     if (id.fault === undefined)
@@ -183,13 +190,18 @@ export function planList(
   search?: Search,
 ): ListPlan {
   const joins = new Joins();
+  const patterns = new PatternBudget();
   const where: (Condition | AnyOf)[] = [];
   for (const filter of query.filters) {
-    const condition = planFilter(filter, model, view, joins);
+    const condition = planFilter(filter, model, view, joins, patterns);
     if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
     else where.push(condition);
   }
-  if (search) where.push(...planSearch(search, model, view, joins));
+  if (search && search.words.length > 0) {
+    if (patterns.take(search.words.map(containing)) !== undefined)
+      addError(errors, '_search', SEARCH_TOO_LONG);
+    else where.push(...planSearch(search, model, view, joins));
+  }
   const orderings: Ordering[] = [];
   for (const ordering of query.orderings ?? defaultOrdering) {
     const planned = planOrdering(ordering, model, view, joins);

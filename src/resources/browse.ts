@@ -6,7 +6,8 @@ import { cappedCountStatement, chosenOnly, estimateStatement } from '../query/bu
 import { entry } from '../query/entry.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
 import type { LabelPath } from '../query/label.ts';
-import { escapePattern, planList, type ListPlan } from '../query/plan.ts';
+import { fitBudget } from '../query/pattern-budget.ts';
+import { containing, escapePattern, planList, type ListPlan } from '../query/plan.ts';
 import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { pageTooLarge } from './listing.ts';
@@ -72,9 +73,8 @@ export interface Browsing {
 const COUNTED = 10_000;
 /** Among so many that a search finds, one whose whole name was typed is looked for. */
 const COMPARED = 100;
-/** What is longer is nobody's name, and too long for a filter. */
-const LONGEST_NAME = 500;
-const LONGEST_LABEL = 4 * LONGEST_NAME;
+/** What is longer is nobody's name. */
+const LONGEST_LABEL = 2000;
 /** How many foreign keys an ordering may follow. */
 const MOST_STEPS = 4;
 
@@ -84,6 +84,8 @@ const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' '
 export const isCalled = ({ label }: Entry, text: string): boolean =>
   // Normalizing takes quadratic time for long runs of combining marks.
   label.length <= LONGEST_LABEL && plainText(label) === plainText(text);
+
+const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
 
 /** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
 const bareWords = (search: string): string =>
@@ -165,9 +167,8 @@ export function createBrowsing(
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
     const parsed = parseListQuery(query, resource, errors);
-    const words = search.split(/\s+/).filter((word) => word !== '');
     const plan = planList(parsed, resource.model, view, resource.ordering, errors, {
-      words,
+      words: wordsOf(search),
       paths: resource.search,
     });
     if (Object.keys(errors).length > 0) throw badQuery(errors);
@@ -213,10 +214,13 @@ export function createBrowsing(
     const first = firstOf(resource);
     const order = first ? `ordering=${first.name}&` : '';
     const limit = Math.max(most, COMPARED);
-    const isName = first?.column.type.operators.has('ilike') === true && words.length <= LONGEST_NAME;
-    const pattern = encodeURIComponent(escapePattern(words));
+    const name = escapePattern(words);
+    const isName = first?.column.type.operators.has('ilike') === true && fitBudget([name]);
+    const pattern = encodeURIComponent(name);
+    const isSearch = fitBudget(wordsOf(words).map(containing));
+    const nothing: Found = { entries: [], hasNext: false };
     const [matches, same, keyed] = await Promise.all([
-      list(resource, { query: `${order}limit=${limit}`, search: words }),
+      isSearch ? list(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
       isName && list(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
       list(resource, { query: 'limit=1', search: '', ids: [words] }),
     ]);

@@ -115,6 +115,52 @@ const cancel: Scenario = {
   },
 };
 
+/** Characters of the longest pattern that is allowed, and of one that fills the query. */
+const PATTERNS = [256, 8000] as const;
+
+const patterns: Scenario = {
+  name: 'patterns',
+  title: 'long patterns on a text of 1 MB, from 20 addresses',
+  async run(stage) {
+    const { sql } = stage.world;
+    const [document] = await sql<{ id: number }[]>`
+      insert into document (body) values (repeat('a', 1048576)) returning id`;
+    const requests = PATTERNS.flatMap((length) =>
+      ['like', 'ilike'].map((operator) => ({
+        path: `/api/document/?id=${document?.id}&body__${operator}=%25${'a'.repeat(length - 3)}b%25`,
+      })),
+    );
+    let longest = 0;
+    let isOver = false;
+    const looks = (async () => {
+      while (!isOver) {
+        const [row] = await sql<{ ms: number | null }[]>`
+          select (extract(epoch from max(clock_timestamp() - query_start)) * 1000)::float8 as ms
+          from pg_stat_activity where datname = current_database() and application_name = 'vitrine'
+            and state = 'active' and query like '%body%'`;
+        longest = Math.max(longest, row?.ms ?? 0);
+        await sleep(50);
+      }
+    })();
+    try {
+      const siege = await besiege(stage, (port) => [
+        heavy(port, { connections: 20, addresses: addresses(20), keepsAddress: true, requests }),
+      ]);
+      // The attackers have left. What PostgreSQL cannot cancel runs on.
+      for (let tries = 0; tries < 60 && (await running(stage)) > 0; tries += 1) await sleep(100);
+      return [
+        readRow(siege, 20),
+        atMost('time', 'longest statement', 3000, longest, 'ms'),
+        atMost('count', 'statements that ran for 5 s', 0, longest >= 5000 ? 1 : 0),
+      ];
+    } finally {
+      isOver = true;
+      await looks;
+      await sql`delete from document where id = ${document?.id ?? 0}`;
+    }
+  },
+};
+
 export const fairness: readonly Scenario[] = [
   none,
   heavyScenario('heavy-held', '20 heavy filters held open', [5, 50, 0], () => ({ connections: 20 })),
@@ -145,6 +191,7 @@ export const fairness: readonly Scenario[] = [
     connections: 3,
     requests: WARMED,
   })),
+  patterns,
   crowd,
   cancel,
 ];
