@@ -2,6 +2,9 @@ import type { ApiRequest } from '../http/message.ts';
 import type { Caller } from '../resources/served.ts';
 import type { Parameters } from './links.ts';
 
+/** The query of a record's page that gives its JSON instead. */
+export const JSON_QUERY = '_format=json';
+
 /** The addresses of the API. */
 export const apiLinks = {
   index: '/api/',
@@ -9,6 +12,7 @@ export const apiLinks = {
   collection: (model: string, parameters?: Parameters): string =>
     `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
   record: (model: string, id: string): string => `/api/${model}/${encodeURIComponent(id)}/`,
+  recordJson: (model: string, id: string): string => `${apiLinks.record(model, id)}?${JSON_QUERY}`,
 };
 
 /** A text as one word of a shell's command line. */

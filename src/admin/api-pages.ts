@@ -12,7 +12,7 @@ import { columnTable, levelsOf } from './api-columns.ts';
 import { apiFilterPanel, filteredAddress, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJson } from './api-json.ts';
 import { apiPageReply } from './api-layout.ts';
-import { apiLinks, curlCommand } from './api-links.ts';
+import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { apiAsset } from './assets.ts';
 import { html, type Content, type Html } from './html.ts';
 import { Parameters } from './links.ts';
@@ -139,6 +139,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       return apiPageReply({ title: 'API', caller, hasAdmin, body });
     },
 
+    jsonQuery: JSON_QUERY,
+
     async collection(request, resource, caller, load) {
       const { name } = resource;
       const given = Parameters.parse(request.query);
@@ -150,7 +152,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const isCounted = given.get('_count') !== undefined;
       const page = await load(withoutOwn(request.query), isCounted);
       const links = pageLinks(resource, page);
-      const json = collectionJson(
+      const json = await collectionJson(
         { page: page.query.page, ...links },
         page.objects.toString(),
         resource,
@@ -169,7 +171,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     record(request, resource, caller, record) {
       const { name } = resource;
       const id = decodeURIComponent(request.path.replace(/\/$/, '').split('/').at(-1) ?? '');
-      const body = html`${jsonBlock(recordJson(record.json.toString(), resource, resources))}
+      const body = html`${jsonBlock(recordJson(record.toString(), resource, resources))}
       ${commands('With curl', [curlCommand(request, apiLinks.record(name, id), caller)])}`;
       return apiPageReply({
         title: `${name} ${id}`,

@@ -79,6 +79,8 @@ export interface ColumnType {
   readonly now?: string;
   /** Its values are bounded by `min` and `max`. */
   readonly bounded?: true;
+  /** Its values can be of any length. */
+  readonly long?: true;
   /** It takes `maxLength`. */
   readonly sized?: true;
   /** The text of a value that is output as null and is not NULL. */

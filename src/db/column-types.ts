@@ -54,6 +54,7 @@ const string: ColumnType = {
   fromJson: (value, _source, facts) => checkText(value, facts),
   output: padded,
   json: 'escaped',
+  long: true,
   sized: true,
   input: { control: 'text', json: 'string' },
   schema: textSchema,
@@ -129,6 +130,7 @@ export const COLUMN_TYPES = {
     // With the digits of the column, so that 5 in place of 5.00 is seen to be no change.
     assign: (value, _present, { precision, scale = 0 }) =>
       precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
+    long: true,
     bounded: true,
     input: { control: 'number', json: 'string' },
     schema: decimalSchema,
@@ -217,6 +219,7 @@ export const COLUMN_TYPES = {
     json: 'bare',
     comparable: (column) => sql`${column}::jsonb`,
     nullText: 'null',
+    long: true,
     unordered: true,
     input: { control: 'textarea', json: 'json' },
     schema: jsonSchema,

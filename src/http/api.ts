@@ -201,12 +201,14 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
     const format = negotiate(request.headers.accept, FEW_FORMATS);
     if (format === undefined) throw notAcceptable(FEW_FORMATS);
-    assertNoParameters(request.query);
-    const record = await operations(request.requester).read(resource, id);
-    if (format === 'html') {
+    const isFullValue = format === 'html' && request.query === pages.jsonQuery;
+    if (!isFullValue) assertNoParameters(request.query);
+    if (format === 'html' && !isFullValue) {
+      const record = await listing(request.requester).preview(resource, id);
       caller ??= await visitorOf(request);
       return pages.record(request, resource, caller, record);
     }
+    const record = await operations(request.requester).read(resource, id);
     const headers = { ETag: entityTag(record.version) };
     if (isNotModified(request.headers['if-none-match'], record.version))
       return { status: 304, headers, body: '' };

@@ -1,5 +1,4 @@
 import type { Page } from '../resources/listing.ts';
-import type { RecordResult } from '../resources/operations.ts';
 import type { Caller, ServedResource } from '../resources/served.ts';
 import type { ApiRequest, Area, Reply } from './message.ts';
 
@@ -16,12 +15,15 @@ export interface ApiPages extends Pick<Area, 'problem'> {
     caller: Caller | undefined,
     load: (query: string, counted: boolean) => Promise<Page>,
   ) => Promise<Reply>;
+  /** @param record as a listing's `preview` gives it */
   readonly record: (
     request: ApiRequest,
     resource: ServedResource,
     caller: Caller | undefined,
-    record: RecordResult,
+    record: Buffer,
   ) => Reply;
+  /** The query by which a page of a record leads to its JSON, although the browser asks for HTML. */
+  readonly jsonQuery: string;
   /** A file that the pages need. @throws Problem 404 */
   readonly asset: (path: string) => Reply;
 }

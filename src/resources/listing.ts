@@ -1,16 +1,20 @@
 import { text, type Database } from '../db/connection.ts';
 import { CostlyStatement } from '../db/runner.ts';
+import { noSuchText } from '../db/sqlstate.ts';
 import { EMPTY, raw, sql } from '../db/fragment.ts';
-import { addError, badQuery, type FieldErrors, type Problem } from '../errors.ts';
+import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../errors.ts';
 import { csvRow, exportStatement } from '../query/csv.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../query/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../query/plan.ts';
-import { isQuick, pageStatement, plainRecord } from '../query/read.ts';
+import { preview } from '../query/preview.ts';
+import { isQuick, pageStatement, plainRecord, recordStatement, type Shown } from '../query/read.ts';
 import { record } from '../query/record.ts';
 import { openExport } from './export.ts';
+import { requireId } from './operations.ts';
 import { meets, viewOf, type Caller, type ServedResource, type ServedResources } from './served.ts';
+import { NO_RECORD } from './verdict.ts';
 
-/** How the records of a page are written. */
+/** How the records of a page are written; for HTML as JSON whose long values are cut, see `preview`. */
 export type PageFormat = 'json' | 'csv' | 'html';
 
 export interface Page {
@@ -22,7 +26,7 @@ export interface Page {
   readonly total: string | undefined;
 }
 
-/** Reading many records of a resource; access levels are the caller's to check. */
+/** Reading records of a resource, all but one in full; access levels are the caller's to check. */
 export interface Listing {
   /** Whether the query would reach into a resource that not everyone may read, so that credentials make a difference. */
   readonly needsCaller: (resource: ServedResource, query: string) => boolean;
@@ -37,6 +41,8 @@ export interface Listing {
     counted: boolean,
     format?: PageFormat,
   ) => Promise<Page>;
+  /** A record as a browser is shown it. @throws Problem 404 */
+  readonly preview: (resource: ServedResource, id: string) => Promise<Buffer>;
   /**
    * All records that the filters match, in the order that the query asks for: a line of JSON each.
    * @throws Problem 400, 503 when too many are being read; nothing has been given by then
@@ -49,7 +55,7 @@ export interface Listing {
 }
 
 /** Maximum bytes of the records that a browser is shown with markup, which is several times as long. */
-const MAX_HTML = 8 * 1024 * 1024;
+const MAX_HTML = 2 * 1024 * 1024;
 
 /** Refuses a page whose records PostgreSQL has not output. */
 export const pageTooLarge = (maxBytes: number): Problem =>
@@ -70,6 +76,12 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
   for (const { name } of parseParameters(query))
     if (name === 'limit' || name === 'page')
       addError(errors, name, 'cannot be used here: a stream has no pages');
+}
+
+/** How a record is written. */
+function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): Shown {
+  if (format === 'html') return preview(output, limit);
+  return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
 }
 
 export function createListing(
@@ -103,12 +115,11 @@ export function createListing(
 
     async list(resource, queryText, caller, counted, format = 'json') {
       const [query, planned] = plan(resource, queryText, caller, {});
-      const isShort = isQuick(planned);
+      // PostgreSQL may have to make a long text of a value before it can cut it.
+      const isShort = format !== 'html' && isQuick(planned);
       const isJson = format !== 'csv';
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
-      const shown = isJson
-        ? plainRecord(resource.output)
-        : { value: csvRow(ROOT, resource.output), joins: EMPTY };
+      const shown = shownAs(format, resource, query);
       // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
       const statement = {
         ...pageStatement(planned, shown, maxBytes, raw(isJson ? `','` : `''`), counted),
@@ -120,6 +131,13 @@ export function createListing(
       if (page && !page[0]) throw pageTooLarge(maxBytes);
       const total = counted ? (text(page?.[2]) ?? '0') : undefined;
       return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };
+    },
+
+    async preview(resource, id) {
+      const statement = recordStatement(resource.model, preview(resource.output, 1));
+      const [row] = await database.run(statement(requireId(resource, id)), 'read').catch(noSuchText);
+      if (!row?.[0]) throw notFound(NO_RECORD);
+      return row[0];
     },
 
     async stream(resource, queryText, caller) {

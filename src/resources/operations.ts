@@ -81,7 +81,8 @@ export function parseId({ model }: ServedResource, id: string): string | undefin
   return parsed.fault === undefined ? parsed.value : undefined;
 }
 
-function requireId(resource: ServedResource, text: string): string {
+/** The same. @throws Problem 404 for a text that names no record */
+export function requireId(resource: ServedResource, text: string): string {
   const id = parseId(resource, text);
   if (id === undefined) throw notFound(NO_RECORD);
   return id;

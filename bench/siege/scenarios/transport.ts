@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { besiege, addresses, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
-import type { Pipeline, SlowReaders } from '../jobs.ts';
+import type { Flood, Pipeline, SlowReaders } from '../jobs.ts';
 import { atLeast, atMost, holds, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
@@ -109,6 +109,37 @@ const largePage: Scenario = {
   },
 };
 
+/** JSON of 1 MB whose every second byte is a token. */
+const MANY_TOKENS = `[${'1,'.repeat(524_000)}1]`;
+
+const htmlPages: Scenario = {
+  name: 'html-pages',
+  title: 'pages for browsers of records with 1 MB of JSON',
+  async run(stage) {
+    const { sql } = stage.world;
+    await sql`insert into value (json) select ${MANY_TOKENS}::text::jsonb from generate_series(1, 7)`;
+    const rows: Row[] = [];
+    for (const path of ['/api/value/?ordering=-id&limit=7', '/api/document/?limit=7']) {
+      const job = (port: number): Flood => ({
+        kind: 'flood',
+        port,
+        connections: 8,
+        addresses: [ATTACKER],
+        requests: [{ path, headers: { Accept: 'text/html' } }],
+      });
+      const siege = await besiege(stage, (port) => [job(port)]);
+      const note = `8 connections, ${path}`;
+      rows.push(
+        holdRow(stage, siege.watched, note),
+        { ...readRow(siege, 5), note },
+        atMost('memory', 'memory', 300, siege.watched.memory, 'MB', note),
+      );
+    }
+    await sql`delete from value where id > 1`;
+    return rows;
+  },
+};
+
 const STREAM = { path: '/api/message/', headers: { Accept: 'application/x-ndjson' } };
 
 /** Asks for streams from a new address each time, and reads a little of each. @returns the share that was answered with 200 */
@@ -160,4 +191,11 @@ const slowStreams: Scenario = {
   },
 };
 
-export const transport: readonly Scenario[] = [pipelining, unreadPages, pageBurst, largePage, slowStreams];
+export const transport: readonly Scenario[] = [
+  pipelining,
+  unreadPages,
+  pageBurst,
+  largePage,
+  htmlPages,
+  slowStreams,
+];

@@ -1,0 +1,47 @@
+import { EMPTY, join, raw, sql, type Fragment } from '../db/fragment.ts';
+import { output, type Column } from '../db/model.ts';
+import type { Shown } from './read.ts';
+import { member } from './record.ts';
+import { ROOT } from './plan.ts';
+
+/** Bytes of the long values that a page shows at most. They take about 30 ms to parse and indent. */
+const PAGE = 256 * 1024;
+/** Bytes of the longest value that is shown in full, and of one on a page of very many. */
+const LONGEST = 4096;
+const SHORTEST = 64;
+/** PostgreSQL's functions take 100 arguments. */
+const MOST_ARGUMENTS = 90;
+
+/** The key of a cut value's size in bytes. The name of a column never begins like this. */
+export const sizeKey = ({ key }: Column): string => `#${key}`;
+
+/** Members of a column whose values can be long: `"key":value`, or `"key":"beginning","#key":bytes`. */
+function cutMember(alias: string, column: Column, most: number): Fragment {
+  const name = raw(`'"${column.key}":'`);
+  const size = raw(`',"${sizeKey(column)}":', octet_length(t)`);
+  const value = column.type.json === 'bare' ? raw('t') : raw('to_json(t)::text');
+  // A character has up to 4 bytes: so many characters are never the whole value.
+  const beginning = raw(`to_json(left(t, ${most / 4}))`);
+  const isCut = raw(`octet_length(t) > ${most}`);
+  const whole = sql`concat(${name}, coalesce(${value}, 'null'))`;
+  // `offset 0` keeps PostgreSQL from computing the text once for each time that it is named.
+  const text = sql`(select ${output(alias, column)}::text offset 0) value (t)`;
+  return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}) else ${whole} end from ${text})`;
+}
+
+/**
+ * Records as pages for people show them, with long values cut by PostgreSQL: the service neither receives nor parses the rest.
+ * @param records how many a page has at most; the more there are, the shorter the values
+ */
+export function preview(columns: readonly Column[], records: number): Shown {
+  const long = columns.filter(({ type }) => type.long).length;
+  const share = PAGE / (records * Math.max(1, long));
+  const most = 4 * Math.floor(Math.min(LONGEST, Math.max(SHORTEST, share)) / 4);
+  const members = columns.map((column) =>
+    column.type.long ? cutMember(ROOT, column, most) : member(ROOT, column),
+  );
+  const groups: Fragment[] = [];
+  for (let at = 0; at < members.length; at += MOST_ARGUMENTS)
+    groups.push(sql`concat_ws(',', ${join(members.slice(at, at + MOST_ARGUMENTS), ', ')})`);
+  return { value: sql`concat('{', concat_ws(',', ${join(groups, ', ')}), '}')`, joins: EMPTY };
+}
