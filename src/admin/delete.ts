@@ -58,7 +58,7 @@ async function deletePage(
 ): Promise<Reply> {
   const { name, title } = resource;
   const [entry, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
-    desk.browsing.read(resource, id),
+    desk.browsing.preview(resource, id),
     effectsOf(desk, resource, selectionOf(id), 1, notice?.isRefused),
     ownDeletion(desk, visit, resource, selectionOf(id)),
     removesAdmin(desk, resource, selectionOf(id)),

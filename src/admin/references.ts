@@ -31,7 +31,7 @@ export const relatedOf = ({ references }: Column, { resources }: Desk): AdminRes
 /** The record of a key; undefined where there is none. */
 async function recordOf(desk: Desk, resource: AdminResource, key: string): Promise<Entry | undefined> {
   try {
-    return key === '' ? undefined : await desk.browsing.read(resource, key);
+    return key === '' ? undefined : await desk.browsing.preview(resource, key);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return undefined;
     throw error;

@@ -2,6 +2,7 @@ import { join, raw, sql, type Fragment } from '../db/fragment.ts';
 import { reference, type Column } from '../db/model.ts';
 import { LabelJoins, labelSql, type Label } from './label.ts';
 import { ROOT } from './plan.ts';
+import { cutRecord, isLong } from './preview.ts';
 import type { Shown } from './read.ts';
 import { record } from './record.ts';
 
@@ -11,6 +12,8 @@ export interface EntryShape {
   readonly label: Label;
   /** The labels of what foreign keys refer to. */
   readonly references: ReadonlyMap<Column, Label>;
+  /** Bytes from which on a value is cut; undefined where all are needed in full. */
+  readonly most?: number | undefined;
 }
 
 /** `"user_id":"ada"`, null where there is no such record. */
@@ -22,13 +25,16 @@ function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragme
 }
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` of each row. */
-export function entry({ columns, label, references }: EntryShape): Shown {
+export function entry({ columns, label, references, most }: EntryShape): Shown {
   const joins = new LabelJoins();
   const own = sql`to_json(${labelSql(ROOT, label, joins)})::text`;
   const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
+  // Keys lead to records, so they stay whole.
+  const isCut = (column: Column): boolean => isLong(column) && !column.references && column.key !== 'id';
+  const values = most === undefined ? record(ROOT, columns) : cutRecord(columns, most, isCut);
   return {
-    value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '},"record":', ${record(ROOT, columns)}, '}')`,
+    value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '},"record":', ${values}, '}')`,
     joins: joins.sql(),
   };
 }

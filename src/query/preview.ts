@@ -29,19 +29,30 @@ function cutMember(alias: string, column: Column, most: number): Fragment {
   return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}) else ${whole} end from ${text})`;
 }
 
-/**
- * Records as pages for people show them, with long values cut by PostgreSQL: the service neither receives nor parses the rest.
- * @param records how many a page has at most; the more there are, the shorter the values
- */
-export function preview(columns: readonly Column[], records: number): Shown {
-  const long = columns.filter(({ type }) => type.long).length;
-  const share = PAGE / (records * Math.max(1, long));
-  const most = 4 * Math.floor(Math.min(LONGEST, Math.max(SHORTEST, share)) / 4);
+export const isLong = ({ type }: Column): boolean => type.long === true;
+
+/** A record's JSON in which PostgreSQL cuts the values of these columns that have more than so many bytes. */
+export function cutRecord(
+  columns: readonly Column[],
+  most: number,
+  isCut: (column: Column) => boolean = isLong,
+): Fragment {
   const members = columns.map((column) =>
-    column.type.long ? cutMember(ROOT, column, most) : member(ROOT, column),
+    isCut(column) ? cutMember(ROOT, column, most) : member(ROOT, column),
   );
   const groups: Fragment[] = [];
   for (let at = 0; at < members.length; at += MOST_ARGUMENTS)
     groups.push(sql`concat_ws(',', ${join(members.slice(at, at + MOST_ARGUMENTS), ', ')})`);
-  return { value: sql`concat('{', concat_ws(',', ${join(groups, ', ')}), '}')`, joins: EMPTY };
+  return sql`concat('{', concat_ws(',', ${join(groups, ', ')}), '}')`;
+}
+
+/**
+ * Records as pages of the API show them: the service neither receives nor parses the rest of long values.
+ * @param records how many a page has at most; the more there are, the shorter the values
+ */
+export function preview(columns: readonly Column[], records: number): Shown {
+  const long = columns.filter(isLong).length;
+  const share = PAGE / (records * Math.max(1, long));
+  const most = 4 * Math.floor(Math.min(LONGEST, Math.max(SHORTEST, share)) / 4);
+  return { value: cutRecord(columns, most), joins: EMPTY };
 }

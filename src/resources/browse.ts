@@ -8,10 +8,12 @@ import { parseListQuery, type ListQuery } from '../query/grammar.ts';
 import type { LabelPath } from '../query/label.ts';
 import { fitBudget } from '../query/pattern-budget.ts';
 import { containing, escapePattern, planList, type ListPlan } from '../query/plan.ts';
+import { sizeKey } from '../query/preview.ts';
 import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { pageTooLarge } from './listing.ts';
 import { parseMembers, splitValues, type Members } from './members.ts';
+import { HISTORY } from './own.ts';
 import { parseId, versionOf } from './operations.ts';
 import { viewOf } from './served.ts';
 
@@ -35,6 +37,8 @@ export interface Entry {
   readonly members: Members;
 }
 
+export type StoredEntry = Entry & { readonly version: string };
+
 export interface EntryPage {
   readonly query: ListQuery;
   readonly entries: readonly Entry[];
@@ -52,12 +56,17 @@ export interface Count {
 
 /** Reading for people: the same queries as the API's, with labels and a search. */
 export interface Browsing {
-  /** @throws Problem 400 that names each parameter that cannot be used */
+  /**
+   * Records of a list, their long values cut; those of the history are in full.
+   * @throws Problem 400 that names each parameter that cannot be used
+   */
   readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
   /** Records to choose from, those first whose name or key is just what is searched for. */
   readonly lookUp: (resource: AdminResource, search: string, most: number) => Promise<Found>;
+  /** A record, its long values cut. @throws Problem 404 */
+  readonly preview: (resource: AdminResource, id: string) => Promise<StoredEntry>;
   /** @throws Problem 404 */
-  readonly read: (resource: AdminResource, id: string) => Promise<Entry & { readonly version: string }>;
+  readonly read: (resource: AdminResource, id: string) => Promise<StoredEntry>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
   /** The least and the greatest value of a column; undefined where there is none. */
   readonly bounds: (
@@ -75,6 +84,8 @@ const COUNTED = 10_000;
 const COMPARED = 100;
 /** What is longer is nobody's name. */
 const LONGEST_LABEL = 2000;
+/** Bytes from which on a value is cut, to a quarter of them in characters: more than a list or a confirmation shows. */
+const LONGEST_SHOWN = 2048;
 /** How many foreign keys an ordering may follow. */
 const MOST_STEPS = 4;
 
@@ -101,11 +112,14 @@ export function textOfMember(members: Members, key: string): string | null {
   return typeof member.value === 'string' ? member.value : member.source;
 }
 
-/** The text of a column: of JSON as it stands there, quotes and all, since "1" and 1 are two values. */
-export const textOfColumn = (members: Members, { key, type }: Column): string | null =>
-  type.input.json === 'json' && members.get(key)?.value !== null
+/** The text of a column: of JSON as it stands there, quotes and all, since "1" and 1 are two values. One that was cut has a mark. */
+export function textOfColumn(members: Members, column: Column): string | null {
+  const { key, type } = column;
+  if (members.has(sizeKey(column))) return `${textOfMember(members, key) ?? ''}…`;
+  return type.input.json === 'json' && members.get(key)?.value !== null
     ? (members.get(key)?.source ?? null)
     : textOfMember(members, key);
+}
 
 /** Whether there is anything in a text that can be seen, and so be a link. */
 export const isVisible = (text: string): boolean =>
@@ -139,28 +153,39 @@ function plannedRows(json: string): number {
 /** What is compiled once for each resource, and shared by the requests that need it. */
 export interface EntryStatements {
   readonly shapes: Map<AdminResource, Shown>;
+  readonly cutShapes: Map<AdminResource, Shown>;
   readonly byKey: Map<AdminResource, (id: string) => Statement>;
 }
 
-export const createEntryStatements = (): EntryStatements => ({ shapes: new Map(), byKey: new Map() });
+export const createEntryStatements = (): EntryStatements => ({
+  shapes: new Map(),
+  cutShapes: new Map(),
+  byKey: new Map(),
+});
 
 export function createBrowsing(
   database: Pick<Database, 'run'>,
   resources: AdminResources,
-  { shapes, byKey }: EntryStatements,
+  { shapes, cutShapes, byKey }: EntryStatements,
   maxPage: number,
 ): Browsing {
   const view = viewOf(resources, () => true);
 
-  function shownOf(resource: AdminResource): Shown {
-    const known = shapes.get(resource);
+  function shownOf(resource: AdminResource, isCut: boolean): Shown {
+    const shared = isCut ? cutShapes : shapes;
+    const known = shared.get(resource);
     if (known) return known;
     const references = resource.output.flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
     });
-    const shown = entry({ columns: resource.output, label: resource.label, references: new Map(references) });
-    shapes.set(resource, shown);
+    const shown = entry({
+      columns: resource.output,
+      label: resource.label,
+      references: new Map(references),
+      most: isCut ? LONGEST_SHOWN : undefined,
+    });
+    shared.set(resource, shown);
     return shown;
   }
 
@@ -178,7 +203,9 @@ export function createBrowsing(
 
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const [row] = await database.run(pageStatement(plan, shownOf(resource), maxPage), 'read');
+    // The changes of the history are JSON in texts, which cut could not be read.
+    const shown = shownOf(resource, resource.name !== HISTORY.model);
+    const [row] = await database.run(pageStatement(plan, shown, maxPage), 'read');
     if (row && !row[0]) throw pageTooLarge(maxPage);
     const sources = splitValues(text(row?.[0]) ?? '');
     return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
@@ -237,20 +264,30 @@ export function createBrowsing(
     return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
   }
 
+  async function find(
+    resource: AdminResource,
+    idText: string,
+    statement: (id: string) => Statement,
+  ): Promise<StoredEntry> {
+    const id = parseId(resource, idText);
+    if (id === undefined) throw notFound('There is no such record.');
+    const [row] = await database.run(statement(id), 'read');
+    if (!row?.[0]) throw notFound('There is no such record.');
+    return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
+  }
+
   return {
     plan: (resource, selection) => planOf(resource, selection)[1],
     list,
     lookUp,
     count,
 
-    async read(resource, idText) {
-      const id = parseId(resource, idText);
-      if (id === undefined) throw notFound('There is no such record.');
-      const statement = byKey.get(resource) ?? recordStatement(resource.model, shownOf(resource));
+    preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource, true))),
+
+    read(resource, id) {
+      const statement = byKey.get(resource) ?? recordStatement(resource.model, shownOf(resource, false));
       byKey.set(resource, statement);
-      const [row] = await database.run(statement(id), 'read');
-      if (!row?.[0]) throw notFound('There is no such record.');
-      return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
+      return find(resource, id, statement);
     },
 
     async bounds(resource, selection, column) {
