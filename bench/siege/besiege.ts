@@ -85,11 +85,7 @@ const HOLD_SHARE = 5;
 const LEAST = 2;
 
 /** How long the event loop was held in one piece. */
-export function holdRow(
-  stage: Stage,
-  { hold, seconds, limit = HOLD }: Watched & { readonly limit?: number },
-  note?: string,
-): Row {
+export function holdRow(stage: Stage, { hold, seconds }: Watched, note?: string): Row {
   return stage.isShort
     ? atMost(
         'ratio',
@@ -99,7 +95,7 @@ export function holdRow(
         '%',
         note,
       )
-    : atMost('time', 'event loop held', limit, hold, 'ms', note);
+    : atMost('time', 'event loop held', HOLD, hold, 'ms', note);
 }
 
 /** How soon attackers are refused: by this time the given part of the refusals is there. */

@@ -203,12 +203,10 @@ export class Pool {
   }
 
   #connect(): Connection {
-    const open = (): postgres.Sql => this.#options.open(() => this.#lose(connection));
     const connection: Connection = {
-      sql: open(),
+      sql: this.#options.open(() => this.#lose(connection)),
       underway: 0,
       isMade: false,
-
       prepared: new Set(),
     };
     return connection;

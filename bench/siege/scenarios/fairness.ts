@@ -86,8 +86,7 @@ const crowd: Scenario = {
       ),
       ...writeRows(stage, siege, 500, 5),
       ...refusalRows(reports, 100, 0.95),
-      // Two thousand new connections make the garbage collector copy more than anything else here does.
-      holdRow(stage, { ...watched, limit: 100 }),
+      holdRow(stage, watched),
       atMost('memory', 'memory', 300, watched.memory, 'MB'),
     ];
   },
