@@ -23,12 +23,12 @@ export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\
  * @param caller whose password curl is to ask for
  */
 export function curlCommand(
-  { client, headers }: ApiRequest,
+  request: ApiRequest,
   address: string,
   caller: Caller | undefined,
   wanted: readonly string[] = [],
 ): string {
-  const url = `${client().isSecure ? 'https' : 'http'}://${headers.host ?? 'localhost'}${address}`;
+  const url = `${request.client().isSecure ? 'https' : 'http'}://${request.headers.host ?? 'localhost'}${address}`;
   return [
     'curl',
     ...(caller ? ['-u', shellWord(caller.name)] : []),

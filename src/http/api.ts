@@ -156,15 +156,12 @@ export function createApi({ resources, operations, listing, pages, settings }: A
   async function showCollection(request: ApiRequest, resource: ServedResource): Promise<Reply> {
     const caller =
       resource.read === 'default' ? await visitorOf(request) : await requireLevel(request, resource.read);
-    return pages.collection(request, resource, caller, async (query, counted) =>
-      listing(request.requester).list(
-        resource,
-        query,
-        caller ?? (await readerOf(request, resource, query)),
-        counted,
-        'html',
-      ),
-    );
+    return pages.collection(request, resource, caller, async (query, counted) => {
+      const reader = caller ?? (await readerOf(request, resource, query));
+      const page = await listing(request.requester).list(resource, query, reader, counted, 'html');
+      await request.requester.turnFor(page.objects.length);
+      return page;
+    });
   }
 
   async function list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
@@ -206,6 +203,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     if (format === 'html' && !isFullValue) {
       const record = await listing(request.requester).preview(resource, id);
       caller ??= await visitorOf(request);
+      await request.requester.turnFor(record.length);
       return pages.record(request, resource, caller, record);
     }
     const record = await operations(request.requester).read(resource, id);

@@ -97,7 +97,8 @@ function onlyData<T>(values: readonly T[]): T {
  * The JSON text of a body in any of its forms: see docs/writing.md.
  * @throws Problem 415 for another content type, 413, 400
  */
-export async function readJsonText({ headers, body }: ApiRequest): Promise<string> {
+export async function readJsonText(request: ApiRequest): Promise<string> {
+  const { headers } = request;
   const contentType = headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   const charset = parameterOf(contentType, 'charset')?.toLowerCase();
@@ -111,7 +112,7 @@ export async function readJsonText({ headers, body }: ApiRequest): Promise<strin
     throw new Problem(415, 'The body must be UTF-8.');
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
-  const bytes = await body();
+  const bytes = await request.body();
   if (isMultipart) return onlyData(readMultipart(bytes, contentType, MAX_FIELDS, 'data'))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{')) return text;

@@ -3,13 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
 import { ClientGone, isClientGone } from '../db/requester.ts';
 import { asProblem } from '../db/sqlstate.ts';
-import { Refusal, type Problem } from '../errors.ts';
-import { notFound, unavailable } from '../errors.ts';
+import { notFound, Refusal, unavailable, type Problem } from '../errors.ts';
 import type { ServedResources } from '../resources/served.ts';
-import { Admission } from './admission.ts';
+import { Admission, COSTLY } from './admission.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from './authentication.ts';
-import { readBody } from './body.ts';
+import { Exchange, isAdmin, type Surroundings } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
 import type { Logger } from './logger.ts';
 import {
@@ -24,15 +23,12 @@ import {
 } from './message.ts';
 import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from './metrics.ts';
 import { FORMATS, negotiate } from './negotiation.ts';
-import { type Pressure } from './pressure.ts';
-import { clientAddress, corsHeaders, isSecure } from './origin.ts';
+import { corsHeaders } from './origin.ts';
 import type { ApiPages } from './pages.ts';
-import { HttpRequester } from './requester.ts';
-import { createPace } from './pace.ts';
+import type { Pressure } from './pressure.ts';
 import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
 import { send, sendStream } from './send.ts';
 import { assertReadable, loggedPath, splitTarget } from './target.ts';
-import { createTurns } from './turns.ts';
 
 /** What there is once the database has been read. */
 export interface Site {
@@ -72,8 +68,6 @@ const CLIENT_GONE = 499;
 /** Paths that are answered however busy the process is. */
 const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
-const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
-
 /** Whether answers depend on what the request accepts. */
 const isNegotiated = ({ method, path }: ApiRequest): boolean =>
   (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api');
@@ -85,32 +79,28 @@ function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, '
   return isPage ? current?.pages : undefined;
 }
 
-/** @param mark is told the pattern of the path, for counting */
-async function route(
-  request: ApiRequest,
-  { site }: HandlerOptions,
-  mark: (pattern: string) => void,
-): Promise<Reply> {
+async function route(exchange: Exchange, { site }: HandlerOptions): Promise<Reply> {
   const current = site();
-  if (isAdmin(request.path)) {
+  const { path, method } = exchange;
+  if (exchange.isInAdminArea) {
     if (!current) throw unavailable('The service is starting.');
     if (!current.admin) throw notFound();
-    mark(current.admin.patternOf(request.path) ?? NOWHERE);
-    return current.admin.answer(request);
+    exchange.pattern = current.admin.patternOf(path) ?? NOWHERE;
+    return current.admin.answer(exchange);
   }
-  const found = findRoute(request.path, current?.resources);
-  mark(PATTERNS[found.kind]);
-  if (request.method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
-  assertAllowed(request.method, found);
+  const found = findRoute(path, current?.resources);
+  exchange.pattern = PATTERNS[found.kind];
+  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
+  assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
   if (found.kind === 'ready') {
     if (await current?.isReady()) return json(200, '{"status":"ready"}');
     throw unavailable('The service is not ready.');
   }
   if (!current) throw unavailable('The service is starting.');
-  if (found.kind === 'asset') return current.pages.asset(request.path);
-  if (found.kind === 'openapi') return current.api.openapi(request);
-  return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
+  if (found.kind === 'asset') return current.pages.asset(path);
+  if (found.kind === 'openapi') return current.api.openapi(exchange);
+  return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
 }
 
 /** Turns whatever was thrown into an answer: the one place that does. */
@@ -152,150 +142,146 @@ function addVary(headers: Record<string, string>, name: string): void {
 export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
-  let count = 0;
-  const turn = createTurns();
   const admission = new Admission();
-  const pace = createPace();
-  const leave = (): void => admission.leave();
+  const all: Surroundings = {
+    prefix,
+    settings,
+    pressure,
+    admission,
+    authentication: () => site()?.authentication,
+  };
+  const hasOrigins = settings.corsOrigins.length > 0;
+  const isLogged = settings.logLevel === 'info';
+  let count = 0;
+
+  /** Counts and logs a request. */
+  function end(exchange: Exchange, status: number, bytes: number): void {
+    const { pattern, method, path, query, started, caller } = exchange;
+    const milliseconds = performance.now() - started;
+    metrics.end(pattern, method, status, milliseconds / 1000);
+    if (!isLogged) return;
+    logger.info({
+      id: exchange.id,
+      method,
+      path: loggedPath(path, query),
+      status,
+      ms: Math.round(milliseconds * 10) / 10,
+      bytes,
+      user: caller?.name ?? null,
+    });
+  }
+
+  function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
+    const { incoming, response, method, headers } = exchange;
+    const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
+    if (hasOrigins && !exchange.isInAdminArea)
+      Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
+    // The 401 has one form, whatever is accepted.
+    if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
+    if (headers.authorization !== undefined) {
+      addVary(extra, 'Authorization');
+      extra['Cache-Control'] = 'no-store';
+    }
+    if (isClosing()) extra['Connection'] = 'close';
+    const delivery = { unsent: pressure.unsent, client: exchange };
+    const { body } = reply;
+    if (typeof body === 'string' || Buffer.isBuffer(body)) {
+      const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, delivery);
+      return end(exchange, reply.status, bytes);
+    }
+    return sendStream(incoming, response, { ...reply, body }, extra, delivery).then((bytes) =>
+      end(exchange, reply.status, bytes),
+    );
+  }
+
+  async function answer(exchange: Exchange): Promise<Reply> {
+    assertReadable(exchange.incoming);
+    let reply: Reply;
+    if (exchange.path === METRICS_PATH && isShown(exchange.incoming, settings)) {
+      exchange.pattern = METRICS_PATH;
+      reply = metrics.reply(exchange.method);
+    } else reply = await route(exchange, options);
+    pressure.assertSendable(reply, exchange);
+    return reply;
+  }
+
+  function refuse(exchange: Exchange, error: unknown): Reply {
+    return errorReply(error, exchange.id, logger, (problem, id) => {
+      const area = errorArea(exchange, site());
+      return area ? area.problem(problem, id, exchange) : problemReply(problem, id);
+    });
+  }
+
+  /**
+   * Lets a request begin: at once, where nothing is returned, or in its turn.
+   * @throws Refusal while too many wait; ClientGone
+   */
+  function enter(exchange: Exchange): Promise<void> | undefined {
+    const now = performance.now();
+    const confirmation = admission.isBusy(now) ? exchange.confirm() : undefined;
+    return confirmation ? confirmation.then(() => enterNow(exchange, now)) : enterNow(exchange, now);
+  }
+
+  function enterNow(exchange: Exchange, now: number): Promise<void> | undefined {
+    if (exchange.response.closed) throw new ClientGone();
+    pressure.assertRoom(exchange.path);
+    const admitted = admission.enter(exchange, now);
+    if (admitted) return admitted.then(() => exchange.enter());
+    exchange.enter();
+    return undefined;
+  }
+
+  async function reply(exchange: Exchange): Promise<Reply> {
+    let took = 0;
+    try {
+      const entering = isProbe(exchange.path) ? undefined : enter(exchange);
+      if (entering) await entering;
+      if (exchange.response.closed) throw new ClientGone();
+      const began = performance.now();
+      const answering = answer(exchange); // does at once what comes before the first statement
+      took = performance.now() - began;
+      if (took >= COSTLY) admission.charge(exchange.network, took);
+      return await answering;
+    } catch (error) {
+      if (isClientGone(error)) throw error;
+      exchange.park();
+      const isCostly = took >= COSTLY && asProblem(error)?.status === 400;
+      if (error instanceof Refusal || isCostly) await exchange.peer.pace();
+      return refuse(exchange, error);
+    } finally {
+      exchange.park();
+    }
+  }
+
+  async function respond(exchange: Exchange): Promise<void> {
+    const { response } = exchange;
+    try {
+      const turn = exchange.peer.turn(response);
+      if (turn && !(await turn)) throw new ClientGone();
+      const made = await reply(exchange);
+      if (response.closed) throw new ClientGone();
+      const streaming = finish(exchange, made);
+      if (streaming) await streaming;
+    } catch (error) {
+      if (isClientGone(error)) return end(exchange, CLIENT_GONE, 0);
+      const { pattern, method, started, id } = exchange;
+      metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
+      const { message, stack } = error as Error;
+      // A stream that was cut off as the database went away is no fault of ours.
+      if (asProblem(error)?.status === 503) logger.warn({ id, message });
+      else logger.error({ id, message, stack });
+      response.destroy();
+    } finally {
+      exchange.close();
+      inFlight.end();
+    }
+  }
 
   const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
-    const started = performance.now();
-    count += 1;
     metrics.begin();
     inFlight.begin();
-    const requestId = `${prefix}-${count.toString(36)}`;
-    const { headers, method = '', url = '/', socket } = incoming;
-    const [path, query] = splitTarget(url);
-    let pattern = NOWHERE;
-    const mark = (found: string): void => {
-      pattern = found;
-    };
-    const addressOf = (): string => clientAddress(headers, socket.remoteAddress, settings.trustProxy);
-    const requester = new HttpRequester(incoming, response, addressOf, isAdmin(path));
-    const request: ApiRequest = {
-      method,
-      path,
-      query,
-      headers,
-      body: (limit = settings.maxBody) => {
-        requester.park();
-        const begin = (): void => {
-          // A client of HTTP/1.0 would take it for the answer.
-          const mayExpect = incoming.httpVersion !== '1.0';
-          if (mayExpect && /^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
-        };
-        return readBody(incoming, limit, begin, pressure.reserveBody(response, addressOf));
-      },
-      client: () => ({
-        address: addressOf(),
-        isSecure: isSecure(headers, socket, settings.trustProxy),
-      }),
-      requester,
-      authenticate: async () => {
-        const authentication = site()?.authentication;
-        if (!authentication) throw new Unauthorized();
-        if (!requester.caller || requester.caller.claim) {
-          requester.caller = undefined; // A recalled user who is refused now is not named in the log.
-          requester.park();
-          requester.caller = await authentication.authenticate(
-            headers.authorization,
-            addressOf(),
-            (callback) => requester.onGone(callback),
-          );
-        }
-        return requester.caller;
-      },
-      recall: () => (requester.caller = site()?.authentication?.recall(headers.authorization, addressOf())),
-      recognize: (recognized) => {
-        requester.caller = recognized;
-      },
-    };
-    /** Counts and logs the request. */
-    const end = (status: number, bytes: number): void => {
-      const milliseconds = performance.now() - started;
-      metrics.end(pattern, method, status, milliseconds / 1000);
-      if (settings.logLevel !== 'info') return;
-      logger.info({
-        id: requestId,
-        method,
-        path: loggedPath(path, query),
-        status,
-        ms: Math.round(milliseconds * 10) / 10,
-        bytes,
-        user: requester.caller?.name ?? null,
-      });
-    };
-    const delivery = { unsent: pressure.unsent, client: addressOf };
-    const finish = (reply: Reply): void | Promise<void> => {
-      const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
-      if (settings.corsOrigins.length > 0 && !isAdmin(path))
-        Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
-      // The 401 has one form, whatever is accepted.
-      if (reply.status !== 401 && isNegotiated(request)) addVary(extra, 'Accept');
-      if (headers.authorization !== undefined) {
-        addVary(extra, 'Authorization');
-        extra['Cache-Control'] = 'no-store';
-      }
-      if (isClosing()) extra['Connection'] = 'close';
-      const log = (bytes: number): void => end(reply.status, bytes);
-      const { body } = reply;
-      if (typeof body === 'string' || Buffer.isBuffer(body))
-        return log(send(incoming, response, reply as Reply & { body: typeof body }, extra, delivery));
-      return sendStream(incoming, response, { ...reply, body }, extra, delivery).then(log);
-    };
-    const answer = async (): Promise<Reply> => {
-      assertReadable(incoming);
-      if (path === METRICS_PATH && isShown(incoming, settings)) {
-        mark(METRICS_PATH);
-        return metrics.reply(method);
-      }
-      const reply = await route(request, options, mark);
-      pressure.assertSendable(reply, addressOf);
-      return reply;
-    };
-    const refuse = (error: unknown): Reply =>
-      errorReply(error, requestId, logger, (problem, id) => {
-        const area = errorArea(request, site());
-        return area ? area.problem(problem, id, request) : problemReply(problem, id);
-      });
-    // One function and few promises: each of them costs every request something.
-    const respond = async (before: Promise<boolean> | undefined): Promise<void> => {
-      try {
-        if (before && !(await before)) throw new ClientGone();
-        let reply: Reply;
-        try {
-          if (!isProbe(path)) {
-            pressure.assertRoom(path);
-            const admitted = admission.enter(addressOf);
-            if (admitted) await admitted;
-            requester.enter(leave);
-          }
-          if (response.closed) throw new ClientGone();
-          reply = await answer();
-        } catch (error) {
-          if (isClientGone(error)) throw error;
-          requester.park();
-          if (error instanceof Refusal) await pace(socket);
-          reply = refuse(error);
-        } finally {
-          requester.park();
-        }
-        if (response.closed) throw new ClientGone();
-        const streaming = finish(reply);
-        if (streaming) await streaming;
-      } catch (error) {
-        if (isClientGone(error)) return end(CLIENT_GONE, 0);
-        metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
-        const { message, stack } = error as Error;
-        // A stream that was cut off as the database went away is no fault of ours.
-        if (asProblem(error)?.status === 503) logger.warn({ id: requestId, message });
-        else logger.error({ id: requestId, message, stack });
-        response.destroy();
-      } finally {
-        inFlight.end();
-      }
-    };
-    void respond(turn(socket, response));
+    count += 1;
+    void respond(new Exchange(incoming, response, all, count));
   };
 
   return Object.assign(answerTo, {

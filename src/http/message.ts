@@ -11,6 +11,21 @@ export interface Client {
   readonly isSecure: boolean;
 }
 
+/** Somebody whose network is known. Finding it takes time, so it is asked for where it matters. */
+export interface Networked {
+  /** See `clientNetwork`. */
+  readonly network: string;
+}
+
+/** The client of a request over HTTP. */
+export interface WebRequester extends Requester {
+  /**
+   * Waits for the turn of work on so many bytes, where that takes long enough to delay other clients. The work must follow
+   * without waiting for anything else.
+   */
+  readonly turnFor: (bytes: number) => Promise<void> | undefined;
+}
+
 /** A request as the rest of the program sees it: values, and questions that take time. */
 export interface ApiRequest {
   readonly method: string;
@@ -23,7 +38,7 @@ export interface ApiRequest {
   readonly body: (limit?: number) => Promise<Buffer>;
   readonly client: () => Client;
   /** On whose behalf the statements of this request run. */
-  readonly requester: Requester;
+  readonly requester: WebRequester;
   /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
   readonly authenticate: () => Promise<Caller>;
   /** The same from memory, with a claim that the database has to confirm; undefined where there is no memory. */

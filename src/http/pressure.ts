@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../errors.ts';
 import { Budget } from './budget.ts';
-import type { Reply } from './message.ts';
+import type { Networked, Reply } from './message.ts';
 import { watchOverload, type Overload } from './overload.ts';
 import { createUnsent, type Unsent } from './unsent.ts';
 
@@ -23,12 +23,12 @@ export interface Pressure {
   /** @throws Problem 503 while the process is overloaded, unless it is asked for its health */
   readonly assertRoom: (path: string) => void;
   /** @throws Problem 503 for a large answer while clients leave too many bytes of others unread */
-  readonly assertSendable: (reply: Reply, client: () => string) => void;
+  readonly assertSendable: (reply: Reply, client: Networked) => void;
   /**
    * A function that takes memory for the body of a request, until its answer is complete.
    * @throws Problem 429 beyond the client's share, 503 beyond the total
    */
-  readonly reserveBody: (response: ServerResponse, client: () => string) => (bytes: number) => void;
+  readonly reserveBody: (response: ServerResponse, client: Networked) => (bytes: number) => void;
   readonly close: () => void;
 }
 
@@ -52,14 +52,14 @@ export function createPressure(
     },
     assertSendable: ({ body }, client) => {
       if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
-      if (!unsent.fits(client(), body.length))
+      if (!unsent.fits(client, body.length))
         throw unavailable('Too many answers have not been taken by their clients.', 2);
     },
     reserveBody: (response, client) => {
       let held = 0;
       return (bytes) => {
         if (response.closed) return;
-        const address = client();
+        const address = client.network;
         const excess = bodies.excess(address, bytes);
         if (excess === 'share')
           throw new Problem(429, 'This address sends too many large bodies at once.', { headers: closing });

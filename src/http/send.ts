@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Reply } from './message.ts';
+import type { Networked, Reply } from './message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from './unsent.ts';
 
 /** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
@@ -49,8 +49,7 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
 /** Where answers are counted that a client does not take at once. */
 export interface Delivery {
   readonly unsent: Unsent;
-  /** The client's address. */
-  readonly client: () => string;
+  readonly client: Networked;
 }
 
 type Headers = Readonly<Record<string, string>>;
@@ -90,7 +89,7 @@ export function send(
   else response.end(body.toString('latin1'), 'latin1');
   // Mostly the kernel has taken all of it by now.
   if (delivery && response.socket && response.socket.writableLength > 0)
-    delivery.unsent.watch(response, PAGE_RATE, delivery.client(), length);
+    delivery.unsent.watch(response, PAGE_RATE, delivery.client, length);
   return isBare ? 0 : length;
 }
 
@@ -106,7 +105,7 @@ export async function sendStream(
   extra: Headers,
   delivery?: Delivery,
 ): Promise<number> {
-  delivery?.unsent.watch(response, STREAM_RATE, delivery.client(), 0);
+  delivery?.unsent.watch(response, STREAM_RATE, delivery.client, 0);
   response.writeHead(status, flatten(headers, extra));
   let bytes = 0;
   const count = async function* (): AsyncGenerator<Buffer | string> {

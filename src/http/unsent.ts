@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Budget } from './budget.ts';
+import type { Networked } from './message.ts';
 
 /** The slowest client that is served: bytes per second, on average over some seconds. */
 export interface DrainRate {
@@ -30,9 +31,9 @@ interface Delivery {
 /** Answers that clients have not taken yet. */
 export interface Unsent {
   /** Whether there is room for an answer of this size. */
-  readonly fits: (client: string, bytes: number) => boolean;
+  readonly fits: (client: Networked, bytes: number) => boolean;
   /** Counts an answer, and cuts the connection when its client is slower than the rate. */
-  readonly watch: (response: ServerResponse, rate: DrainRate, client: string, bytes: number) => void;
+  readonly watch: (response: ServerResponse, rate: DrainRate, client: Networked, bytes: number) => void;
   readonly bytes: () => number;
   readonly close: () => void;
 }
@@ -74,16 +75,17 @@ export function createUnsent(maxPage: number): Unsent {
   const timer = setInterval(check, INTERVAL).unref();
 
   return {
-    fits: (client, bytes) => bytes <= LARGE || budget.excess(client, bytes) === undefined,
+    fits: (client, bytes) => bytes <= LARGE || budget.excess(client.network, bytes) === undefined,
     watch: (response, rate, client, bytes) => {
       const { socket } = response;
       if (!socket || response.closed) return;
       const delivery = { socket, rate, taken: takenBy(socket), left: rate.seconds };
       deliveries.add(delivery);
-      budget.take(client, bytes);
+      const { network } = client;
+      budget.take(network, bytes);
       response.once('close', () => {
         deliveries.delete(delivery);
-        budget.release(client, bytes);
+        budget.release(network, bytes);
       });
     },
     bytes: () => budget.used,

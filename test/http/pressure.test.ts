@@ -72,7 +72,7 @@ test('a client that takes nothing is cut off, and one that takes enough gets eve
     const slow = { bytesPerSecond: size, seconds: 1, ahead: 60 };
     const lenient = { bytesPerSecond: 1024, seconds: 30, ahead: 60 };
     response.end(Buffer.alloc(size, 'x'));
-    unsent.watch(response, request.url === '/slow' ? slow : lenient, 'one', size);
+    unsent.watch(response, request.url === '/slow' ? slow : lenient, { network: 'one' }, size);
   });
   const server = await listen(http, '127.0.0.1', 0);
   try {

@@ -1,0 +1,160 @@
+// What one client's costly requests take from others: the event loop, and the places of requests that are worked on.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Admission, type Entrant } from '../../src/http/admission.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+/** Measures the longest time in which the event loop was held, until the work is done. */
+async function longestHold(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let isOver = false;
+  const done = work().finally(() => (isOver = true));
+  for (let before = performance.now(); !isOver; before = performance.now()) {
+    await turn();
+    longest = Math.max(longest, performance.now() - before);
+  }
+  await done;
+  return longest;
+}
+
+describe('costly requests', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note], { trustProxy: 1, maxBody: 4_000_000, logLevel: 'info' });
+    await service.addUser('bob');
+    await service.sql`insert into note (message) select 'x' from generate_series(1, 100)`;
+    await service.request('/api/note/1/', { method: 'PUT', user: 'bob', body: { message: 'y' } });
+  });
+  after(() => service.close());
+
+  /** Sends large bodies whose last bytes come at the same time. @returns how long the event loop was held then */
+  async function holdOf(count: number): Promise<number> {
+    const body = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
+    const headers = {
+      authorization: basic('bob'),
+      'content-type': 'application/json',
+      'content-length': String(body.length),
+    };
+    const uploads: Wire[] = Array.from({ length: count }, () => wire(service));
+    for (const upload of uploads) upload.send(requestText('PUT', '/api/note/1/', headers, body.slice(0, -1)));
+    await eventually(async () => {
+      const { text } = await service.request('/metrics');
+      return (
+        Number(/^vitrine_request_bodies_bytes (\d+)$/m.exec(text)?.[1]) >= count * (body.length - 20_000)
+      );
+    }, 'the bodies');
+    return longestHold(async () => {
+      for (const upload of uploads) upload.send('}');
+      for (const upload of uploads) assert.equal((await upload.next())?.status, 400);
+      for (const upload of uploads) upload.destroy();
+    });
+  }
+
+  test('of large bodies that arrive at the same time one is parsed per turn of the event loop', async () => {
+    await holdOf(1); // warms up
+    const alone = await holdOf(1);
+    const together = await holdOf(12);
+    assert.ok(together < 6 * alone, `${together} ms, of one body ${alone} ms`);
+  });
+
+  test('a 400 that took long waits when it is repeated on a connection, and others do not', async () => {
+    const costly = requestText('GET', `/api/note/?${'limit=1&'.repeat(3_500)}`);
+    const connection = wire(service);
+    connection.send(costly);
+    assert.equal((await connection.next())?.status, 400);
+    let isAnswered = false;
+    connection.send(costly);
+    const second = connection.next().then((answer) => {
+      isAnswered = true;
+      return answer;
+    });
+    for (let time = 0; time < 20; time += 1) {
+      const headers = { 'X-Forwarded-For': '10.0.0.2' };
+      assert.equal((await service.request('/api/note/1/', { headers })).status, 200);
+    }
+    assert.equal(isAnswered, false);
+    assert.equal((await second)?.status, 400);
+    connection.destroy();
+  });
+
+  test('while costly requests come, a client that is gone before its request begins costs no statement', async () => {
+    const { hostname, port } = new URL(service.base);
+    await holdOf(30);
+    const known = service.lines.length;
+    const mine = (): unknown[] =>
+      service.lines.slice(known).filter(({ path }) => path === '/api/note/?limit');
+    for (let count = 0; count < 20; count += 1) {
+      const socket = connect(Number(port), hostname, () => {
+        socket.write(requestText('GET', '/api/note/?limit=99', { accept: 'text/html' }));
+        socket.destroy();
+      });
+    }
+    await eventually(() => mine().length === 20, 'the end of the requests');
+    assert.deepEqual(
+      mine().filter((line) => (line as { status: number }).status !== 499),
+      [],
+    );
+  });
+});
+
+describe('admission', () => {
+  const entrant = (network: string): Entrant => ({ network, countedFor: undefined });
+  const enter = (admission: Admission, network: string): Promise<void> | undefined =>
+    admission.enter(entrant(network), performance.now());
+
+  test('leaves others most of the places while they are present', async () => {
+    const admission = new Admission();
+    const own: Entrant[] = [];
+    for (let count = 0; count < 40; count += 1) {
+      const one = entrant('ada');
+      own.push(one);
+      assert.equal(admission.enter(one, performance.now()), undefined, 'a client alone may have all places');
+      await turn();
+    }
+    assert.equal(enter(admission, 'bob'), undefined);
+    await turn();
+    let isIn = false;
+    void enter(admission, 'ada')?.then(() => (isIn = true));
+    void enter(admission, 'bob');
+    await turn();
+    assert.equal(isIn, false, 'it has its part');
+    for (const one of own) admission.leave(one);
+    for (let turns = 0; turns < 3; turns += 1) await turn();
+    assert.equal(isIn, true);
+  });
+
+  test('begins the requests of a client that took much time one at a time, and those of others at once', async () => {
+    const admission = new Admission();
+    admission.charge('ada', 500);
+    const order: string[] = [];
+    const all = ['ada', 'ada', 'ada', 'bob', 'bob', 'bob'].map(async (name) => {
+      await enter(admission, name);
+      order.push(name);
+    });
+    await Promise.all(all);
+    assert.deepEqual(order, ['bob', 'bob', 'bob', 'ada', 'ada', 'ada']);
+  });
+
+  test('gives turns of heavy work to clients in turn, with turns of the event loop in between', async () => {
+    const admission = new Admission();
+    const order: string[] = [];
+    let turns = 0;
+    let latest = -Infinity;
+    const all = ['ada', 'ada', 'ada', 'bob'].map(async (name) => {
+      await admission.heavyTurn(entrant(name));
+      assert.ok(turns - latest > 1);
+      latest = turns;
+      order.push(name);
+    });
+    let isOver = false;
+    void Promise.all(all).finally(() => (isOver = true));
+    for (; !isOver; turns += 1) await turn();
+    await Promise.all(all);
+    assert.deepEqual(order, ['ada', 'bob', 'ada', 'ada']);
+  });
+});
