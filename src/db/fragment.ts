@@ -1,3 +1,5 @@
+import type { Shape } from './shapes.ts';
+
 /**
  * A piece of SQL as plain data: `text` has one more element than `values`, and a value stands between each two of them.
  * Placeholders are numbered once, in `compile`. It is not a promise, so it can be returned from anywhere.
@@ -15,10 +17,14 @@ export interface Statement {
   readonly fixed?: boolean;
   /** Its answer has several records, and may be large. */
   readonly isPage?: boolean;
+  /** What is known of statements with its text, once it is run. */
+  readonly shape?: Shape;
 }
 
+const NONE: readonly never[] = [];
+
 /** SQL that the program itself wrote, never anything from outside. */
-export const raw = (text: string): Fragment => ({ text: [text], values: [] });
+export const raw = (text: string): Fragment => ({ text: [text], values: NONE });
 
 export const EMPTY = raw('');
 
@@ -40,30 +46,50 @@ export function valueList(values: readonly string[]): Fragment {
   return { text: ['', '::text[]'], values: [`{${items.join(',')}}`] };
 }
 
+/** Fragments one after the other, each with the SQL before it. */
+class Builder {
+  readonly #text: string[] = [];
+  #values: (string | null)[] | undefined;
+  #last: string;
+
+  constructor(start: string) {
+    this.#last = start;
+  }
+
+  add({ text, values }: Fragment, after: string): void {
+    const [first = ''] = text;
+    // Most fragments have no values.
+    if (text.length === 1) {
+      this.#last += first + after;
+      return;
+    }
+    this.#text.push(this.#last + first);
+    for (let index = 1; index < text.length - 1; index += 1) this.#text.push(text[index] ?? '');
+    this.#last = (text[text.length - 1] ?? '') + after;
+    this.#values ??= [];
+    for (const one of values) this.#values.push(one);
+  }
+
+  end(): Fragment {
+    this.#text.push(this.#last);
+    return { text: this.#text, values: this.#values ?? NONE };
+  }
+}
+
 /** SQL with fragments in it: sql`select ${column} from ${table}`. */
 export function sql(strings: TemplateStringsArray, ...parts: readonly Fragment[]): Fragment {
-  const text = [strings[0] ?? ''];
-  const values: (string | null)[] = [];
-  parts.forEach((part, index) => {
-    text[text.length - 1] += part.text[0] ?? '';
-    text.push(...part.text.slice(1));
-    values.push(...part.values);
-    text[text.length - 1] += strings[index + 1] ?? '';
-  });
-  return { text, values };
+  const builder = new Builder(strings[0] ?? '');
+  for (let index = 0; index < parts.length; index += 1)
+    builder.add(parts[index] ?? EMPTY, strings[index + 1] ?? '');
+  return builder.end();
 }
 
 export function join(fragments: readonly Fragment[], separator: string): Fragment {
-  const [first, ...others] = fragments;
-  if (!first) return EMPTY;
-  const text = [...first.text];
-  const values = [...first.values];
-  for (const fragment of others) {
-    text[text.length - 1] += separator + (fragment.text[0] ?? '');
-    text.push(...fragment.text.slice(1));
-    values.push(...fragment.values);
-  }
-  return { text, values };
+  const builder = new Builder('');
+  const last = fragments.length - 1;
+  for (let index = 0; index <= last; index += 1)
+    builder.add(fragments[index] ?? EMPTY, index === last ? '' : separator);
+  return builder.end();
 }
 
 /** Numbers the placeholders. */

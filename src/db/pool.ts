@@ -71,7 +71,8 @@ interface Connection {
 
 interface Job {
   readonly statement: Statement;
-  readonly requester: Requester | undefined;
+  /** Until the answer; a finished statement must not keep the request in memory. */
+  requester: Requester | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
   prepare: boolean;
   /** How many more times it may be sent again after a deadlock or serialization failure. */
@@ -311,6 +312,7 @@ export class Pool {
     };
     const settle = (): void => {
       leave();
+      job.requester = undefined;
       // An abandoned statement counts as that, and the end of its connection is no answer.
       if (this.#pending.delete(job)) this.#durations.observe((performance.now() - started) / 1000);
       if (connection.prepared.size > MAX_PREPARED) this.#replace(connection, connection.underway === 0);

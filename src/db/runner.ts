@@ -2,9 +2,9 @@ import { unavailable } from '../errors.ts';
 import type { OpenClient } from './driver.ts';
 import type { Statement } from './fragment.ts';
 import { Pool, type PoolState, type RawRow } from './pool.ts';
-import { QuickTexts } from './quick-texts.ts';
+import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { CONNECTIONS, Reclassified, Scheduler, type ClassState } from './scheduler.ts';
+import { CONNECTIONS, Scheduler, type ClassState } from './scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes, type Shape } from './shapes.ts';
 import type { WorkClass } from './work-class.ts';
 
@@ -35,10 +35,17 @@ const DEADLINE = 15_000;
 /** Keeps a costly query to one process of PostgreSQL, so that it leaves processors to others. */
 const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 
-interface ExecuteOptions {
-  readonly prepare: boolean;
-  readonly timeout?: number | undefined;
+/** How often the reads of anonymous clients are looked at (milliseconds). */
+const CHECK = 50;
+
+/** A statement that ends when its time is over. */
+interface Limited {
+  /** Milliseconds, as of `performance.now`. */
+  readonly until: number;
+  readonly cancel: (reason: Error) => void;
 }
+
+type Shaped = Statement & { readonly shape: Shape };
 
 /** Runs single statements: each by its kind, its cost and its requester, on one of two pools. */
 export class Runner {
@@ -47,8 +54,10 @@ export class Runner {
   readonly #scheduler = new Scheduler();
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
-  readonly #texts = new QuickTexts();
+  /** The reads of anonymous clients, in the order in which they began. */
+  readonly #limited = new Set<Limited>();
   readonly #sweep: NodeJS.Timeout;
+  readonly #check = setInterval(() => this.#endLimited(), CHECK).unref();
 
   constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
     this.#slowTimeout = slowTimeout;
@@ -58,8 +67,10 @@ export class Runner {
       ...shape,
       maxPending: 4000,
       deadline: DEADLINE,
-      onAnswer: (statement, rows) => this.#texts.noteAnswer(statement, rows),
-      onSlow: (statement) => this.#texts.noteTime(statement, true),
+      onAnswer: (statement, rows) => statement.shape && noteAnswer(statement.shape, statement, rows),
+      onSlow: ({ shape }) => {
+        if (shape) shape.wasSlow = true;
+      },
     });
     const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
     // Behind a transaction pooler the setting would stay with a connection that is not ours.
@@ -85,111 +96,118 @@ export class Runner {
     requester: Requester,
     options?: RunOptions,
   ): Promise<RawRow[]> {
-    if (kind === 'quick') return this.#runQuick(statement, requester, options);
-    if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(statement, requester, options);
+    const shape = this.#shapes.use(statement.text);
+    // With the text of the shape, which is the same object each time, whatever looks it up is faster.
+    const shaped = { ...statement, text: shape.text, shape };
+    if (kind === 'quick') return this.#runQuick(shaped, requester, options);
+    if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
     return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, () =>
-      this.#execute(statement, requester, { prepare: this.#isPrepared(statement) }),
+      this.#execute(shaped, requester, this.#isPrepared(shaped)),
     );
   }
 
   async close(): Promise<void> {
     clearInterval(this.#sweep);
+    clearInterval(this.#check);
     this.#scheduler.close();
     await Promise.all([this.#quick.close(), this.#work.close()]);
   }
 
-  #runQuick(statement: Statement, requester: Requester, options: RunOptions | undefined): Promise<RawRow[]> {
+  #runQuick(statement: Shaped, requester: Requester, options: RunOptions | undefined): Promise<RawRow[]> {
+    const { shape } = statement;
     const prepare = this.#isPrepared(statement);
-    const mayPipeline = this.#texts.mayPipeline(statement);
-    if (mayPipeline && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
+    const isPipelined = mayPipeline(shape, statement);
+    if (isPipelined && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
     // A page that may be large is a read like any other: it may turn out to be slow, and its client waits for its turn.
-    if (!mayPipeline && statement.isPage) return this.#runPage(statement, requester, options);
+    if (!isPipelined && statement.isPage) return this.#runPage(statement, requester, options);
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
-      const rows = await this.#execute(statement, requester, { prepare });
-      this.#texts.noteTime(statement, performance.now() - started >= COSTLY);
-      this.#texts.noteAnswer(statement, rows);
+      const rows = await this.#execute(statement, requester, prepare);
+      shape.wasSlow = performance.now() - started >= COSTLY;
+      noteAnswer(shape, statement, rows);
       return rows;
     });
   }
 
   async #runPage(
-    statement: Statement,
+    statement: Shaped,
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
+    const { shape } = statement;
     const rows = await this.#runRead(statement, requester, options);
-    this.#texts.noteTime(statement, classify(this.#shapes.use(statement.text)) === 'slow');
-    this.#texts.noteAnswer(statement, rows);
+    shape.wasSlow = classify(shape) === 'slow';
+    noteAnswer(shape, statement, rows);
     return rows;
   }
 
   /** Runs a read in the class of what its shape costs. PostgreSQL estimates that for the first statement of a shape. */
-  async #runRead(
-    statement: Statement,
-    requester: Requester,
-    { refuseCostly = false }: RunOptions = {},
-  ): Promise<RawRow[]> {
-    const shape = this.#shapes.use(statement.text);
-    const work = async (): Promise<RawRow[]> => {
-      if (shape.cost === undefined) {
-        noteEstimate(shape, await this.#explain(statement, requester));
-        if (classify(shape) !== 'read') throw new Reclassified();
-      }
-      return this.#measured(statement, shape, requester);
-    };
+  async #runRead(statement: Shaped, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
+    const { shape } = statement;
     for (;;) {
       const name = classify(shape);
-      if (name === 'slow' && refuseCostly) throw new CostlyStatement();
+      if (name === 'slow' && options?.refuseCostly === true) throw new CostlyStatement();
+      const entered = this.#scheduler.enter(name, requester, shape);
+      const running = entered instanceof Promise ? await entered : entered;
+      if (!running) continue;
+      let isComplete: boolean | undefined;
+      let started = 0;
       try {
-        return await this.#scheduler.run(name, requester, work, shape);
-      } catch (error) {
-        if (!(error instanceof Reclassified)) throw error;
+        if (shape.cost === undefined) noteEstimate(shape, await this.#explain(statement, requester));
+        if (name === 'read' && shape.isEstimate && classify(shape) !== 'read') continue;
+        isComplete = false;
+        started = this.#scheduler.clock.now();
+        const isLimited = requester.origin === 'anonymous';
+        const rows = await this.#execute(statement, requester, this.#isPrepared(statement), isLimited);
+        isComplete = true;
+        return rows;
+      } finally {
+        if (isComplete !== undefined)
+          this.#shapes.measure(shape, this.#scheduler.clock.now() - started, isComplete);
+        this.#scheduler.leave(running);
       }
-    }
-  }
-
-  async #measured(statement: Statement, shape: Shape, requester: Requester): Promise<RawRow[]> {
-    const timeout = requester.origin === 'anonymous' ? this.#slowTimeout : undefined;
-    const prepare = statement.fixed === true || this.#shapes.prepare(shape);
-    const started = performance.now();
-    const measure = (isComplete: boolean): void =>
-      this.#shapes.measure(shape, performance.now() - started, isComplete);
-    try {
-      const rows = await this.#execute(statement, requester, { prepare, timeout });
-      measure(true);
-      return rows;
-    } catch (error) {
-      measure(false);
-      throw error;
     }
   }
 
   async #explain({ text, values }: Statement, requester: Requester): Promise<string> {
     const explain = { text: `explain (format json) ${text}`, values };
-    const [row] = await this.#execute(explain, requester, { prepare: false });
+    const [row] = await this.#execute(explain, requester, false);
     return row?.[0]?.toString() ?? '[]';
   }
 
-  /** Runs a statement on a free connection. It ends when its client leaves, or when its time is over. */
+  /**
+   * Runs a statement on a free connection. It ends when its client leaves.
+   * @param isLimited whether it ends after the time that anonymous clients get, too
+   */
   async #execute(
     statement: Statement,
     requester: Requester,
-    { prepare, timeout }: ExecuteOptions,
+    prepare: boolean,
+    isLimited = false,
   ): Promise<RawRow[]> {
     const { rows, cancel } = this.#work.execute(statement, prepare);
     const stopListening = requester.onGone(() => cancel(new ClientGone()));
-    const end = (): void => cancel(unavailable('This query takes too long. Ask for less.', 5));
-    const timer = timeout === undefined ? undefined : setTimeout(end, timeout);
+    const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
+    if (limited) this.#limited.add(limited);
     try {
       return await rows;
     } finally {
       stopListening();
-      clearTimeout(timer);
+      if (limited) this.#limited.delete(limited);
     }
   }
 
-  #isPrepared({ text, fixed }: Statement): boolean {
-    return fixed === true || this.#shapes.prepare(this.#shapes.use(text));
+  /** Ends the reads of anonymous clients whose time is over: a timer for each would cost more than most of them. */
+  #endLimited(): void {
+    const now = performance.now();
+    for (const limited of this.#limited) {
+      if (limited.until > now) return; // A Set keeps the order of insertion.
+      this.#limited.delete(limited);
+      limited.cancel(unavailable('This query takes too long. Ask for less.', 5));
+    }
+  }
+
+  #isPrepared({ shape, fixed }: Shaped): boolean {
+    return fixed === true || this.#shapes.prepare(shape);
   }
 }

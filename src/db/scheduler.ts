@@ -1,23 +1,21 @@
+import type { EventLoopUtilization } from 'node:perf_hooks';
 import { OVERLOADED, TOO_MANY, type Problem } from '../errors.ts';
+import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { classify, COSTLY, OVERRUN, type Shape } from './shapes.ts';
-import { CLASSES, increment, READS, SlowClients, Work, type Entry, type WorkClass } from './work-class.ts';
+import { increment, SlowClients } from './slow-clients.ts';
+import { CLASSES, READS, Work, type Entry, type WorkClass } from './work-class.ts';
 
 /** The exclusive connections. */
-export const CONNECTIONS = 10;
+export const CONNECTIONS = 15;
 
 /** Milliseconds that a statement may wait for a connection; what is expected to wait longer is refused at once. */
 const MAX_WAIT = 2_000;
-/** How often waiting statements are checked (milliseconds). */
-const CHECK = 100;
 /** Statements of one class that may wait, whatever the expected wait. */
 const MAX_WAITING = 1_000;
 
 /** A stranger's read that takes this long (milliseconds), though it was not known to be slow, may have been made to deceive. */
 const SUSPICIOUS = 1_000;
-
-/** Thrown for a read that belongs to another class, as is known since it began to wait. */
-export class Reclassified extends Error {}
 
 /** What the scheduler does and has done. */
 export interface ClassState {
@@ -27,8 +25,30 @@ export interface ClassState {
   readonly refused: number;
 }
 
+/** Whether a read that waits in a class should wait in another one: it is slow, or is known to be harmless by now. */
+function isMisplaced(name: WorkClass, shape: Shape): boolean {
+  const wanted = classify(shape);
+  return wanted !== name && (wanted === 'slow' || name === 'trial');
+}
+
 const forEachClass = <T>(make: (name: WorkClass) => T): Readonly<Record<WorkClass, T>> =>
   Object.fromEntries(CLASSES.map((name) => [name, make(name)])) as Record<WorkClass, T>;
+
+/** A statement that has a connection. */
+export interface Running {
+  readonly key: string;
+  readonly isStranger: boolean;
+  /** Of a read. */
+  readonly shape: Shape | undefined;
+  /** By the scheduler's clock. */
+  readonly since: number;
+  /** The class in which it began. */
+  readonly first: Work;
+  /** The class that it counts for: the same, or `slow` since it has taken long. */
+  work: Work;
+  /** How busy the process was, from when the statement counted as slow. */
+  utilization?: EventLoopUtilization;
+}
 
 /**
  * Decides which statement gets an exclusive connection next: by class, so that each kind of work has its share, and within a
@@ -37,7 +57,16 @@ const forEachClass = <T>(make: (name: WorkClass) => T): Readonly<Record<WorkClas
 export class Scheduler {
   readonly #slow = new SlowClients();
   readonly #classes = forEachClass((name) => new Work(name, this.#slow));
-  readonly #timer = setInterval(() => this.#refuseLate(), CHECK).unref();
+  readonly #all = Object.values(this.#classes);
+  /** Connections that are in use, or kept for a class. */
+  #taken = this.#all.reduce((sum, { taken }) => sum + taken, 0);
+  /** Reads that are not known to be slow, in the order in which they began. */
+  readonly #watched = new Set<Running>();
+  /** Checks waiting and running statements: a timer for each would cost more than most of them. */
+  readonly clock = new LoopClock(() => {
+    this.#refuseLate();
+    this.#moveOverruns();
+  });
 
   get state(): Readonly<Record<WorkClass, ClassState>> {
     return forEachClass((name) => {
@@ -47,101 +76,129 @@ export class Scheduler {
   }
 
   /**
-   * Does some work when the class has a connection for the client.
+   * Gives a statement its connection: at once, or resolves when it may begin. `leave` must follow.
    * @param shape of a read, which counts as slow when it takes long
+   * @returns undefined for a read that belongs to another class, as is known since it began to wait
    * @throws Problem 503, or 429 for a client whose own statements are the reason, at once where the wait would be too long;
-   * ClientGone when the client leaves while it waits; Reclassified
+   * ClientGone when the client leaves while it waits
    */
-  async run<T>(name: WorkClass, requester: Requester, work: () => Promise<T>, shape?: Shape): Promise<T> {
+  enter(name: WorkClass, requester: Requester, shape?: Shape): Running | Promise<Running | undefined> {
     const one = this.#classes[name];
-    const { key, origin } = requester; // The key changes when the user becomes known.
-    if (one.waiting === 0 && one.mayRun(requester) && this.#isFree(one)) one.enter(key);
-    else await this.#wait(one, requester, shape);
-    const started = performance.now();
-    const utilization = performance.eventLoopUtilization();
-    const overrun = shape && name !== 'slow' ? this.#watch(one, key, shape) : undefined;
+    if (one.waiting > 0 || !one.mayRun(requester) || !this.#isFree(one))
+      return this.#wait(one, requester, shape);
+    return this.#begin(one, requester.key, requester.origin, shape);
+  }
+
+  #begin(work: Work, key: string, origin: Requester['origin'], shape: Shape | undefined): Running {
+    this.#enter(work, key);
+    const isStranger = origin === 'anonymous';
+    const running: Running = { key, isStranger, shape, since: this.clock.now(), first: work, work };
+    if (shape && work.name !== 'slow') this.#watched.add(running);
+    else if (shape && isStranger) running.utilization = performance.eventLoopUtilization();
+    return running;
+  }
+
+  /** Takes back the connection of a statement that is over. */
+  leave(running: Running): void {
+    const { shape, key, since, first, work, isStranger } = running;
+    const milliseconds = this.clock.now() - since;
+    this.#watched.delete(running);
+    this.#leave(work, key, milliseconds);
+    if (work.name === 'slow') {
+      const hasOverrun = work !== first;
+      if (hasOverrun) increment(this.#slow.overruns, key, -1);
+      if (isStranger) this.#rest(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
+    }
+    if (shape && isMisplaced(first.name, shape)) this.#reclassify();
+    this.#startNext();
+  }
+
+  /** Does some work between `enter` and `leave`. */
+  async run<T>(name: WorkClass, requester: Requester, work: () => Promise<T>): Promise<T> {
+    const entered = this.enter(name, requester);
+    const running = entered instanceof Promise ? await entered : entered;
     try {
       return await work();
     } finally {
-      overrun?.end();
-      const counted = overrun?.isOver() ? this.#classes.slow : one;
-      const milliseconds = performance.now() - started;
-      counted.leave(key, milliseconds);
-      if (counted.name === 'slow' && origin === 'anonymous') {
-        const busy = performance.eventLoopUtilization(utilization).utilization;
-        const isSuspect = overrun !== undefined && milliseconds >= SUSPICIOUS;
-        this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
-        if (isSuspect) this.#slow.suspect(key);
-      }
-      if (shape && classify(shape) !== name) this.#reclassify();
-      this.#startNext();
+      if (running) this.leave(running);
     }
   }
 
+  #rest({ key, utilization }: Running, milliseconds: number, isSuspect: boolean): void {
+    const busy = performance.eventLoopUtilization(utilization).utilization;
+    this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
+    if (isSuspect) this.#slow.suspect(key);
+  }
+
   /**
-   * Counts a read as slow once it has taken long. Its client starts nothing further of its class
+   * Counts reads as slow once they have taken long. Their clients start nothing further of their class
    * meanwhile, or many reads whose cost was underestimated could take all connections.
    */
-  #watch(one: Work, key: string, shape: Shape): { end: () => void; isOver: () => boolean } {
-    const { overruns } = this.#slow;
-    let isOver = false;
-    const timer = setTimeout(() => {
-      isOver = true;
-      one.leave(key, OVERRUN);
-      this.#classes.slow.enter(key);
-      increment(overruns, key, 1);
+  #moveOverruns(): void {
+    const latest = this.clock.now() - OVERRUN;
+    let isAny = false;
+    for (const running of this.#watched) {
+      if (running.since > latest) break;
+      isAny = true;
+      const { key, shape } = running;
+      this.#watched.delete(running);
+      this.#leave(running.work, key, OVERRUN);
+      running.work = this.#classes.slow;
+      running.utilization = performance.eventLoopUtilization();
+      this.#enter(running.work, key);
+      increment(this.#slow.overruns, key, 1);
+      if (!shape) continue;
       shape.cost = Math.max(COSTLY, shape.cost ?? 0);
-      this.#reclassify();
-      this.#startNext();
-    }, OVERRUN);
-    return {
-      isOver: () => isOver,
-      end: () => {
-        clearTimeout(timer);
-        if (isOver) increment(overruns, key, -1);
-      },
-    };
+      shape.isEstimate = false;
+    }
+    if (!isAny) return;
+    this.#reclassify();
+    this.#startNext();
+  }
+
+  #enter(one: Work, key: string): void {
+    this.#taken -= one.taken;
+    one.enter(key);
+    this.#taken += one.taken;
+  }
+
+  #leave(one: Work, key: string, milliseconds: number): void {
+    this.#taken -= one.taken;
+    one.leave(key, milliseconds);
+    this.#taken += one.taken;
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.clock.close();
   }
 
   /** Whether a connection is left for the class besides those that are kept for others. */
   #isFree(one: Work): boolean {
-    if (one.running >= one.share.most) return false;
-    let taken = 0;
-    for (const name of CLASSES) {
-      const { running, share } = this.#classes[name];
-      taken += name === one.name ? running : Math.max(running, share.kept);
-    }
-    return taken < CONNECTIONS;
+    const others = this.#taken - one.taken;
+    return one.running < one.share.most && others + one.running < CONNECTIONS;
   }
 
-  #wait(one: Work, requester: Requester, shape: Shape | undefined): Promise<void> {
-    const problem = this.#refusal(one, requester);
+  #wait(one: Work, requester: Requester, shape: Shape | undefined): Promise<Running | undefined> {
+    const problem = this.#refusal(one, requester, shape?.cost);
     if (problem) {
       one.refused += 1;
       return Promise.reject(problem);
     }
     requester.park();
     const queue = one.queueOf(requester);
-    const { key } = requester;
+    const { key, origin } = requester; // The key changes when the user becomes known.
     return new Promise((resolve, reject) => {
-      const entry: Entry = {
-        requester,
-        shape,
-        since: performance.now(),
-        start: () => {
-          stopListening();
-          one.enter(key);
-          resolve();
-        },
-        refuse: (error) => {
-          stopListening();
-          reject(error);
-        },
+      const since = performance.now();
+      const end = (error?: Error): void => {
+        stopListening();
+        if (error) reject(error);
+        else resolve(undefined);
       };
+      const start = (): void => {
+        stopListening();
+        resolve(this.#begin(one, key, origin, shape));
+      };
+      const entry: Entry = { requester, shape, since, start, end };
       queue.push(key, entry);
       const stopListening = requester.onGone(() => {
         if (queue.remove(key, entry)) reject(new ClientGone());
@@ -151,14 +208,13 @@ export class Scheduler {
     });
   }
 
-  #refusal(one: Work, requester: Requester): Problem | undefined {
-    if (one.waiting < MAX_WAITING && one.expectedWait(requester) <= MAX_WAIT) return undefined;
+  #refusal(one: Work, requester: Requester, cost?: number): Problem | undefined {
+    if (one.waiting < MAX_WAITING && one.expectedWait(requester, cost) <= MAX_WAIT) return undefined;
     return one.isOwnFault(requester) ? TOO_MANY : OVERLOADED;
   }
 
   #startNext(): void {
-    for (const name of CLASSES) {
-      const one = this.#classes[name];
+    for (const one of this.#all) {
       while (one.waiting > 0 && this.#isFree(one)) {
         const entry = one.next();
         if (!entry) break;
@@ -170,18 +226,18 @@ export class Scheduler {
   /** Sends waiting reads to the class of what is known of their shapes by now. */
   #reclassify(): void {
     for (const name of READS) {
-      this.#classes[name].refuse(
-        ({ shape }) => shape !== undefined && classify(shape) !== name,
-        () => new Reclassified(),
+      this.#classes[name].end(
+        ({ shape }) => shape !== undefined && isMisplaced(name, shape),
+        () => undefined,
       );
     }
   }
 
   #refuseLate(): void {
     const latest = performance.now() - MAX_WAIT;
-    for (const name of CLASSES) {
-      const one = this.#classes[name];
-      one.refused += one.refuse(
+    for (const one of this.#all) {
+      if (one.waiting === 0) continue;
+      one.refused += one.end(
         ({ since }) => since <= latest,
         ({ requester }) => (one.isOwnFault(requester) ? TOO_MANY : OVERLOADED),
       );

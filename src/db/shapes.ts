@@ -3,6 +3,10 @@ const MAX_SHAPES = 500;
 const MAX_PREPARED = 200;
 /** From here on (milliseconds) a shape is costly. */
 export const COSTLY = 150;
+/** What a shape costs after one costly statement, when it was brief before. */
+const NEARLY_COSTLY = 0.9 * COSTLY;
+/** Below this (milliseconds, measured) a shape is brief. */
+const BRIEF = 10;
 /** Milliseconds after which a read that is not known to be costly counts as slow. */
 export const OVERRUN = 300;
 /** Below this (milliseconds, of the whole work that a plan could do) a read may run beside others of its client at once. */
@@ -17,58 +21,105 @@ export interface Shape {
   readonly text: string;
   /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
   cost: number | undefined;
+  /** Whether the cost is what PostgreSQL expects: the first measurement takes its place. */
+  isEstimate: boolean;
   /** Whether a statement of this shape was ever run to its end, or cannot take long. */
   isProven: boolean;
   uses: number;
+  /** When it was used last, in uses of any shape. */
+  latest: number;
+  isPrepared: boolean;
+  /** Of a `quick` statement: whether the last one was slow. */
+  wasSlow: boolean;
+  /** The same: when one had a large answer (milliseconds, as of `performance.now`). */
+  largeAt: number;
+  /** The same: whether the answers were small so far. */
+  isSmall: boolean;
 }
+
+/** A shape of which nothing is known. */
+export const newShape = (text: string): Shape => ({
+  text,
+  cost: undefined,
+  isEstimate: false,
+  isProven: false,
+  uses: 0,
+  latest: 0,
+  isPrepared: false,
+  wasSlow: false,
+  largeAt: -Infinity,
+  isSmall: false,
+});
 
 /** Remembers what statements have cost, and chooses those worth preparing. The least recently used are forgotten first. */
 export class Shapes {
   readonly #shapes = new Map<string, Shape>();
-  readonly #prepared = new Set<string>();
+  #uses = 0;
+  #prepared = 0;
 
   /** The shape of a statement, which counts as used. */
   use(text: string): Shape {
-    const shape = this.#shapes.get(text) ?? { text, cost: undefined, isProven: false, uses: 0 };
+    const shape = this.#shapes.get(text) ?? this.#add(text);
     shape.uses += 1;
-    this.#shapes.delete(text);
-    this.#shapes.set(text, shape);
-    if (this.#shapes.size > MAX_SHAPES) removeOldest(this.#shapes);
+    shape.latest = this.#uses += 1;
     return shape;
   }
 
-  /** Whether a shape is prepared: from its second use on, so that a statement nobody repeats evicts none. */
-  prepare({ text, uses }: Shape): boolean {
-    if (!this.#prepared.delete(text)) {
-      if (uses < 2) return false;
-      if (this.#prepared.size >= MAX_PREPARED) removeOldest(this.#prepared);
+  #add(text: string): Shape {
+    if (this.#shapes.size >= MAX_SHAPES) {
+      const oldest = this.#oldest(() => true);
+      if (oldest) this.#shapes.delete(oldest.text);
+      if (oldest?.isPrepared) this.#prepared -= 1;
     }
-    this.#prepared.add(text);
+    const shape = newShape(text);
+    this.#shapes.set(text, shape);
+    return shape;
+  }
+
+  /** Finding it costs more than keeping the shapes in order would, but only where a new one comes. */
+  #oldest(isWanted: (shape: Shape) => boolean): Shape | undefined {
+    let oldest: Shape | undefined;
+    for (const shape of this.#shapes.values())
+      if (isWanted(shape) && shape.latest < (oldest?.latest ?? Infinity)) oldest = shape;
+    return oldest;
+  }
+
+  /** Whether a shape is prepared: from its second use on, so that a statement nobody repeats evicts none. */
+  prepare(shape: Shape): boolean {
+    if (shape.isPrepared || shape.uses < 2 || this.#shapes.get(shape.text) !== shape) return shape.isPrepared;
+    const evicted = this.#prepared >= MAX_PREPARED ? this.#oldest(({ isPrepared }) => isPrepared) : undefined;
+    if (evicted) evicted.isPrepared = false;
+    else this.#prepared += 1;
+    shape.isPrepared = true;
     return true;
   }
 
   /**
-   * Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones. One that was canceled
-   * or failed can only show that the shape costs more than was known.
+   * Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones; the first one of a brief
+   * shape may have been a pause of the machine. One that was canceled or failed can only show that the shape costs more than was
+   * known.
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
-    shape.cost = Math.max(milliseconds, (shape.cost ?? 0) * (isComplete ? REMEMBERED : 1));
+    if (isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && classify(shape) === 'brief') {
+      shape.cost = NEARLY_COSTLY;
+      return;
+    }
+    const before = isComplete && shape.isEstimate ? 0 : (shape.cost ?? 0);
+    shape.cost = Math.max(milliseconds, before * (isComplete ? REMEMBERED : 1));
+    shape.isEstimate &&= !isComplete && milliseconds < COSTLY;
     shape.isProven ||= isComplete;
   }
 }
 
 /**
  * The class of a read: `slow` gets the narrow share of the costly ones, `trial` is for those that may cost much more than
- * PostgreSQL expects.
+ * PostgreSQL expects, `brief` for those that have not cost much so far.
  */
-export function classify({ cost, isProven }: Shape): 'read' | 'trial' | 'slow' {
-  if (cost === undefined || isProven) return (cost ?? 0) >= COSTLY ? 'slow' : 'read';
-  return cost >= COSTLY ? 'slow' : 'trial';
-}
-
-function removeOldest(collection: Map<string, unknown> | Set<string>): void {
-  const oldest = collection.keys().next();
-  if (!oldest.done) collection.delete(oldest.value);
+export function classify({ cost, isEstimate, isProven }: Shape): 'brief' | 'read' | 'trial' | 'slow' {
+  if (cost === undefined) return 'read';
+  if (cost >= COSTLY) return 'slow';
+  if (!isProven) return 'trial';
+  return isEstimate || cost >= BRIEF ? 'read' : 'brief';
 }
 
 interface Plan {
@@ -85,5 +136,6 @@ export function noteEstimate(shape: Shape, json: string): void {
   const [first] = JSON.parse(json) as { Plan?: Plan }[];
   const plan = first?.Plan ?? {};
   shape.cost = (plan['Total Cost'] ?? 0) * COST_UNIT;
+  shape.isEstimate = true;
   shape.isProven = highestCost(plan) * COST_UNIT < SAFE;
 }

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { FairQueue } from '../../src/db/fair-queue.ts';
 import { SERVICE, type Requester } from '../../src/db/requester.ts';
 import { Scheduler } from '../../src/db/scheduler.ts';
-import { Shapes } from '../../src/db/shapes.ts';
+import { newShape, Shapes } from '../../src/db/shapes.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
@@ -87,9 +87,12 @@ describe('slow statements of strangers', () => {
 
 test('a stranger whose query took longer than known runs one at a time from then on, others do not', async () => {
   const scheduler = new Scheduler();
-  const shape = { text: 'select', cost: 1, isProven: true, uses: 2 };
+  const shape = { ...newShape('select'), cost: 1, isProven: true };
   const stranger: Requester = { ...SERVICE, key: 'mallory', origin: 'anonymous' };
-  await scheduler.run('read', stranger, () => sleep(1_100), shape);
+  const slow = await scheduler.enter('read', stranger, shape);
+  assert.ok(slow);
+  await sleep(1_100);
+  scheduler.leave(slow);
   const running = async (requester: Requester): Promise<number> => {
     const ends: (() => void)[] = [];
     const work = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
