@@ -3,6 +3,7 @@ import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-pages.ts';
 import type { Catalog } from './db/catalog.ts';
 import { openDatabase, type Database } from './db/connection.ts';
+import type { Requester } from './db/requester.ts';
 import { missingIndexes, missingSchema } from './db/schema.ts';
 import { isAway, isDatabaseError, reasonOf } from './db/sqlstate.ts';
 import { StartError, startError } from './errors.ts';
@@ -203,7 +204,8 @@ export function createService(
       warn(served, resources, schema, logger);
       const passwords = createPasswords();
       const log = models.get(HISTORY.model);
-      const operationsOn = (one: Database): Operations => createOperations(one, served, passwords, log);
+      const operationsOn = (one: Database, requester?: Requester): Operations =>
+        createOperations(one, served, passwords, log, requester);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
       const recording = userResource && recordingOf({ ...userResource, door: 'command' }, null, log);
       const users =
@@ -225,7 +227,7 @@ export function createService(
         users,
         api: createApi({
           resources: served,
-          operations: (requester) => operationsOn(database.for(requester)),
+          operations: (requester) => operationsOn(database.for(requester), requester),
           listing: (requester) => createListing(database.for(requester), served, settings.maxPage),
           pages,
           settings,

@@ -46,8 +46,6 @@ function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the history is not among the resources');
   const statements = createEntryStatements();
-  const operationsOn = (one: Pick<Database, 'run'>) =>
-    createOperations(one, resources, passwords, history.model);
   const histories = new Map(
     [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
   );
@@ -57,18 +55,20 @@ function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
     resources,
     history,
     historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
-    operationsOn,
     parking,
     panels: createPanels(database, panels),
   };
   const tables = [...models.values()];
   const deskFor = (requester: Requester): Desk => {
     const own = database.for(requester);
+    const operationsOn = (one: Pick<Database, 'run'>) =>
+      createOperations(one, resources, passwords, history.model, requester);
     const browsing = createBrowsing(own, resources, statements, settings.maxPage);
     return {
       ...shared,
       database: own,
       browsing,
+      operationsOn,
       operations: operationsOn(own),
       bulk: createBulk(own, resources, browsing, tables, history.model),
     };

@@ -1,6 +1,7 @@
 import { text, type Database, type RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import { isUnanswered } from '../db/pool.ts';
+import { SERVICE, type Requester } from '../db/requester.ts';
 import type { Column, Model } from '../db/model.ts';
 import { isDatabaseError, LostWrite, noSuchText } from '../db/sqlstate.ts';
 import { badBody, notFound, type FieldErrors } from '../errors.ts';
@@ -100,12 +101,16 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
 export const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
   `${text(cell) ?? ''}${shape}`;
 
-/** @param log the history, or undefined for a service without one */
+/**
+ * @param log the history, or undefined for a service without one
+ * @param requester the client that waits for the operations
+ */
 export function createOperations(
   database: Pick<Database, 'run'>,
   resources: ServedResources,
   passwords: Passwords,
   log?: Model,
+  requester: Pick<Requester, 'onGone'> = SERVICE,
 ): Operations {
   /**
    * Finishes the faults of a body with those that the database knows, so that all are told at once. Where there is none yet
@@ -145,15 +150,37 @@ export function createOperations(
     );
   }
 
-  /** @param resource whose record is changed; undefined for a new one */
+  /**
+   * Hashes new passwords. When the client leaves, they leave the queue.
+   * @param resource whose record is changed; undefined for a new one
+   */
   async function hashPasswords(changes: readonly Change[], resource?: ServedResource): Promise<Change[]> {
+    if (!changes.some(({ column }) => column.isPassword)) return [...changes];
+    const gone = new AbortController();
+    const stop = requester.onGone(() => gone.abort());
+    try {
+      return await hashAll(changes, gone.signal, resource);
+    } finally {
+      stop();
+    }
+  }
+
+  function hashAll(
+    changes: readonly Change[],
+    signal: AbortSignal,
+    resource?: ServedResource,
+  ): Promise<Change[]> {
     return Promise.all(
       changes.map(async (change) => {
         const { column, value } = change;
         if (!column.isPassword || value === null) return change;
         // What the output shows may come back, whatever it is; of a hidden column only somebody who has a hash can know it.
         const mayBeStored = resource && (resource.output.includes(column) || HASH.test(value));
-        return { column, value: mayBeStored ? seal(value) : null, hash: await passwords.hash(value) };
+        return {
+          column,
+          value: mayBeStored ? seal(value) : null,
+          hash: await passwords.hash(value, { signal }),
+        };
       }),
     );
   }

@@ -18,8 +18,11 @@ export interface Verification extends Partial<Turn> {
 }
 
 export interface Passwords {
-  /** The PHC string of a password. */
-  readonly hash: (password: string, turn?: Turn) => Promise<string>;
+  /**
+   * The PHC string of a password.
+   * @param turn its turn; what it leaves out is that of the service
+   */
+  readonly hash: (password: string, turn?: Partial<Turn>) => Promise<string>;
   /**
    * Whether the password matches the stored PHC string. Without one, or with one that cannot be verified, a decoy is verified, so
    * that the time does not tell.
@@ -46,7 +49,7 @@ export function createPasswords(): Passwords {
   const decoys = createDecoys();
 
   return {
-    hash: (password, turn = SERVICE) => gate(turn, () => hash(password, COSTS)),
+    hash: (password, turn) => gate({ ...SERVICE, ...turn }, () => hash(password, COSTS)),
 
     verify: (stored, password, { name = '', admit, ...turn } = {}) =>
       gate({ ...SERVICE, ...turn }, async () => {

@@ -5,7 +5,7 @@ import { Problem } from '../../src/errors.ts';
 import { createPasswords } from '../../src/resources/passwords.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
-import { assertProblem } from './expect.ts';
+import { assertProblem, eventually } from './expect.ts';
 
 describe('too many verifications at once', () => {
   test('get 503 with Retry-After, and the service is well afterwards', async () => {
@@ -42,6 +42,36 @@ describe('too many verifications at once', () => {
         assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
       }
       assert.equal((await write(1999)).status, 201);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('are not kept up by new passwords whose clients are gone', async () => {
+    const WAITING = 16;
+    const GONE = 8;
+    const service = await startService([user]);
+    try {
+      await service.addUser('ada', { admin: true });
+      const create = (name: string, signal?: AbortSignal): Promise<Response> =>
+        fetch(`${service.base}/api/user/`, {
+          method: 'POST',
+          headers: { authorization: basic('ada'), 'content-type': 'application/json' },
+          body: JSON.stringify({ username: name, password: `a password of ${name}`, email: 'x@example.org' }),
+          ...(signal && { signal }),
+        });
+      assert.equal((await create('first')).status, 201);
+      const answered = (status: number): number =>
+        service.lines.filter((line) => line['status'] === status).length - (status === 201 ? 1 : 0);
+      const waiting = Promise.all(Array.from({ length: WAITING }, (_, index) => create(`stays${index}`)));
+      const leave = new AbortController();
+      const gone = Array.from({ length: GONE }, (_, index) => create(`goes${index}`, leave.signal));
+      await Promise.race([waiting, new Promise((resolve) => setTimeout(resolve, 80))]);
+      leave.abort();
+      await Promise.allSettled(gone);
+      await eventually(() => answered(499) === GONE, 'the end of those whose clients are gone');
+      assert.ok(answered(201) < WAITING, 'they do not wait for their turns');
+      assert.ok((await waiting).every(({ status }) => status === 201));
     } finally {
       await service.close();
     }
