@@ -51,7 +51,9 @@ function showResource(desk: Desk, visit: Visit, route: ResourceRoute): Promise<R
     case 'export.csv':
     case 'export.json': {
       const format = route.page === 'export.csv' ? 'csv' : 'json';
-      return exportRecords(desk, resource, selectionOf(Parameters.parse(visit.request.query)), format);
+      const { query, method } = visit.request;
+      const selection = selectionOf(Parameters.parse(query));
+      return exportRecords(desk, resource, selection, format, method === 'HEAD');
     }
     case 'record':
       return resource === desk.history

@@ -3,7 +3,7 @@ import { csvRow, exportStatement } from '../query/csv.ts';
 import { record } from '../query/record.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
-import { openExport, type Frame } from '../resources/export.ts';
+import { NO_CHUNKS, openExport, type Frame } from '../resources/export.ts';
 import type { Desk } from './desk.ts';
 import { SAFE_HEADERS } from './layout.ts';
 import { Parameters } from './links.ts';
@@ -22,6 +22,7 @@ const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
 
 /**
  * All records of a selection as a file, in the order of its query and without its page.
+ * @param isHead whether only the headers are wanted, so that no cursor is opened
  * @throws Problem 400, before anything is sent
  */
 export async function exportRecords(
@@ -29,6 +30,7 @@ export async function exportRecords(
   resource: AdminResource,
   selection: Selection,
   format: ExportFormat,
+  isHead = false,
 ): Promise<Reply> {
   const { name, output } = resource;
   const query = Parameters.parse(selection.query).without('limit', 'page').toString();
@@ -42,6 +44,6 @@ export async function exportRecords(
       'Content-Disposition': `attachment; filename="${name}.${format}"`,
       ...SAFE_HEADERS,
     },
-    body: await openExport(database, statement, frameOf(resource, format)),
+    body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format)),
   };
 }

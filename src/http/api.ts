@@ -3,6 +3,7 @@ import { asProblem } from '../db/sqlstate.ts';
 import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
 import { parseMembers, type Members } from '../resources/members.ts';
+import { NO_CHUNKS } from '../resources/export.ts';
 import type { Listing, Page } from '../resources/listing.ts';
 import { CostlyStatement } from '../db/runner.ts';
 import { ClientGone, type Requester } from '../db/requester.ts';
@@ -186,6 +187,11 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     format: 'json' | 'csv' | 'ndjson',
   ): Promise<Reply> {
     const { query, headers } = request;
+    if (format === 'ndjson' && request.method === 'HEAD') {
+      // A cursor and its place would serve for nothing.
+      listing(request.requester).checkStream(resource, query, caller);
+      return streamReply(NO_CHUNKS);
+    }
     if (format === 'ndjson')
       return streamReply(await listing(request.requester).stream(resource, query, caller));
     const counted = wantsCount(headers['prefer']);

@@ -106,7 +106,12 @@ export async function sendStream(
   delivery?: Delivery,
 ): Promise<number> {
   delivery?.unsent.watch(response, STREAM_RATE, delivery.client, 0);
-  response.writeHead(status, flatten(headers, extra));
+  // Node leaves the header out of an answer without a body.
+  const isChunked = request.method === 'HEAD' && request.httpVersion !== '1.0';
+  response.writeHead(
+    status,
+    flatten(headers, isChunked ? { ...extra, 'Transfer-Encoding': 'chunked' } : extra),
+  );
   let bytes = 0;
   const count = async function* (): AsyncGenerator<Buffer | string> {
     for await (const chunk of body) {

@@ -17,6 +17,11 @@ export interface Frame {
   readonly end: string;
 }
 
+/** The body of a stream that is only asked for its head. */
+export const NO_CHUNKS: AsyncIterable<Buffer> = {
+  [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve({ done: true, value: undefined }) }),
+};
+
 /** Puts rows together to chunks of a size that is worth sending. */
 async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);

@@ -52,6 +52,8 @@ export interface Listing {
     query: string,
     caller: Caller | undefined,
   ) => Promise<AsyncIterable<Buffer>>;
+  /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */
+  readonly checkStream: (resource: ServedResource, query: string, caller: Caller | undefined) => void;
 }
 
 /** Maximum bytes of the records that a browser is shown with markup, which is several times as long. */
@@ -102,6 +104,13 @@ export function createListing(
     return [query, planned];
   }
 
+  function planStream(resource: ServedResource, queryText: string, caller: Caller | undefined): ListPlan {
+    if (!meets(resource.costly, caller)) throw new CostlyStatement();
+    const errors: FieldErrors = {};
+    addPagingErrors(queryText, errors);
+    return plan(resource, queryText, caller, errors)[1];
+  }
+
   return {
     needsCaller(resource, queryText) {
       let needed = false;
@@ -141,12 +150,11 @@ export function createListing(
     },
 
     async stream(resource, queryText, caller) {
-      if (!meets(resource.costly, caller)) throw new CostlyStatement();
-      const errors: FieldErrors = {};
-      addPagingErrors(queryText, errors);
-      const [, planned] = plan(resource, queryText, caller, errors);
+      const planned = planStream(resource, queryText, caller);
       const statement = exportStatement(planned, (alias) => sql`${oneLine(alias, resource)} || e'\\n'`);
       return openExport(database, statement, { start: '', between: '', end: '' });
     },
+
+    checkStream: (resource, queryText, caller) => void planStream(resource, queryText, caller),
   };
 }

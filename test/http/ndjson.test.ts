@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/db/connection.ts';
 import { compile, sql } from '../../src/db/fragment.ts';
 import { openExport } from '../../src/resources/export.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
 import { openShelf } from './shelf.ts';
 
@@ -140,6 +140,43 @@ describe('a long stream', () => {
       const { status, text } = await service.request('/api/text/', { method: 'HEAD', headers: NDJSON });
       assert.deepEqual([status, text], [200, '']);
       await noReaders();
+    }
+  });
+
+  test('that is only asked for its head opens no cursor and takes no place, whoever reads others', async () => {
+    const streams = await Promise.all(['127.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
+    try {
+      assert.equal(await readers(), 3);
+      for (const address of ['127.0.0.1', '10.0.0.4']) {
+        const headers = { ...NDJSON, 'X-Forwarded-For': address };
+        const path = '/api/text/?id=1';
+        const { status, text } = await service.request(path, { method: 'HEAD', headers });
+        assert.deepEqual([status, text], [200, '']);
+      }
+    } finally {
+      for (const { stop } of streams) stop();
+      await noReaders();
+    }
+  });
+
+  test('has the same status and headers for HEAD as for GET, whatever the query', async () => {
+    const shown = ({ status, headers }: Answer): unknown => [
+      status,
+      // What the client wants of the connection after a HEAD is its own affair.
+      [...headers].filter(([name]) => !['date', 'connection', 'keep-alive'].includes(name)),
+    ];
+    for (const query of ['?id=1', '?limit=1', '?nope=1', '?id=x', '?ordering=nope']) {
+      const [get, head] = await Promise.all(
+        ['GET', 'HEAD'].map((method) =>
+          service.request(`/api/text/${query}`, {
+            method,
+            headers: { ...NDJSON, 'X-Forwarded-For': '10.0.9.9' },
+          }),
+        ),
+      );
+      assert.ok(get && head);
+      assert.deepEqual(shown(head), shown(get), query);
+      assert.equal(head.text, '');
     }
   });
 
