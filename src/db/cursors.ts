@@ -71,7 +71,16 @@ const slots = (): Slots =>
     perClient: { anonymous: 1, user: 1, admin: 2 },
     ownMessage: 'One of your streams is still running. Read it to its end first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
+    restMessage: 'Your latest stream took long to find its first records. Ask for the next one later.',
   });
+
+/**
+ * How long an anonymous client rests after a stream, as a multiple of the time until its first records or its end.
+ * Without the rest it could ask again at once, and keep a processor of the database for good.
+ */
+const REST = 4;
+/** A client whose first records took less than this (milliseconds) does not rest. */
+const REST_FROM = 500;
 
 const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
 
@@ -93,7 +102,14 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const giveWay = (): void => cut(unavailable('The stream was read slowly, and others wait.', 10));
     const leave = await streams.enter(requester, { isIdle: rate.isSlow, end: giveWay });
     const connection = openDedicated(open);
+    const entered = performance.now();
+    /** Milliseconds until the first records, once they are there. */
+    let search: number | undefined;
     const end = (): void => {
+      search ??= performance.now() - entered;
+      // Before the slot is given back, as the next request of the client may wait for it.
+      if (origin === 'anonymous' && search > REST_FROM) streams.rest(requester.key, REST * search);
+      search = 0;
       leave();
       clearTimeout(timer);
       stopListening();
@@ -111,8 +127,10 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
         connection.run(start, BATCH_TIMEOUT[origin] + MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
-      for (let count = Math.min(FIRST_ROWS, maxRows), isFirst = true; ;) {
+      for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
         const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw());
+        const isFirst = search === undefined;
+        search ??= performance.now() - entered;
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
@@ -121,7 +139,6 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
         rate.end();
         if (origin === 'anonymous' && isFirst)
           await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
-        isFirst = false;
       }
     } finally {
       end();

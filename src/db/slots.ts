@@ -18,6 +18,8 @@ export interface SlotLimits {
   readonly ownMessage: string;
   /** The detail of the 503 when all slots are taken. */
   readonly fullMessage: string;
+  /** The detail of the 429 for a client that rests. */
+  readonly restMessage?: string;
 }
 
 /** Work that has a slot. */
@@ -31,6 +33,7 @@ export interface Holder {
 interface Entry {
   readonly requester: Requester;
   readonly start: () => void;
+  readonly refuse: (error: Error) => void;
 }
 
 /** How often an idle holder is looked for while a client waits (milliseconds). */
@@ -42,6 +45,8 @@ export class Slots {
   readonly #waiting = new FairQueue<Entry>();
   readonly #byClient = new Map<string, number>();
   readonly #holders = new Map<Holder, Origin>();
+  /** When clients that rest may take a slot again. */
+  readonly #rests = new Map<string, number>();
   #taken = 0;
 
   constructor(limits: SlotLimits) {
@@ -52,10 +57,11 @@ export class Slots {
    * Takes a slot, after a short wait if none is free.
    * @param holder gives way to clients that wait; without it nothing ends the work
    * @returns gives it back; calling it again does nothing
-   * @throws Problem 429 for a client that has all slots it may have, 503 when none becomes free; ClientGone
+   * @throws Problem 429 for a client that rests or has all slots it may have, 503 when none becomes free; ClientGone
    */
   async enter(requester: Requester, holder?: Holder): Promise<() => void> {
     const { key, origin } = requester;
+    if (this.#rests.has(key)) throw this.#restRefusal(key);
     if ((this.#byClient.get(key) ?? 0) >= this.#limits.perClient[origin])
       throw new Problem(429, this.#limits.ownMessage, { headers: { 'Retry-After': String(RETRY_AFTER) } });
     if (this.#taken < this.#limits.most[origin]) this.#take(key);
@@ -68,6 +74,26 @@ export class Slots {
       if (holder) this.#holders.delete(holder);
       this.#leave(key);
     };
+  }
+
+  /** Refuses the client for some time, which includes those of its requests that wait. */
+  rest(key: string, milliseconds: number): void {
+    const until = performance.now() + milliseconds;
+    if (until <= (this.#rests.get(key) ?? 0)) return;
+    this.#rests.set(key, until);
+    setTimeout(() => {
+      if (this.#rests.get(key) === until) this.#rests.delete(key);
+    }, milliseconds).unref();
+    for (const [client, entry] of [...this.#waiting.entries()])
+      if (client === key) entry.refuse(this.#restRefusal(key));
+  }
+
+  #restRefusal(key: string): Problem {
+    const left = Math.max(0, (this.#rests.get(key) ?? 0) - performance.now());
+    const seconds = Math.max(1, Math.ceil(left / 1000));
+    return new Problem(429, this.#limits.restMessage ?? this.#limits.ownMessage, {
+      headers: { 'Retry-After': String(seconds) },
+    });
   }
 
   #take(key: string): void {
@@ -88,6 +114,10 @@ export class Slots {
           this.#take(key);
           resolve();
         },
+        refuse: (error) => {
+          stopListening();
+          leave(error);
+        },
       };
       const leave = (error: Error): void => {
         if (!this.#waiting.remove(key, entry)) return;
@@ -96,8 +126,7 @@ export class Slots {
         reject(error);
       };
       const timer = setTimeout(() => {
-        stopListening();
-        leave(unavailable(this.#limits.fullMessage, RETRY_AFTER));
+        entry.refuse(unavailable(this.#limits.fullMessage, RETRY_AFTER));
       }, MAX_WAIT);
       const check = setInterval(() => this.#endIdle(requester), CHECK);
       this.#waiting.push(key, entry);

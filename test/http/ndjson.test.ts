@@ -262,6 +262,7 @@ describe('a stream that takes PostgreSQL long', () => {
   before(async () => {
     service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
       slowTimeout: 1,
+      trustProxy: 1,
     });
     await service.addUser('bob');
     await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
@@ -298,9 +299,50 @@ describe('a stream that takes PostgreSQL long', () => {
     // prettier-ignore
     test(`${when} its first records ${what}`, async () => {
       await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
-      const answer = await service.request(path, { headers: NDJSON, ...(user && { user }) });
+      const headers = { ...NDJSON, 'X-Forwarded-For': `10.0.0.${slow}` };
+      const answer = await service.request(path, { headers, ...(user && { user }) });
       assert.equal(answer.status, status);
       if (status === 503) assertProblem(answer, 503);
       else assert.equal(linesOf(answer.text).length, ROWS);
     });
+
+  /** Asks for a stream; a client that leaves does so while PostgreSQL looks for the first records. */
+  const ask = (address: string, signal?: AbortSignal): Promise<Response> =>
+    fetch(`${service.base}/api/text/`, {
+      headers: { ...NDJSON, 'X-Forwarded-For': address },
+      ...(signal && { signal }),
+    });
+
+  test('is refused at once after one that was canceled, and other clients are not', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    assert.equal((await ask('10.0.2.1')).status, 503);
+    await service.sql`update kept set content = 'quick'`;
+    for (let round = 0; round < 3; round += 1) {
+      const refused = await ask('10.0.2.1');
+      assert.equal(refused.status, 429);
+      // Four times the second that the stream took at least.
+      assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
+      assert.match(await refused.text(), /took long/);
+    }
+    const other = await ask('10.0.2.2');
+    assert.equal(other.status, 200);
+    await other.text();
+    const page = await service.request('/api/text/', { headers: { 'X-Forwarded-For': '10.0.2.1' } });
+    assert.equal(page.status, 200, 'pages are not streams');
+    await eventually(async () => {
+      const answer = await ask('10.0.2.1');
+      await answer.text();
+      return answer.status === 200;
+    }, 'the end of the rest');
+  });
+
+  test('is refused at once after one that its client left before the first records', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    await assert.rejects(ask('10.0.3.1', AbortSignal.timeout(700)));
+    await service.sql`update kept set content = 'quick'`;
+    await eventually(async () => {
+      const answer = await ask('10.0.3.1');
+      return (await answer.text()).includes('took long') && answer.status === 429;
+    }, 'the rest');
+  });
 });
