@@ -63,7 +63,7 @@ function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
     const own = database.for(requester);
     const operationsOn = (one: Pick<Database, 'run'>) =>
       createOperations(one, resources, passwords, history.model, requester);
-    const browsing = createBrowsing(own, resources, statements, settings.maxPage);
+    const browsing = createBrowsing(own, resources, statements, settings);
     return {
       ...shared,
       database: own,

@@ -4,7 +4,7 @@ import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
-import { isSame, markOf, storedValues, type Typed, type TypedValues } from './form-values.ts';
+import { isSame, KEPT, markOf, storedValues, type Typed, type TypedValues } from './form-values.ts';
 import { attributes, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
@@ -87,7 +87,9 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
       </tr>`,
     ];
   });
-  const kept = form.entries.filter(([name]) => !name.startsWith('_') || name === '_save' || name === '_list');
+  const kept = form.entries.filter(
+    ([name]) => !name.startsWith('_') || ['_save', '_list', KEPT].includes(name),
+  );
   const marks = [...others].map(([column, value]) => `${column.key}:${markOf(value)}`).join(' ');
   const body = html` <p class="notice" role="alert">
       Somebody has changed this record since you opened it. Nothing is lost: choose, for each column in which

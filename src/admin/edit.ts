@@ -9,7 +9,14 @@ import type { Desk } from './desk.ts';
 import { addPassword, attempt, bodyOf, type FormBody } from './form-body.ts';
 import type { Form } from './form-data.ts';
 import { editableColumns, formPage } from './form-page.ts';
-import { initialValues, storedValues, typedValues, type TypedValues } from './form-values.ts';
+import {
+  heldBy,
+  holdable,
+  initialValues,
+  storedValues,
+  typedValues,
+  type TypedValues,
+} from './form-values.ts';
 import { links, Parameters } from './links.ts';
 import { addLockOut, isOneself } from './lock-out.ts';
 import { addOnce } from './once.ts';
@@ -33,7 +40,7 @@ export async function showRecord(
   id: string,
 ): Promise<Reply> {
   const stored = await desk.browsing.read(resource, id);
-  const typed = storedValues(stored, editableColumns(resource, false));
+  const typed = storedValues(stored, holdable(stored, editableColumns(resource, false)));
   return formPage(desk, visit, { resource, stored, typed });
 }
 
@@ -182,7 +189,7 @@ export async function showSent(
 ): Promise<Reply> {
   const isNew = id === undefined;
   const stored = isNew ? undefined : await desk.browsing.read(resource, id);
-  const typed = typedValues(form, editableColumns(resource, isNew), isNew);
+  const typed = typedValues(form, heldBy(form, editableColumns(resource, isNew)), isNew);
   // Choices between two people's values are made again, against what is stored by now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(desk, visit, { resource, stored, typed, form });
@@ -212,7 +219,7 @@ export async function saveRecord(
   form: Form,
 ): Promise<Reply> {
   const isNew = id === undefined;
-  const columns = editableColumns(resource, isNew);
+  const columns = heldBy(form, editableColumns(resource, isNew));
   const stored = isNew ? undefined : await readStored(desk, resource, id);
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);

@@ -9,8 +9,9 @@ import {
   nullName,
   textsOf,
   type Typed,
+  type TypedValues,
 } from './form-values.ts';
-import { attributes, html, type Content, type Html } from './html.ts';
+import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from './html.ts';
 import { links } from './links.ts';
 import { fieldErrors } from './widgets.ts';
 
@@ -29,11 +30,22 @@ export interface Field {
   readonly isNew: boolean;
   readonly errors?: readonly string[] | undefined;
   readonly references?: References | undefined;
+  /** The text as HTML, where it is so long that it was escaped in pieces. */
+  readonly longText?: Html | undefined;
   /** Whether the form of a new record wants it. */
   readonly isRequired: boolean;
 }
 
 const LONG = 60;
+const MOST_LINES = 20;
+
+/** Long texts of a form as HTML. Escaping one of 1 MB takes up to 60 ms. */
+export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
+  const rendered = new Map<Column, Html>();
+  for (const [column, { text }] of typed)
+    if (text.length > PIECE) rendered.set(column, await htmlInPieces(text));
+  return rendered;
+}
 
 /**
  * The step of a number's control: whole, to the column's digits, or any. A browser counts steps from the value that it comes
@@ -109,7 +121,7 @@ function referenceInput(field: Field, common: Html): Html {
 
 /** The control of a field: what fits its type. */
 export function fieldControl(field: Field): Html {
-  const { column, typed, isNew, errors, references, isRequired } = field;
+  const { column, typed, isNew, errors, references, longText, isRequired } = field;
   const { control } = column.type.input;
   const id = idOf(column);
   const described = [column.help && `${id}-hint`, errors && errors.length > 0 && `${id}-error`]
@@ -138,14 +150,14 @@ export function fieldControl(field: Field): Html {
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }
-  const lines = typed.text.split('\n').length;
+  const lines = typed.text.split('\n', MOST_LINES).length;
   if (
     control === 'textarea' ||
     (control === 'text' && (typed.text.includes('\n') || typed.text.length > 500))
   ) {
     const isCode = column.type.input.json === 'json';
     // A parser drops the first line break of a textarea, so that one of its own has to stand before it.
-    return html`<textarea${common} rows="${Math.min(20, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${typed.text}</textarea>`;
+    return html`<textarea${common} rows="${Math.min(MOST_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
   }
   if (control === 'number' && (typed.text === '' || /^-?\d+(\.\d+)?$/.test(typed.text)))
     return html`<input${common}

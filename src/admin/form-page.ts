@@ -2,15 +2,17 @@ import type { Column } from '../db/model.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
+import { sizeKey } from '../query/preview.ts';
 import { textOfMember, type Entry } from '../resources/browse.ts';
 import { confirmationField, hasPowers, passwordHint } from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
-import { fieldRow, type Field } from './form-fields.ts';
+import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
 import {
   hidesDefault,
   isFreeText,
   isTickBox,
+  KEPT,
   markOf,
   mustHaveText,
   storedValues,
@@ -64,6 +66,23 @@ function factRow(column: Column, entry: Entry, desk: Desk): Html {
     <span class="label">${column.title}</span>
     <div class="control">
       ${related && key !== null ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : html`<span class="value">${shown}</span>`}
+    </div>
+  </div>`;
+}
+
+/** A column whose value the form does not hold, as it is too long or was when the form was made. */
+function keptRow(column: Column, entry: Entry, { name, inApi }: AdminResource): Html {
+  const size = textOfMember(entry.members, sizeKey(column));
+  const bytes = size === null ? '' : `, with ${grouped(Number(size))} bytes`;
+  const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
+  return html`<div class="field fact">
+    <span class="label">${column.title}</span>
+    <div class="control">
+      <span class="value">${shownColumn(entry, column, 300)}</span>
+      <p class="hint">
+        Too long to edit here${bytes}. Saving keeps the value. Change it with a PUT to the
+        ${inApi('') ? api : 'API'}, or in the database.
+      </p>
     </div>
   </div>`;
 }
@@ -141,15 +160,18 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
   const references = await referencesOf(desk, typed);
   const before = stored && storedValues(stored, columns);
+  const longTexts = await renderLongTexts(typed);
   const fields = output.flatMap((column): Html[] => {
     const value = typed.get(column);
     if (columns.includes(column) && value) {
       const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
-      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
+      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
       return [fieldRow(field)];
     }
+    if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
     return stored ? [factRow(column, stored, desk)] : [];
   });
+  const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);
   const back = listQuery(visit, resource.name, page.sent);
@@ -159,7 +181,8 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${visit.csrf}" />
-        ${may.has('add') && onceField()} ${stored && originOf(stored, columns, page.sent)}
+        ${may.has('add') && onceField()} ${stored && originOf(stored, [...typed.keys()], page.sent)}
+        ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}

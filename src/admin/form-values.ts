@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../db/model.ts';
+import { sizeKey } from '../query/preview.ts';
 import { textOfColumn, type Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
 import type { Form } from './form-data.ts';
@@ -86,6 +87,19 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
     }),
   );
 }
+
+/** The field that names the columns whose values stay as they are, since the form does not hold them. */
+export const KEPT = '_kept';
+
+/** The columns that a form holds, of those that it could. */
+export function heldBy(form: Form, columns: readonly Column[]): readonly Column[] {
+  const kept = new Set((form.get(KEPT) ?? '').split(' '));
+  return columns.filter(({ key }) => !kept.has(key));
+}
+
+/** The columns whose values a form can hold: PostgreSQL has cut those that are too long. */
+export const holdable = ({ members }: Entry, columns: readonly Column[]): readonly Column[] =>
+  columns.filter((column) => !members.has(sizeKey(column)));
 
 /** What a record holds. */
 export function storedValues({ members }: Entry, columns: readonly Column[]): TypedValues {

@@ -1,11 +1,13 @@
 import type { Column } from '../db/model.ts';
-import { textOfColumn } from '../resources/browse.ts';
+import { textOfColumn, textOfMember } from '../resources/browse.ts';
+import { HISTORY } from '../resources/own.ts';
+import { sizeKey } from '../query/preview.ts';
 import type { Members } from '../resources/members.ts';
 import type { Desk } from './desk.ts';
 import { columnsOf, type Change, type Known } from './history-entry.ts';
 import { html, type Content, type Html } from './html.ts';
-import { links } from './links.ts';
-import { EMPTY_TEXT, moment, NOTHING, shownValue } from './text.ts';
+import { links, Parameters } from './links.ts';
+import { EMPTY_TEXT, grouped, moment, NOTHING, shownValue } from './text.ts';
 
 /** How much of a long text is shown (characters). */
 const MOST_SHOWN = 2000;
@@ -19,16 +21,27 @@ const DOORS: Readonly<Record<string, string>> = {
 
 export const actionText = ({ action }: Change): string => ACTIONS[action] ?? action;
 
-const cut = (text: string | null): string | null =>
-  text !== null && text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)} …` : text;
+/** A text that may be long; what is cut has a link to the whole change. */
+function shownText(column: Column, text: string | null, size: string | null, change: Change): Content {
+  if (text === null || (size === null && text.length <= MOST_SHOWN)) return shownValue(column, text);
+  const whole = links.action(
+    HISTORY.model,
+    'export.json',
+    new Parameters([{ name: 'id', value: change.id }]),
+  );
+  const beginning = text.slice(0, MOST_SHOWN).toWellFormed();
+  return html`${beginning} …
+    <a href="${whole}">cut${size !== null && `: ${grouped(Number(size))} bytes in full`}</a>`;
+}
 
 /** A value, line breaks and all; a foreign key by what its record is called, while there is one. */
-function shown(column: Column, members: Members, desk: Desk, known: Known): Content {
+function shown(column: Column, members: Members, change: Change, desk: Desk, known: Known): Content {
   if (!members.has(column.key)) return NOTHING;
   const text = textOfColumn(members, column);
   const target = column.references && desk.resources.get(column.references.name);
   if (text === '') return EMPTY_TEXT;
-  if (text === null || !column.references) return shownValue(column, cut(text));
+  if (text === null || !column.references)
+    return shownText(column, text, textOfMember(members, sizeKey(column)), change);
   const label = known.label(target, text);
   return target && label !== undefined
     ? html`<a href="${links.record(target.name, text)}">${label}</a>`
@@ -53,7 +66,7 @@ function values(change: Change, desk: Desk, known: Known): Html {
     ] as const
   ).filter(([, , kind]) => isUpdate || (action === 'delete') === (kind === 'del'));
   const cell = (column: Column, [head, members, kind]: (typeof heads)[number]): Html => {
-    const value = shown(column, members, desk, known);
+    const value = shown(column, members, change, desk, known);
     const marked = !isUpdate ? value : kind === 'del' ? html`<del>${value}</del>` : html`<ins>${value}</ins>`;
     return html`<td data-label="${isUpdate ? head : 'Value'}" class="value">${marked}</td>`;
   };

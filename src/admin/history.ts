@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { AdminResource } from '../resources/admin.ts';
@@ -5,6 +6,7 @@ import { textOfColumn, type EntryPage } from '../resources/browse.ts';
 import { parseId } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
 import { editableColumns } from './form-page.ts';
+import { sizeKey } from '../query/preview.ts';
 import { actionText, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, knownRecords, type Change } from './history-entry.ts';
 import { html, type Html } from './html.ts';
@@ -19,7 +21,9 @@ const LONGEST_LINK = 6000;
 /** A link to the form of a new record with the values that a deleted one had, where they fit into an address. */
 function addAgain(resource: AdminResource, { before, action }: Change): Html | false {
   if (action !== 'delete' || !resource.may.has('add')) return false;
-  const values = editableColumns(resource, true).flatMap((column) => {
+  const columns = editableColumns(resource, true);
+  if (columns.some((column) => before.has(sizeKey(column)))) return false;
+  const values = columns.flatMap((column) => {
     const text = textOfColumn(before, column);
     return text === null ? [] : [{ name: column.key, value: text }];
   });
@@ -72,9 +76,14 @@ export async function showHistory(
   const none = resource.recorded
     ? 'Nothing has been written down since this record was made, or on this page.'
     : 'The changes of these records are not written down.';
+  const sections: Html[] = [];
+  for (const change of changes) {
+    sections.push(changeView(change, desk, known));
+    await setImmediate();
+  }
   const body = html`${!record && html`<p class="lead">This record is no longer there.</p>`}
-  ${changes.length === 0 && html`<p class="empty">${none}</p>`}
-  ${changes.map((change) => changeView(change, desk, known))} ${pager(list, links.part(name, id, 'history'))}`;
+  ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
+  ${pager(list, links.part(name, id, 'history'))}`;
   return pageReply(visit, {
     title: `History of ${label}`,
     crumbs: [
@@ -90,7 +99,7 @@ export async function showHistory(
 
 /** One entry of the log: a record of the resource `desk.history`. */
 export async function showChange(desk: Desk, visit: Visit, id: string): Promise<Reply> {
-  const change = changeOf(await desk.browsing.read(desk.history, id), desk);
+  const change = changeOf(await desk.browsing.preview(desk.history, id), desk);
   const known = await knownRecords(desk, [change]);
   const { resource, model, record } = change;
   const label = known.label(resource, record);

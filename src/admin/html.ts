@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+
 /** Text that is HTML already. Only `html` and `rawHtml` make it, so everything else is escaped. */
 export class Html {
   readonly #text: string;
@@ -50,6 +52,19 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
     text += render(content) + (texts[index + 1] ?? '');
   });
   return new Html(text);
+}
+
+/** Characters that are escaped at once. */
+export const PIECE = 65_536;
+
+/** A long text as HTML; other requests are served between its pieces. */
+export async function htmlInPieces(text: string): Promise<Html> {
+  const pieces: Html[] = [];
+  for (let at = 0; at < text.length; at += PIECE) {
+    pieces.push(html`${text.slice(at, at + PIECE)}`);
+    await setImmediate();
+  }
+  return html`${pieces}`;
 }
 
 /** The one place where a text becomes HTML as it is. What goes in must have been written in this source, never come from outside. */

@@ -28,7 +28,7 @@ export async function showPassword(
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const { name, title } = resource;
-  const stored = await desk.browsing.read(resource, id);
+  const stored = await desk.browsing.preview(resource, id);
   const { label } = stored;
   const isAdmins = isAdminRecord(desk, resource, stored);
   const fields = isAdmins
@@ -78,7 +78,7 @@ export async function setPassword(
   const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
   if (password === '') return refuse({ _password: ['is required'] });
   if (password !== repeat) return refuse({ _repeat: ['differs from the new password'] });
-  const stored = await desk.browsing.read(resource, id);
+  const stored = await desk.browsing.preview(resource, id);
   const fault = newPasswordFault(desk, resource, column, password, stored.members);
   if (fault !== undefined) return refuse({ _password: [fault] });
   const isAdmins = isAdminRecord(desk, resource, stored);

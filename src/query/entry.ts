@@ -1,8 +1,9 @@
 import { join, raw, sql, type Fragment } from '../db/fragment.ts';
 import { reference, type Column } from '../db/model.ts';
 import { LabelJoins, labelSql, type Label } from './label.ts';
+import { isCutInside } from './masked-history.ts';
 import { ROOT } from './plan.ts';
-import { cutRecord, isLong } from './preview.ts';
+import { cutForForm, cutOver, cutRecord, isLong } from './preview.ts';
 import type { Shown } from './read.ts';
 import { record } from './record.ts';
 
@@ -12,8 +13,8 @@ export interface EntryShape {
   readonly label: Label;
   /** The labels of what foreign keys refer to. */
   readonly references: ReadonlyMap<Column, Label>;
-  /** Bytes from which on a value is cut; undefined where all are needed in full. */
-  readonly most?: number | undefined;
+  /** Whether values that are too long to be shown are cut, or those that are too long for a form; else none is. */
+  readonly cut?: { readonly over: number } | { readonly form: number } | undefined;
 }
 
 /** `"user_id":"ada"`, null where there is no such record. */
@@ -25,16 +26,19 @@ function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragme
 }
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` of each row. */
-export function entry({ columns, label, references, most }: EntryShape): Shown {
+export function entry({ columns, label, references, cut }: EntryShape): Shown {
   const joins = new LabelJoins();
   const own = sql`to_json(${labelSql(ROOT, label, joins)})::text`;
   const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Keys lead to records, so they stay whole.
-  const isCut = (column: Column): boolean => isLong(column) && !column.references && column.key !== 'id';
-  const values = most === undefined ? record(ROOT, columns) : cutRecord(columns, most, isCut);
+  const isCut = (column: Column): boolean =>
+    isLong(column) && !column.references && column.key !== 'id' && !isCutInside(column);
+  const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
+  const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
+  const values = shown ? cutRecord(columns, shown, isCut) : record(ROOT, columns);
   return {
     value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '},"record":', ${values}, '}')`,
-    joins: joins.sql(),
+    joins: inForm ? sql`${joins.sql()}${inForm.joins}` : joins.sql(),
   };
 }

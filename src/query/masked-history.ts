@@ -1,5 +1,5 @@
 import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../db/fragment.ts';
-import type { Model } from '../db/model.ts';
+import type { Column, Model } from '../db/model.ts';
 
 /** What the history shows of the changes of one model, by JSON key: a value, or of a password only that it changed. */
 export type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
@@ -17,10 +17,39 @@ const KEYS = raw(`(v.shown -> ${ROW}.model)`);
 const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u', e'\\\\u0001u'`)})`;
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
+/** Bytes from which on a value is cut, to a quarter of them in characters. What is cut fits into no address. */
+const LONGEST = 8192;
+
+/** The fields of the relation that have `before` and `after` with long values cut. */
+const CUT_FIELDS: Readonly<Record<string, string>> = {
+  before: 'vitrine cut before',
+  after: 'vitrine cut after',
+};
+
+/** A column of the log for pages: its long values are cut, and have their sizes beside them as in `preview.ts`. */
+export function cutColumn(column: Column): Column {
+  const field = CUT_FIELDS[column.name];
+  return field === undefined ? column : { ...column, field };
+}
+
+/** Whether PostgreSQL cuts what is in the column, and not the column itself. */
+export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
+
+/** The JSON of a value, or its beginning and its size in bytes. */
+function cutValue(): Fragment {
+  const beginning = unescaped(raw(`left(t, ${LONGEST / 4})`));
+  const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
+  const plain = raw(
+    `case json_typeof(m.value) when 'string' then replace(m.value #>> '{}', e'\\x01u', e'\\\\u') else m.value::text end`,
+  );
+  const text = sql`(select ${plain} offset 0) value (t)`;
+  return sql`(select case when octet_length(t) > ${raw(String(LONGEST))} then ${cut} else ${unescaped(raw('m.value::text'))} end from ${text})`;
+}
+
 /** The JSON object of a column without the keys that are hidden now; NULL for a model that is hidden now. */
-function maskedObject(field: Fragment, passwordMark: Fragment): Fragment {
+function maskedObject(field: Fragment, passwordMark: Fragment, shownValue: Fragment): Fragment {
   const kind = sql`${KEYS} ->> m.key`;
-  const value = sql`case ${kind} when 'value' then ${unescaped(raw('m.value::text'))} else ${passwordMark} end`;
+  const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordMark} end`;
   const isShown = sql`${kind} = 'value' or ${kind} = 'password' and ${raw(`${ROW}.action`)} = 'update'`;
   const members = sql`select string_agg(concat('"', m.key, '":', ${value}), ',') from json_each(${escaped(field)}::json) m where ${isShown}`;
   return sql`case when ${field} is not null and ${KEYS} is not null then concat('{', (${members}), '}') end`;
@@ -37,11 +66,15 @@ export function maskedHistory(
   shown: Readonly<Record<string, ShownKeys>>,
   only?: string,
 ): Fragment {
-  const columns = [log.primaryKey, ...log.columns].map(({ name, field }) => {
+  const columns = [log.primaryKey, ...log.columns].flatMap(({ name, field }) => {
     const bare = sql`${raw(ROW)}.${identifier(field)}`;
     if (name === 'before' || name === 'after') {
       const passwordMark = raw(name === 'before' ? `'false'` : `'true'`);
-      return sql`${maskedObject(bare, passwordMark)} as ${identifier(field)}`;
+      const whole = maskedObject(bare, passwordMark, unescaped(raw('m.value::text')));
+      const cut = maskedObject(bare, passwordMark, cutValue());
+      const cutField = identifier(CUT_FIELDS[name] ?? '');
+      // PostgreSQL computes only the one that a statement uses.
+      return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
     }
     if (name === 'record' && only === undefined)
       return sql`case when ${KEYS} is null then '' else ${bare} end as ${identifier(field)}`;

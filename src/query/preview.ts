@@ -15,14 +15,22 @@ const MOST_ARGUMENTS = 90;
 /** The key of a cut value's size in bytes. The name of a column never begins like this. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
+/** Which values are cut: those with more than so many bytes, to so many characters. */
+export interface Cut {
+  readonly over: Fragment;
+  readonly characters: number;
+}
+
+/** A character has up to 4 bytes, so the beginning is never the whole value. */
+export const cutOver = (bytes: number): Cut => ({ over: raw(String(bytes)), characters: bytes / 4 });
+
 /** Members of a column whose values can be long: `"key":value`, or `"key":"beginning","#key":bytes`. */
-function cutMember(alias: string, column: Column, most: number): Fragment {
+function cutMember(alias: string, column: Column, { over, characters }: Cut): Fragment {
   const name = raw(`'"${column.key}":'`);
   const size = raw(`',"${sizeKey(column)}":', octet_length(t)`);
   const value = column.type.json === 'bare' ? raw('t') : raw('to_json(t)::text');
-  // A character has up to 4 bytes: so many characters are never the whole value.
-  const beginning = raw(`to_json(left(t, ${most / 4}))`);
-  const isCut = raw(`octet_length(t) > ${most}`);
+  const beginning = raw(`to_json(left(t, ${characters}))`);
+  const isCut = sql`octet_length(t) > ${over}`;
   const whole = sql`concat(${name}, coalesce(${value}, 'null'))`;
   // `offset 0` keeps PostgreSQL from computing the text once for each time that it is named.
   const text = sql`(select ${output(alias, column)}::text offset 0) value (t)`;
@@ -31,14 +39,14 @@ function cutMember(alias: string, column: Column, most: number): Fragment {
 
 export const isLong = ({ type }: Column): boolean => type.long === true;
 
-/** A record's JSON in which PostgreSQL cuts the values of these columns that have more than so many bytes. */
+/** A record's JSON in which PostgreSQL cuts long values of these columns. */
 export function cutRecord(
   columns: readonly Column[],
-  most: number,
+  cut: Cut,
   isCut: (column: Column) => boolean = isLong,
 ): Fragment {
   const members = columns.map((column) =>
-    isCut(column) ? cutMember(ROOT, column, most) : member(ROOT, column),
+    isCut(column) ? cutMember(ROOT, column, cut) : member(ROOT, column),
   );
   const groups: Fragment[] = [];
   for (let at = 0; at < members.length; at += MOST_ARGUMENTS)
@@ -54,5 +62,24 @@ export function preview(columns: readonly Column[], records: number): Shown {
   const long = columns.filter(isLong).length;
   const share = PAGE / (records * Math.max(1, long));
   const most = 4 * Math.floor(Math.min(LONGEST, Math.max(SHORTEST, share)) / 4);
-  return { value: cutRecord(columns, most), joins: EMPTY };
+  return { value: cutRecord(columns, cutOver(most)), joins: EMPTY };
+}
+
+/** Characters of a cut value that a form shows. */
+const IN_FORM = 300;
+
+/**
+ * Which values are too long for a form: none while all values of these columns together have at most so many bytes, else those
+ * with more than an equal share.
+ * @returns the join that the comparison needs, too
+ */
+export function cutForForm(columns: readonly Column[], bytes: number): Cut & { readonly joins: Fragment } {
+  if (columns.length === 0) return { ...cutOver(bytes), joins: EMPTY };
+  const sizes = columns.map((column) => sql`coalesce(octet_length(${output(ROOT, column)}::text), 0)`);
+  const share = Math.floor(bytes / columns.length);
+  return {
+    over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),
+    characters: Math.min(IN_FORM, share / 4),
+    joins: sql` cross join lateral (select ${join(sizes, ' + ')} as bytes offset 0) sizes`,
+  };
 }

@@ -1,11 +1,14 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Settings } from '../config.ts';
 import { text, type Database } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import type { Column } from '../db/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../errors.ts';
 import { cappedCountStatement, chosenOnly, estimateStatement } from '../query/bulk.ts';
-import { entry } from '../query/entry.ts';
+import { entry, type EntryShape } from '../query/entry.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
 import type { LabelPath } from '../query/label.ts';
+import { cutColumn } from '../query/masked-history.ts';
 import { fitBudget } from '../query/pattern-budget.ts';
 import { containing, escapePattern, planList, type ListPlan } from '../query/plan.ts';
 import { sizeKey } from '../query/preview.ts';
@@ -57,7 +60,7 @@ export interface Count {
 /** Reading for people: the same queries as the API's, with labels and a search. */
 export interface Browsing {
   /**
-   * Records of a list, their long values cut; those of the history are in full.
+   * Records of a list, their long values cut, in the history those of the changes.
    * @throws Problem 400 that names each parameter that cannot be used
    */
   readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
@@ -65,7 +68,7 @@ export interface Browsing {
   readonly lookUp: (resource: AdminResource, search: string, most: number) => Promise<Found>;
   /** A record, its long values cut. @throws Problem 404 */
   readonly preview: (resource: AdminResource, id: string) => Promise<StoredEntry>;
-  /** @throws Problem 404 */
+  /** A record for its form: in full, except values that no form can hold. @throws Problem 404 */
   readonly read: (resource: AdminResource, id: string) => Promise<StoredEntry>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
   /** The least and the greatest value of a column; undefined where there is none. */
@@ -86,8 +89,15 @@ const COMPARED = 100;
 const LONGEST_LABEL = 2000;
 /** Bytes from which on a value is cut, to a quarter of them in characters: more than a list or a confirmation shows. */
 const LONGEST_SHOWN = 2048;
+/**
+ * Bytes of a record's long values together that a form holds at most, and never more than `MAX_BODY`: a browser may send three
+ * times as many.
+ */
+const LONGEST_FORM = 1024 * 1024;
 /** How many foreign keys an ordering may follow. */
 const MOST_STEPS = 4;
+
+const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
 const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
 
@@ -127,7 +137,24 @@ export const isVisible = (text: string): boolean =>
 
 function parseEntry(source: string): Entry {
   const parts = parseMembers(source);
+  return entryOf(parts, parseMembers(parts.get('record')?.source ?? '{}'));
+}
+
+/** Bytes of a record from which on other requests are served between the steps of parsing it. */
+const LARGE = 65_536;
+
+async function parseLargeEntry(bytes: Buffer): Promise<Entry> {
+  if (bytes.length < LARGE) return parseEntry(bytes.toString());
+  const source = bytes.toString();
+  await setImmediate();
+  const parts = parseMembers(source);
+  await setImmediate();
   const members = parseMembers(parts.get('record')?.source ?? '{}');
+  await setImmediate();
+  return entryOf(parts, members);
+}
+
+function entryOf(parts: Members, members: Members): Entry {
   const id = textOfMember(members, 'id') ?? '';
   const label = parts.get('label')?.value;
   const labels = JSON.parse(parts.get('labels')?.source ?? '{}') as Record<string, string | null> | null;
@@ -153,39 +180,38 @@ function plannedRows(json: string): number {
 /** What is compiled once for each resource, and shared by the requests that need it. */
 export interface EntryStatements {
   readonly shapes: Map<AdminResource, Shown>;
-  readonly cutShapes: Map<AdminResource, Shown>;
-  readonly byKey: Map<AdminResource, (id: string) => Statement>;
+  readonly forForms: Map<AdminResource, (id: string) => Statement>;
 }
 
 export const createEntryStatements = (): EntryStatements => ({
   shapes: new Map(),
-  cutShapes: new Map(),
-  byKey: new Map(),
+  forForms: new Map(),
 });
 
 export function createBrowsing(
   database: Pick<Database, 'run'>,
   resources: AdminResources,
-  { shapes, cutShapes, byKey }: EntryStatements,
-  maxPage: number,
+  { shapes, forForms }: EntryStatements,
+  { maxPage, maxBody }: Pick<Settings, 'maxPage' | 'maxBody'>,
 ): Browsing {
   const view = viewOf(resources, () => true);
 
-  function shownOf(resource: AdminResource, isCut: boolean): Shown {
-    const shared = isCut ? cutShapes : shapes;
-    const known = shared.get(resource);
-    if (known) return known;
+  function shape(resource: AdminResource, cut: EntryShape['cut']): Shown {
     const references = resource.output.flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
     });
-    const shown = entry({
-      columns: resource.output,
+    return entry({
+      columns: isHistory(resource) ? resource.output.map(cutColumn) : resource.output,
       label: resource.label,
       references: new Map(references),
-      most: isCut ? LONGEST_SHOWN : undefined,
+      cut,
     });
-    shared.set(resource, shown);
+  }
+
+  function shownOf(resource: AdminResource): Shown {
+    const shown = shapes.get(resource) ?? shape(resource, { over: LONGEST_SHOWN });
+    shapes.set(resource, shown);
     return shown;
   }
 
@@ -203,12 +229,15 @@ export function createBrowsing(
 
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    // The changes of the history are JSON in texts, which cut could not be read.
-    const shown = shownOf(resource, resource.name !== HISTORY.model);
+    const shown = shownOf(resource);
     const [row] = await database.run(pageStatement(plan, shown, maxPage), 'read');
     if (row && !row[0]) throw pageTooLarge(maxPage);
-    const sources = splitValues(text(row?.[0]) ?? '');
-    return { query, entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
+    const entries: Entry[] = [];
+    for (const source of splitValues(text(row?.[0]) ?? '')) {
+      entries.push(parseEntry(source));
+      if (source.length >= LARGE) await setImmediate();
+    }
+    return { query, entries, hasNext: text(row?.[1]) === 't' };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
@@ -273,7 +302,7 @@ export function createBrowsing(
     if (id === undefined) throw notFound('There is no such record.');
     const [row] = await database.run(statement(id), 'read');
     if (!row?.[0]) throw notFound('There is no such record.');
-    return { ...parseEntry(row[0].toString()), version: versionOf(row[1], resource) };
+    return { ...(await parseLargeEntry(row[0])), version: versionOf(row[1], resource) };
   }
 
   return {
@@ -282,11 +311,12 @@ export function createBrowsing(
     lookUp,
     count,
 
-    preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource, true))),
+    preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource))),
 
     read(resource, id) {
-      const statement = byKey.get(resource) ?? recordStatement(resource.model, shownOf(resource, false));
-      byKey.set(resource, statement);
+      const shown = (): Shown => shape(resource, { form: Math.min(maxBody, LONGEST_FORM) });
+      const statement = forForms.get(resource) ?? recordStatement(resource.model, shown());
+      forForms.set(resource, statement);
       return find(resource, id, statement);
     },
 

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
-import { logIn, type Browser } from './support.ts';
+import { fieldsOf, logIn, readable, unescaped, type Browser } from './support.ts';
 
 const item = {
   model: 'item',
+  access: 'admin',
   columns: { name: { type: 'string' }, text: { type: 'text' }, data: { type: 'json' } },
   admin: { label: 'name', list: ['id', 'name', 'text', 'data'] },
 } as const;
@@ -56,5 +57,172 @@ describe('long values in the admin area', () => {
       await service.sql`insert into tag (id, text) values (${id}, 'x')`;
     });
     assert.ok((await ada.get('/admin/tag/')).text.includes(`/admin/tag/${id}/`));
+  });
+});
+
+const MB = 1_000_000;
+
+describe('very long values in forms', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    service = await startService([user, item]);
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  const add = async (text: string, data: string): Promise<string> => {
+    const [row] = await service.sql<{ id: number }[]>`
+      insert into item (name, text, data) values ('a', ${text}, ${data}::text::jsonb) returning id`;
+    return `/admin/item/${row?.id}/`;
+  };
+  const valuesOf = async (path: string) => {
+    const [row] = await service.sql<{ name: string; text: string; size: number }[]>`
+      select name, text, length(data::text) as size from item where id = ${Number(/\d+/.exec(path)?.[0])}`;
+    return row;
+  };
+  const json = (size: number): string => `{"k":"${'v'.repeat(size)}"}`;
+
+  test('a value of 1 MB is edited in full, whatever needs to be escaped in it', async () => {
+    const text = '<"&>\n😀'.repeat(MB / 10);
+    const path = await add(text, '"short"');
+    const fields = fieldsOf(await ada.get(path));
+    assert.equal(fields['text'], text);
+    assert.equal(fields['_kept'], undefined);
+    assert.equal((await ada.post(path, { ...fields, name: 'b' })).status, 303);
+    assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 7 });
+    assert.equal((await ada.post(path, { ...fieldsOf(await ada.get(path)), text: `x${text}` })).status, 303);
+    assert.equal((await valuesOf(path))?.text, `x${text}`);
+  });
+
+  test('a value that is too long for a form is not in it, and stays as it is when the rest is saved', async () => {
+    const text = 'é'.repeat(MB);
+    const path = await add(text, json(5));
+    const page = await ada.get(path);
+    assert.ok(page.text.length < 20_000, `${page.text.length} characters`);
+    assert.match(
+      readable(page),
+      /é{300}… Too long to edit here, with 2,000,000 bytes\. Saving keeps the value\./,
+    );
+    assert.doesNotMatch(page.text, /name="text"/);
+    const fields = fieldsOf(page);
+    assert.equal(fields['_kept'], 'text');
+    assert.equal((await ada.post(path, { ...fields, name: 'b', data: '[1]' })).status, 303);
+    assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 3 });
+    const [change] = await service.sql`select before, after from vitrine_history order by id desc limit 1`;
+    assert.deepEqual(change, {
+      before: '{"name":"a","data":{"k": "vvvvv"}}',
+      after: '{"name":"b","data":[1]}',
+    });
+  });
+
+  test('values that are too long together are left out when they have more than their share', async () => {
+    const path = await add('x'.repeat(0.9 * MB), json(0.2 * MB));
+    const fields = fieldsOf(await ada.get(path));
+    assert.equal(fields['_kept'], 'text');
+    assert.equal(fields['data']?.length, 0.2 * MB + 9);
+  });
+
+  test('a kept value stays through a faulty form, and through a conflict', async () => {
+    const text = 'é'.repeat(MB);
+    const path = await add(text, json(5));
+    const sent = fieldsOf(await ada.get(path));
+    const faulty = await ada.post(path, { ...sent, name: 'b', data: 'no JSON' });
+    assert.equal(faulty.status, 400);
+    assert.equal(fieldsOf(faulty)['_kept'], 'text');
+    // It is short by the time of the second try: the form still does not hold it.
+    await service.sql`update item set text = 'short', name = 'c'`;
+    const conflict = await ada.post(path, { ...fieldsOf(faulty), data: '[2]' });
+    assert.equal(conflict.status, 409);
+    const again = fieldsOf(conflict);
+    assert.equal(again['_kept'], 'text');
+    assert.equal(
+      (await ada.post(path, { ...again, '_take.name': 'mine', '_take.data': 'mine' })).status,
+      303,
+    );
+    assert.deepEqual(await valuesOf(path), { name: 'b', text: 'short', size: 3 });
+  });
+
+  test('a form that holds a value which became too long meanwhile ends in a conflict, and nothing is cut', async () => {
+    const path = await add('short', json(5));
+    const sent = fieldsOf(await ada.get(path));
+    const text = 'é'.repeat(MB);
+    await service.sql`update item set text = ${text}`;
+    const conflict = await ada.post(path, { ...sent, name: 'b' });
+    assert.equal(conflict.status, 409);
+    const done = await ada.post(path, {
+      ...fieldsOf(conflict),
+      '_take.name': 'mine',
+      '_take.text': 'theirs',
+    });
+    assert.equal(done.status, 303);
+    assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 14 });
+  });
+
+  test('saving as new asks for the values that the form does not hold', async () => {
+    const path = await add('é'.repeat(MB), json(5));
+    const page = await ada.post(path, { ...fieldsOf(await ada.get(path)), _save: 'new' });
+    assert.equal(page.status, 200);
+    assert.match(readable(page), /This will be a new record/);
+    assert.equal(fieldsOf(page)['text'], '');
+  });
+});
+
+describe('long values in the history', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    service = await startService([user, item]);
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  test('are cut, with a remark and a link to the whole change', async () => {
+    const text = `<b>"\u000b${'é'.repeat(400_000)}`;
+    const data = { k: ['"', 'v'.repeat(200_000)] };
+    const body = { name: 'a', text, data };
+    const added = await service.request('/api/item/', { method: 'POST', user: 'ada', body });
+    assert.equal(added.status, 201, added.text);
+    const { id } = added.json as { id: number };
+    const changed = await service.request(`/api/item/${id}/`, {
+      method: 'PUT',
+      user: 'ada',
+      body: { ...body, text: `${text}!` },
+    });
+    assert.equal(changed.status, 200);
+    const page = await ada.get(`/admin/item/${id}/history/`);
+    assert.ok(page.text.length < 40_000, `${page.text.length} characters`);
+    assert.match(readable(page), /<b>"\\u000bé{1980,2000} … cut: 800,0(05|10) bytes in full/);
+    assert.match(readable(page), /\{"k": ?\["\\"", ?"v{1900,2000} … cut: 200,\d{3} bytes in full/);
+    const [, href = ''] = /<a href="([^"]*)">cut: 800,0/.exec(page.text) ?? [];
+    const [whole] = JSON.parse((await ada.get(unescaped(href))).text) as { before: string; after: string }[];
+    assert.deepEqual(JSON.parse(whole?.after ?? ''), { text: `${text}!` });
+    assert.deepEqual(JSON.parse(whole?.before ?? ''), { text });
+    const [, change = ''] = /<a href="(\/admin\/vitrine_history\/\d+\/)"/.exec(page.text) ?? [];
+    for (const path of [change, '/admin/vitrine_history/', '/admin/']) {
+      const answer = await ada.get(path);
+      assert.equal(answer.status, 200);
+      assert.ok(answer.text.length < 40_000, `${path}: ${answer.text.length} characters`);
+    }
+  });
+
+  test('that were deleted are not offered to be added again in part', async () => {
+    const [row] = await service.sql<{ id: number }[]>`
+      insert into item (name, text, data) values ('gone', ${'x'.repeat(9000)}, '1') returning id`;
+    const path = `/api/item/${row?.id}/`;
+    assert.equal((await service.request(path, { method: 'DELETE', user: 'ada' })).status, 200);
+    const page = await ada.get(`/admin/item/${row?.id}/history/`);
+    assert.match(readable(page), /x{2000} … cut: 9,000 bytes in full/);
+    assert.doesNotMatch(page.text, /Add it again/);
+  });
+
+  test('are searched in full by filters', async () => {
+    const text = `${'x'.repeat(9000)}needle`;
+    const body = { name: 'a', text, data: 1 };
+    assert.equal((await service.request('/api/item/', { method: 'POST', user: 'ada', body })).status, 201);
+    const page = await ada.get('/admin/vitrine_history/?after__ilike=%25needle%25');
+    assert.equal([...page.text.matchAll(/href="\/admin\/item\/\d+\/"/g)].length, 1);
   });
 });
