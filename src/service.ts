@@ -16,7 +16,7 @@ import { createMetrics, type Metrics } from './http/metrics.ts';
 import { createPressure } from './http/pressure.ts';
 import { createThrottle } from './http/throttle.ts';
 import { checkRegistry } from './resources/check.ts';
-import { createListing } from './resources/listing.ts';
+import { createListing, type ListingSite } from './resources/listing.ts';
 import { createOperations, type Operations } from './resources/operations.ts';
 import { HISTORY, OWN, SESSION } from './resources/own.ts';
 import { checkPanels, type Panel } from './resources/panel.ts';
@@ -221,14 +221,16 @@ export function createService(
       if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
       const hasAdmin = authentication !== undefined && sessions !== undefined && log !== undefined;
       const pages = createApiPages(served, hasAdmin);
+      const listings: ListingSite = { resources: served, maxPage: settings.maxPage, firstPages: new Map() };
       site = {
         resources: served,
         operations: operationsOn(database),
         users,
         api: createApi({
           resources: served,
+          database,
           operations: (requester) => operationsOn(database.for(requester), requester),
-          listing: (requester) => createListing(database.for(requester), served, settings.maxPage),
+          listing: (requester) => createListing(database.for(requester), listings),
           pages,
           settings,
         }),

@@ -14,9 +14,9 @@ export interface Statement {
   readonly text: string;
   readonly values: readonly (string | null)[];
   /** Its text is one of few, whatever clients ask, so that it is always prepared; others are while there is room for them. */
-  readonly fixed?: boolean;
+  readonly fixed?: boolean | undefined;
   /** Its answer has several records, and may be large. */
-  readonly isPage?: boolean;
+  readonly isPage?: boolean | undefined;
   /** What is known of statements with its text, once it is run. */
   readonly shape?: Shape;
 }

@@ -78,6 +78,8 @@ interface Job {
   /** How many more times it may be sent again after a deadlock or serialization failure. */
   retries: number;
   readonly deadline: number;
+  /** When it was sent last. */
+  started: number;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
   connection?: Connection;
@@ -151,24 +153,44 @@ export class Pool {
   }
 
   run(statement: Statement, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
-    return this.execute(statement, prepare, requester).rows;
+    return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
+  }
+
+  execute(statement: Statement, prepare: boolean): Execution {
+    let job: Job | undefined;
+    const rows = new Promise<RawRow[]>((resolve, reject) => {
+      job = this.#add(statement, prepare, undefined, resolve, reject);
+    });
+    return { rows, cancel: (reason) => job && this.#cancel(job, reason) };
   }
 
   /** @param requester is parked when the statement in front takes long */
-  execute(statement: Statement, prepare: boolean, requester?: Requester): Execution {
+  #add(
+    statement: Statement,
+    prepare: boolean,
+    requester: Requester | undefined,
+    resolve: Job['resolve'],
+    reject: Job['reject'],
+  ): Job | undefined {
     if (this.#pending.size >= this.#options.maxPending) {
       this.#refused += 1;
-      const rows = Promise.reject<RawRow[]>(unavailable('The service is overloaded. Try again.'));
-      return { rows, cancel: () => undefined };
+      reject(unavailable('The service is overloaded. Try again.'));
+      return undefined;
     }
-    let job: Job | undefined;
-    const rows = new Promise<RawRow[]>((resolve, reject) => {
-      const deadline = Date.now() + this.#options.deadline;
-      job = { statement, prepare, requester, retries: MAX_RETRIES, deadline, resolve, reject };
-      this.#pending.add(job);
-      this.#begin(job);
-    });
-    return { rows, cancel: (reason) => job && this.#cancel(job, reason) };
+    const deadline = Date.now() + this.#options.deadline;
+    const job = {
+      statement,
+      prepare,
+      requester,
+      retries: MAX_RETRIES,
+      deadline,
+      started: 0,
+      resolve,
+      reject,
+    };
+    this.#pending.add(job);
+    this.#begin(job);
+    return job;
   }
 
   /**
@@ -297,65 +319,75 @@ export class Pool {
   }
 
   #start(job: Job, connection: Connection): void {
-    const { statement, prepare, resolve, reject } = job;
-    const started = performance.now();
+    const { statement, prepare } = job;
+    job.started = performance.now();
     if (this.#pending.size === 1) this.#ticks = 0;
     if (prepare && !statement.fixed) connection.prepared.add(statement.text);
     const query = send(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;
     job.query = query;
-    const leave = (): void => {
-      if (this.#ticks > STALL_TICKS) this.#options.onSlow?.(statement);
-      this.#ticks = 0;
-      this.#leave(connection);
-    };
-    const settle = (): void => {
-      leave();
-      job.requester = undefined;
-      // An abandoned statement counts as that, and the end of its connection is no answer.
-      if (this.#pending.delete(job)) this.#durations.observe((performance.now() - started) / 1000);
-      if (connection.prepared.size > MAX_PREPARED) this.#replace(connection, connection.underway === 0);
-      this.#next();
-    };
-    const retry = (): void => {
-      leave();
-      this.#begin(job);
-    };
-    const fail = (error: Error): void => {
-      // It was taken back, and has started again or was canceled.
-      if (job.query !== query) return leave();
-      const mayRetry = !job.canceled && this.#pending.has(job);
-      if (isOutdated(error) && job.prepare && mayRetry) {
-        job.prepare = false; // Other connections may have prepared it for the same tables.
-        this.#replace(connection, false);
-        return retry();
-      }
-      if (isCollision(error) && job.retries > 0 && mayRetry) {
-        job.retries -= 1;
-        return retry();
-      }
-      // The driver would hand the server's last message to the next statement, and could lose that one altogether.
-      if (isCut(error)) {
-        if (query.state) unanswered.add(error);
-        this.#replace(connection, true);
-      } else if (isReadOnly(error)) {
-        for (const one of [...this.#connections]) this.#replace(one, one.underway === 0);
-      }
-      settle();
-      reject(job.canceled ?? error);
-    };
     query.then(
       (rows) => {
-        if (!isAnswer(rows)) return fail(outOfReach());
-        this.#options.onAnswer?.(statement, rows);
-        if (!connection.isMade) this.#prime(connection);
-        connection.isMade = true;
-        settle();
-        resolve(withoutGaps(rows));
+        if (isAnswer(rows)) this.#answer(job, connection, rows);
+        else this.#fail(job, connection, query, outOfReach());
       },
-      (reason: unknown) => fail(reason instanceof Error ? reason : new Error(String(reason))),
+      (reason: unknown) =>
+        this.#fail(job, connection, query, reason instanceof Error ? reason : new Error(String(reason))),
     );
+  }
+
+  #answer(job: Job, connection: Connection, rows: RawRow[]): void {
+    this.#options.onAnswer?.(job.statement, rows);
+    if (!connection.isMade) this.#prime(connection);
+    connection.isMade = true;
+    this.#settle(job, connection);
+    job.resolve(withoutGaps(rows));
+  }
+
+  /** Counts an answer. */
+  #finish({ statement }: Job, connection: Connection): void {
+    if (this.#ticks > STALL_TICKS) this.#options.onSlow?.(statement);
+    this.#ticks = 0;
+    this.#leave(connection);
+  }
+
+  #settle(job: Job, connection: Connection): void {
+    this.#finish(job, connection);
+    job.requester = undefined;
+    // An abandoned statement counts as that, and the end of its connection is no answer.
+    if (this.#pending.delete(job)) this.#durations.observe((performance.now() - job.started) / 1000);
+    if (connection.prepared.size > MAX_PREPARED) this.#replace(connection, connection.underway === 0);
+    this.#next();
+  }
+
+  #retry(job: Job, connection: Connection): void {
+    this.#finish(job, connection);
+    this.#begin(job);
+  }
+
+  #fail(job: Job, connection: Connection, query: Query, error: Error): void {
+    // It was taken back, and has started again or was canceled.
+    if (job.query !== query) return this.#finish(job, connection);
+    const mayRetry = !job.canceled && this.#pending.has(job);
+    if (isOutdated(error) && job.prepare && mayRetry) {
+      job.prepare = false; // Other connections may have prepared it for the same tables.
+      this.#replace(connection, false);
+      return this.#retry(job, connection);
+    }
+    if (isCollision(error) && job.retries > 0 && mayRetry) {
+      job.retries -= 1;
+      return this.#retry(job, connection);
+    }
+    // The driver would hand the server's last message to the next statement, and could lose that one altogether.
+    if (isCut(error)) {
+      if (query.state) unanswered.add(error);
+      this.#replace(connection, true);
+    } else if (isReadOnly(error)) {
+      for (const one of [...this.#connections]) this.#replace(one, one.underway === 0);
+    }
+    this.#settle(job, connection);
+    job.reject(job.canceled ?? error);
   }
 
   #prime(connection: Connection): void {

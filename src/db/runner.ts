@@ -98,7 +98,8 @@ export class Runner {
   ): Promise<RawRow[]> {
     const shape = this.#shapes.use(statement.text);
     // With the text of the shape, which is the same object each time, whatever looks it up is faster.
-    const shaped = { ...statement, text: shape.text, shape };
+    const { values, fixed, isPage } = statement;
+    const shaped = { text: shape.text, values, fixed, isPage, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
     return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, () =>

@@ -1,4 +1,5 @@
 import type { AccessLevel, Settings } from '../config.ts';
+import type { Database } from '../db/connection.ts';
 import { asProblem } from '../db/sqlstate.ts';
 import { addError, badQuery, Problem, type FieldErrors } from '../errors.ts';
 import { parseParameters } from '../query/grammar.ts';
@@ -7,7 +8,7 @@ import { NO_CHUNKS } from '../resources/export.ts';
 import type { Listing, Page } from '../resources/listing.ts';
 import { CostlyStatement } from '../db/runner.ts';
 import { ClientGone, type Requester } from '../db/requester.ts';
-import type { Operations, Versions } from '../resources/operations.ts';
+import { readRecord, type Operations, type Versions } from '../resources/operations.ts';
 import {
   CallerChanged,
   meets,
@@ -75,13 +76,14 @@ const countHeaders = ({ total }: Page): Record<string, string> =>
 
 export interface ApiOptions {
   readonly resources: ServedResources;
+  readonly database: Pick<Database, 'for'>;
   readonly operations: (requester: Requester) => Operations;
   readonly listing: (requester: Requester) => Listing;
   readonly pages: ApiPages;
   readonly settings: Settings;
 }
 
-export function createApi({ resources, operations, listing, pages, settings }: ApiOptions): Api {
+export function createApi({ resources, database, operations, listing, pages, settings }: ApiOptions): Api {
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 
   /** 401 without credentials that the level needs, 403 where they are somebody's who does not meet it. */
@@ -165,20 +167,33 @@ export function createApi({ resources, operations, listing, pages, settings }: A
     });
   }
 
-  async function list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-    const { query, headers } = request;
-    const format = negotiate(headers.accept, FORMATS);
+  function list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    const format = negotiate(request.headers.accept, FORMATS);
     if (format === 'html') return showCollection(request, resource);
-    const isOpen = resource.read === 'default' && headers.authorization === undefined;
-    const caller = isOpen ? undefined : await readerOf(request, resource, query);
+    if (resource.read !== 'default' || request.headers.authorization !== undefined)
+      return listFor(request, resource, format);
     if (format === undefined) throw notAcceptable(FORMATS);
-    try {
-      return await listAs(caller, request, resource, format);
-    } catch (error) {
+    const page = listAs(undefined, request, resource, format);
+    return resource.costly === 'default' ? page : page.catch(askAgain(request, resource, format));
+  }
+
+  async function listFor(
+    request: ApiRequest,
+    resource: ServedResource,
+    format: 'json' | 'csv' | 'ndjson' | undefined,
+  ): Promise<Reply> {
+    const caller = await readerOf(request, resource, request.query);
+    if (format === undefined) throw notAcceptable(FORMATS);
+    return listAs(caller, request, resource, format).catch(askAgain(request, resource, format));
+  }
+
+  /** Asks for the credentials that a costly query needs, and lists again with them. */
+  const askAgain =
+    (request: ApiRequest, resource: ServedResource, format: 'json' | 'csv' | 'ndjson') =>
+    async (error: unknown): Promise<Reply> => {
       if (!(error instanceof CostlyStatement)) throw error;
       return listAs(await requireLevel(request, resource.costly), request, resource, format);
-    }
-  }
+    };
 
   async function listAs(
     caller: Caller | undefined,
@@ -212,7 +227,7 @@ export function createApi({ resources, operations, listing, pages, settings }: A
       await request.requester.turnFor(record.length);
       return pages.record(request, resource, caller, record);
     }
-    const record = await operations(request.requester).read(resource, id);
+    const record = await readRecord(database.for(request.requester), resource, id);
     const headers = { ETag: entityTag(record.version) };
     if (isNotModified(request.headers['if-none-match'], record.version))
       return { status: 304, headers, body: '' };

@@ -79,7 +79,7 @@ function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, '
   return isPage ? current?.pages : undefined;
 }
 
-async function route(exchange: Exchange, { site }: HandlerOptions): Promise<Reply> {
+function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
   const current = site();
   const { path, method } = exchange;
   if (exchange.isInAdminArea) {
@@ -93,14 +93,16 @@ async function route(exchange: Exchange, { site }: HandlerOptions): Promise<Repl
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
-  if (found.kind === 'ready') {
-    if (await current?.isReady()) return json(200, '{"status":"ready"}');
-    throw unavailable('The service is not ready.');
-  }
+  if (found.kind === 'ready') return readiness(current);
   if (!current) throw unavailable('The service is starting.');
   if (found.kind === 'asset') return current.pages.asset(path);
   if (found.kind === 'openapi') return current.api.openapi(exchange);
   return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
+}
+
+async function readiness(current: Site | undefined): Promise<Reply> {
+  if (await current?.isReady()) return json(200, '{"status":"ready"}');
+  throw unavailable('The service is not ready.');
 }
 
 /** Turns whatever was thrown into an answer: the one place that does. */
@@ -194,15 +196,12 @@ export function createHandler(options: HandlerOptions): Handler {
     );
   }
 
-  async function answer(exchange: Exchange): Promise<Reply> {
+  function answer(exchange: Exchange): Reply | Promise<Reply> {
     assertReadable(exchange.incoming);
-    let reply: Reply;
-    if (exchange.path === METRICS_PATH && isShown(exchange.incoming, settings)) {
-      exchange.pattern = METRICS_PATH;
-      reply = metrics.reply(exchange.method);
-    } else reply = await route(exchange, options);
-    pressure.assertSendable(reply, exchange);
-    return reply;
+    if (exchange.path !== METRICS_PATH || !isShown(exchange.incoming, settings))
+      return route(exchange, options);
+    exchange.pattern = METRICS_PATH;
+    return metrics.reply(exchange.method);
   }
 
   function refuse(exchange: Exchange, error: unknown): Reply {
@@ -241,7 +240,9 @@ export function createHandler(options: HandlerOptions): Handler {
       const answering = answer(exchange); // does at once what comes before the first statement
       took = performance.now() - began;
       if (took >= COSTLY) admission.charge(exchange.network, took);
-      return await answering;
+      const made = await answering;
+      pressure.assertSendable(made, exchange);
+      return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();

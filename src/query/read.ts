@@ -66,6 +66,9 @@ const FEW = 100;
 export const isQuick = ({ where, orderings, offset, limit }: ListPlan): boolean =>
   where.length === 0 && orderings.length === 1 && offset <= NEAR && limit <= FEW;
 
+/** Whether it is the first of the pages that are certain to be short: its statement has no values. */
+export const isFirst = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
+
 /** The page's records in their order, one more than the page has where there is one. */
 function rowsOf(plan: ListPlan, { value: shown, joins }: Shown): Fragment {
   const { model, orderings, offset } = plan;

@@ -1,13 +1,13 @@
 import { text, type Database } from '../db/connection.ts';
 import { CostlyStatement } from '../db/runner.ts';
 import { noSuchText } from '../db/sqlstate.ts';
-import { EMPTY, raw, sql } from '../db/fragment.ts';
+import { EMPTY, raw, sql, type Statement } from '../db/fragment.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../errors.ts';
 import { csvRow, exportStatement } from '../query/csv.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../query/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../query/plan.ts';
 import { preview } from '../query/preview.ts';
-import { isQuick, pageStatement, plainRecord, recordStatement, type Shown } from '../query/read.ts';
+import { isFirst, isQuick, pageStatement, plainRecord, recordStatement, type Shown } from '../query/read.ts';
 import { record } from '../query/record.ts';
 import { openExport } from './export.ts';
 import { requireId } from './operations.ts';
@@ -86,11 +86,45 @@ function shownAs(format: PageFormat, { output }: ServedResource, { limit }: List
   return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
 }
 
-export function createListing(
-  database: Pick<Database, 'run' | 'cursor'>,
-  resources: ServedResources,
-  maxPage: number,
-): Listing {
+/** What the listings of all clients share. */
+export interface ListingSite {
+  readonly resources: ServedResources;
+  /** Maximum bytes of a page's records. */
+  readonly maxPage: number;
+  /** The statements of first pages: the most frequent ones, and few. */
+  readonly firstPages: Map<string, Statement>;
+}
+
+/** The statement of a page. Those of first pages are built once. */
+function statementOf(
+  { firstPages }: ListingSite,
+  resource: ServedResource,
+  [query, planned]: readonly [ListQuery, ListPlan],
+  format: PageFormat,
+  counted: boolean,
+  maxBytes: number,
+): Statement {
+  const build = (isFixed: boolean): Statement => {
+    const between = raw(format === 'csv' ? `''` : `','`);
+    const shown = shownAs(format, resource, query);
+    const { text: sqlText, values } = pageStatement(planned, shown, maxBytes, between, counted);
+    return { text: sqlText, values, fixed: isFixed, isPage: true };
+  };
+  // A page for HTML depends on more.
+  if (format === 'html' || counted || !isFirst(planned)) return build(false);
+  const [ordering] = planned.orderings;
+  const key = `${resource.name} ${format} ${query.limit} ${ordering?.descending}`;
+  const known = firstPages.get(key);
+  if (known) return known;
+  // They are few texts whatever clients ask for, as long as they leave the page size alone.
+  const statement = build(format === 'json' && query.limit === resource.limit);
+  firstPages.set(key, statement);
+  return statement;
+}
+
+export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite): Listing {
+  const { resources, maxPage } = site;
+
   function plan(
     resource: ServedResource,
     queryText: string,
@@ -123,20 +157,14 @@ export function createListing(
     },
 
     async list(resource, queryText, caller, counted, format = 'json') {
-      const [query, planned] = plan(resource, queryText, caller, {});
+      const planned = plan(resource, queryText, caller, {});
+      const [query] = planned;
       // PostgreSQL may have to make a long text of a value before it can cut it.
-      const isShort = format !== 'html' && isQuick(planned);
-      const isJson = format !== 'csv';
+      const isShort = format !== 'html' && !counted && isQuick(planned[1]);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
-      const shown = shownAs(format, resource, query);
-      // The first pages are few texts whatever clients ask for, as long as they leave the page size alone.
-      const statement = {
-        ...pageStatement(planned, shown, maxBytes, raw(isJson ? `','` : `''`), counted),
-        fixed: isShort && isJson && !counted && query.limit === resource.limit,
-        isPage: true,
-      };
+      const statement = statementOf(site, resource, planned, format, counted, maxBytes);
       const options = { refuseCostly: !meets(resource.costly, caller) };
-      const [page] = await database.run(statement, isShort && !counted ? 'quick' : 'read', options);
+      const [page] = await database.run(statement, isShort ? 'quick' : 'read', options);
       if (page && !page[0]) throw pageTooLarge(maxBytes);
       const total = counted ? (text(page?.[2]) ?? '0') : undefined;
       return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };

@@ -101,6 +101,24 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
 export const versionOf = (cell: Buffer | null | undefined, { shape }: ServedResource): string =>
   `${text(cell) ?? ''}${shape}`;
 
+/** Reads a record: one statement that is certain to be short. @throws Problem 404 */
+export async function readRecord(
+  database: Pick<Database, 'run'>,
+  resource: ServedResource,
+  id: string,
+): Promise<RecordResult> {
+  const wanted = resource.byKey(requireId(resource, id));
+  let rows: readonly RawRow[];
+  try {
+    rows = await database.run(wanted, 'quick');
+  } catch (error) {
+    rows = noSuchText(error);
+  }
+  const [row] = rows;
+  if (!row?.[0]) throw notFound(NO_RECORD);
+  return { json: row[0], version: versionOf(row[1], resource) };
+}
+
 /**
  * @param log the history, or undefined for a service without one
  * @param requester the client that waits for the operations
@@ -214,18 +232,7 @@ export function createOperations(
     viewOf(resources, (level) => meets(level, caller)).joinable;
 
   return {
-    async read(resource, id) {
-      const wanted = resource.byKey(requireId(resource, id));
-      let rows: readonly RawRow[];
-      try {
-        rows = await database.run(wanted, 'quick');
-      } catch (error) {
-        rows = noSuchText(error);
-      }
-      const [row] = rows;
-      if (!row?.[0]) throw notFound(NO_RECORD);
-      return { json: row[0], version: versionOf(row[1], resource) };
-    },
+    read: (resource, id) => readRecord(database, resource, id),
 
     async faults(resource, members, writing) {
       const body = checkBody(members, resource, { ...writing, mayRead: readerOf(writing.caller) });
