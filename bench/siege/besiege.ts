@@ -18,22 +18,25 @@ export interface Siege {
 /** Milliseconds in which an attack gets going before it is measured. */
 const RAMP = { full: 1500, short: 1000 };
 
-/**
- * Measures a fresh service without an attack and under one.
- * @param finish seconds that the attackers may go on after that, unless they have done all they were asked
- */
+export interface SiegeOptions extends Partial<ServiceOptions> {
+  /** Seconds that the attackers may go on after that, unless they have done all they were asked. */
+  readonly finish?: number;
+  /** Milliseconds in which the attack gets going; else RAMP. */
+  readonly ramp?: number;
+}
+
+/** Measures a fresh service without an attack and under one. */
 export async function besiege(
   stage: Stage,
   jobs: (port: number) => readonly Job[],
-  options: Partial<ServiceOptions> = {},
-  finish = 0,
+  { finish = 0, ramp = stage.either(RAMP.full, RAMP.short), ...options }: SiegeOptions = {},
 ): Promise<Siege> {
   const service = await stage.service(options);
   await stage.probe(service, stage.either(1, 0.7)); // verifies the writers' passwords and warms up
   const reference = await stage.probe(service, stage.either(3, 1));
   const watch = service.watch();
   const attacks = await Promise.all(jobs(service.port).map((job) => stage.attack(job)));
-  await sleep(stage.either(RAMP.full, RAMP.short));
+  await sleep(ramp);
   const during = await stage.probe(service, stage.either(12, 2.5), stage.either(3, 1));
   await Promise.all(attacks.map((attack) => attack.finished(finish)));
   const reports = await Promise.all(attacks.map((attack) => attack.stop()));

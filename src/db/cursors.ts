@@ -24,7 +24,7 @@ const MARGIN = 5_000;
  * While others wait for a stream, one whose client took less than this in the latest seconds ends. What the client's system has
  * buffered counts as taken.
  */
-const CONTENDED = { bytesPerSecond: 64 * 1024, seconds: 3 };
+const CONTENDED = { bytesPerSecond: 64 * 1024, seconds: 2 };
 
 interface Rate {
   /** Notes that the client has got so much, and must now take it. */

@@ -62,9 +62,11 @@ const crowd: Scenario = {
   name: 'crowd',
   title: '2,000 mixed connections',
   async run(stage) {
-    const siege = await besiege(stage, (port) => {
+    // What is measured is life with the connections; how new ones are made among many others, `churn` measures.
+    const ramp = stage.either(4000, 3500);
+    const attack = (port: number): Flood[] => {
       const job = (connections: number, requests: Flood['requests']): Flood => ({
-        ...heavy(port, { connections, requests, pause: 1000, stagger: 1, ramp: stage.either(4000, 2500) }),
+        ...heavy(port, { connections, requests, pause: 1000, stagger: 1, ramp }),
       });
       const login = { path: '/api/diary/', headers: { Authorization: 'Basic user{n}:wrong' } };
       return [
@@ -72,7 +74,8 @@ const crowd: Scenario = {
         job(1250, [{ path: '/api/message/{n}/' }, { path: '/api/message/' }, { path: '/healthz' }]),
         job(250, [login]),
       ];
-    });
+    };
+    const siege = await besiege(stage, attack, { ramp });
     const { reference, during, watched, reports } = siege;
     const rate = during.readRate;
     return [

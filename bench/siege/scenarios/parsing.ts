@@ -33,8 +33,7 @@ const forms: Scenario = {
     const siege = await besiege(
       stage,
       (port) => [{ kind: 'flood', port, connections: 4, addresses: [ATTACKER], requests, pause: 100 }],
-      { flags },
-      stage.either(10, 4),
+      { flags, finish: stage.either(10, 4) },
     );
     const { reports, service, watched } = siege;
     const largest = Math.max(...reports.map((report) => report.largest));
@@ -85,6 +84,27 @@ const decimals: Scenario = {
     return [
       atLeast('count', 'requests that were answered', 8, answered, '', 'within 20 s'),
       holdRow(stage, await watch()),
+    ];
+  },
+};
+
+const bodies: Scenario = {
+  name: 'bodies',
+  title: 'JSON of 1 MB with an unknown field, 30 in parallel by one user',
+  async run(stage) {
+    const request: RequestShape = {
+      method: 'PUT',
+      path: '/api/value/1/',
+      headers: { Authorization: USER, 'Content-Type': 'application/json' },
+      body: { before: '{"nosuch":[', repeat: '1,', times: 500_000, after: '1]}' },
+    };
+    const siege = await besiege(stage, (port) => [
+      { kind: 'flood', port, connections: 30, addresses: [ATTACKER], requests: [request] },
+    ]);
+    return [
+      holdRow(stage, siege.watched, spell(siege.reports)),
+      readRow(siege, 10),
+      holds('the service is alive', siege.service.isAlive()),
     ];
   },
 };
@@ -160,4 +180,4 @@ const texts: Scenario = {
   },
 };
 
-export const parsing: readonly Scenario[] = [forms, decimals, digits, texts];
+export const parsing: readonly Scenario[] = [forms, decimals, bodies, digits, texts];

@@ -4,7 +4,7 @@ import { besiege, addresses, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
 import type { Flood, Pipeline, SlowReaders } from '../jobs.ts';
-import { atLeast, atMost, holds, type Row, type Scenario } from '../scenario.ts';
+import { atLeast, atMost, holds, quantile, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
 const ATTACKER = '203.0.113.1';
@@ -23,7 +23,7 @@ const pipelining: Scenario = {
         path: '/healthz',
         count,
       });
-      const siege = await besiege(stage, (port) => [job(port)], {}, stage.either(15, 5));
+      const siege = await besiege(stage, (port) => [job(port)], { finish: stage.either(15, 5) });
       const note = `${count.toLocaleString('en-US')} requests`;
       rows.push(
         holdRow(stage, siege.watched, note),
@@ -33,6 +33,43 @@ const pipelining: Scenario = {
       );
     }
     return rows;
+  },
+};
+
+const churn: Scenario = {
+  name: 'churn',
+  title: '30 connections that ask for a page, close after 40 ms and open again',
+  async run(stage) {
+    const { port } = await stage.service();
+    const page = { path: '/api/message/?limit=100', headers: { Accept: 'text/html' } };
+    await askOnce(port, page);
+    const attack = await stage.attack({
+      kind: 'flood',
+      port,
+      connections: 30,
+      addresses: [ATTACKER],
+      requests: [page],
+      abandonAfter: 40,
+    });
+    await sleep(stage.either(3000, 1500));
+    const asked: Promise<number>[] = [];
+    for (let count = 0; count < stage.either(50, 20); count += 1) {
+      const fresh = askOnce(port, { path: '/healthz' });
+      asked.push(
+        fresh.then(
+          ({ time }) => time,
+          () => Infinity,
+        ),
+      );
+      await sleep(100);
+    }
+    const times = await Promise.all(asked);
+    const { sent } = await attack.stop();
+    return [
+      atMost('time', '/healthz on a new connection, median', 300, quantile(times, 0.5), 'ms'),
+      atMost('time', '90 % within', 1000, quantile(times, 0.9), 'ms', `${sent} connections that left`),
+      atMost('count', 'without an answer', 0, times.filter((time) => time === Infinity).length),
+    ];
   },
 };
 
@@ -193,6 +230,7 @@ const slowStreams: Scenario = {
 
 export const transport: readonly Scenario[] = [
   pipelining,
+  churn,
   unreadPages,
   pageBurst,
   largePage,
