@@ -4,6 +4,7 @@ import { openDedicated, type OpenClient, type RawRow } from './driver.ts';
 import type { Statement } from './fragment.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { Slots } from './slots.ts';
+import { Usage } from './usage.ts';
 
 /** Bytes that a cursor reads at once, about, and how many rows it reads first, before it knows their size. */
 const BATCH_BYTES = 65_536;
@@ -75,12 +76,16 @@ const slots = (): Slots =>
   });
 
 /**
- * How long an anonymous client rests after a stream, as a multiple of the time until its first records or its end.
+ * How long an anonymous client rests after a stream, as a multiple of the time that PostgreSQL has searched for its records.
  * Without the rest it could ask again at once, and keep a processor of the database for good.
  */
 const REST = 4;
-/** A client whose first records took less than this (milliseconds) does not rest. */
+/** A client whose streams were searched for no more than this lately (milliseconds, besides a share of the time) does not rest. */
 const REST_FROM = 500;
+/** A batch that took less (milliseconds) was there, and not searched for. */
+const SEARCH_FROM = 50;
+/** While others wait for a stream, one of an anonymous client that has searched for so long (milliseconds) ends. */
+const LONG_SEARCH = 2_000;
 
 const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
 
@@ -91,6 +96,7 @@ const setTimeLimit = (milliseconds: number): string => `set local statement_time
  */
 export function createCursors(open: OpenClient, slowTimeout: number) {
   const streams = slots();
+  const searches = new Usage(REST_FROM);
 
   return async function* cursor(
     { text, values }: Statement,
@@ -100,19 +106,35 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const { origin } = requester;
     const rate = watchRate();
     const giveWay = (): void => cut(unavailable('The stream was read slowly, and others wait.', 10));
-    const leave = await streams.enter(requester, { isIdle: rate.isSlow, end: giveWay });
+    const isStranger = origin === 'anonymous';
+    /** When the search for the next records began. */
+    let searchingSince: number | undefined;
+    let searched = 0;
+    const noteSearch = (): void => {
+      const took = performance.now() - (searchingSince ?? Infinity);
+      searchingSince = undefined;
+      if (took >= SEARCH_FROM) searched += took;
+    };
+    const isIdle = (): boolean =>
+      rate.isSlow() || (isStranger && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
+    const leave = await streams.enter(requester, { isIdle, end: giveWay });
     const connection = openDedicated(open);
-    const entered = performance.now();
-    /** Milliseconds until the first records, once they are there. */
-    let search: number | undefined;
+    let isOver = false;
     const end = (): void => {
-      search ??= performance.now() - entered;
-      // Before the slot is given back, as the next request of the client may wait for it.
-      if (origin === 'anonymous' && search > REST_FROM) streams.rest(requester.key, REST * search);
-      search = 0;
+      if (!isOver && isStranger) rest();
+      isOver = true;
       leave();
       clearTimeout(timer);
       stopListening();
+    };
+    /** Before the slot is given back, as the next request of the client may wait for it. */
+    const rest = (): void => {
+      const { key } = requester;
+      noteSearch();
+      if (searched === 0) return;
+      const now = performance.now();
+      searches.charge(key, searched, now);
+      if (searches.isCostly(key, now)) streams.rest(key, REST * searched);
     };
     const cut = (reason: Error): void => {
       connection.abort(reason);
@@ -121,24 +143,25 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const timer = setTimeout(() => cut(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
     const stopListening = requester.onGone(() => cut(new ClientGone()));
     try {
-      const firstTimeout = origin === 'anonymous' ? slowTimeout : BATCH_TIMEOUT[origin];
+      const firstTimeout = isStranger ? slowTimeout : BATCH_TIMEOUT[origin];
       const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[origin] + MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
+      let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
+        searchingSince = performance.now();
         const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw());
-        const isFirst = search === undefined;
-        search ??= performance.now() - entered;
+        noteSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
         rate.begin(bytes);
         yield rows;
         rate.end();
-        if (origin === 'anonymous' && isFirst)
-          await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
+        if (isStranger && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
+        isFirst = false;
       }
     } finally {
       end();

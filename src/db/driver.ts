@@ -91,7 +91,8 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
         void Promise.resolve(query)
           .then(resolve, reject)
           .finally(() => {
-            running = undefined;
+            // The next statement may have begun by now.
+            if (running === (query as unknown as Query)) running = undefined;
             clearTimeout(timer);
           });
       }),

@@ -4,7 +4,7 @@ import type { Statement } from './fragment.ts';
 import { Pool, type PoolState, type RawRow } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { CONNECTIONS, Scheduler, type ClassState } from './scheduler.ts';
+import { CONNECTIONS, Scheduler, type ClassState, type Running } from './scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes, type Shape } from './shapes.ts';
 import type { WorkClass } from './work-class.ts';
 
@@ -37,6 +37,11 @@ const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 
 /** How often the reads of anonymous clients are looked at (milliseconds). */
 const CHECK = 50;
+
+/** Milliseconds from when a client leaves until its statement is canceled. */
+const SOON = 30;
+/** Why a read ended that has to wait for its turn as a slow one. */
+const PREEMPTED = new Error('preempted');
 
 /** A statement that ends when its time is over. */
 interface Limited {
@@ -158,10 +163,11 @@ export class Runner {
         if (name === 'read' && shape.isEstimate && classify(shape) !== 'read') continue;
         isComplete = false;
         started = this.#scheduler.clock.now();
-        const isLimited = requester.origin === 'anonymous';
-        const rows = await this.#execute(statement, requester, this.#isPrepared(statement), isLimited);
+        const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
         isComplete = true;
         return rows;
+      } catch (error) {
+        if (error !== PREEMPTED) throw error;
       } finally {
         if (isComplete !== undefined)
           this.#shapes.measure(shape, this.#scheduler.clock.now() - started, isComplete);
@@ -178,21 +184,28 @@ export class Runner {
 
   /**
    * Runs a statement on a free connection. It ends when its client leaves.
-   * @param isLimited whether it ends after the time that anonymous clients get, too
+   * @param read what the scheduler knows of a read: it can be preempted, and ends after the time that anonymous clients get
    */
   async #execute(
     statement: Statement,
     requester: Requester,
     prepare: boolean,
-    isLimited = false,
+    read?: Running,
   ): Promise<RawRow[]> {
     const { rows, cancel } = this.#work.execute(statement, prepare);
-    const stopListening = requester.onGone(() => cancel(new ClientGone()));
+    let timer: NodeJS.Timeout | undefined;
+    const stopListening = requester.onGone(() => {
+      // PostgreSQL starts a process for each request to cancel, which costs more than what is over soon anyway.
+      timer = setTimeout(() => cancel(new ClientGone()), SOON).unref();
+    });
+    const isLimited = read?.isStranger === true;
     const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
     if (limited) this.#limited.add(limited);
+    if (read) read.preempt = () => cancel(PREEMPTED);
     try {
       return await rows;
     } finally {
+      clearTimeout(timer);
       stopListening();
       if (limited) this.#limited.delete(limited);
     }

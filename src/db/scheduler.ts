@@ -17,6 +17,9 @@ const MAX_WAITING = 1_000;
 /** A stranger's read that takes this long (milliseconds), though it was not known to be slow, may have been made to deceive. */
 const SUSPICIOUS = 1_000;
 
+/** Slow statements that run at once, those included that turned out to be slow: further ones end and wait for their turn. */
+const MAX_OVERRUNNING = 4;
+
 /** What the scheduler does and has done. */
 export interface ClassState {
   readonly running: number;
@@ -48,6 +51,8 @@ export interface Running {
   work: Work;
   /** How busy the process was, from when the statement counted as slow. */
   utilization?: EventLoopUtilization;
+  /** Ends the statement, which then begins anew as what it is. */
+  preempt?: () => void;
 }
 
 /**
@@ -142,14 +147,19 @@ export class Scheduler {
       isAny = true;
       const { key, shape } = running;
       this.#watched.delete(running);
+      if (shape) {
+        shape.cost = Math.max(COSTLY, shape.cost ?? 0);
+        shape.isEstimate = false;
+      }
+      if (this.#classes.slow.running >= MAX_OVERRUNNING && running.preempt) {
+        running.preempt();
+        continue;
+      }
       this.#leave(running.work, key, OVERRUN);
       running.work = this.#classes.slow;
       running.utilization = performance.eventLoopUtilization();
       this.#enter(running.work, key);
       increment(this.#slow.overruns, key, 1);
-      if (!shape) continue;
-      shape.cost = Math.max(COSTLY, shape.cost ?? 0);
-      shape.isEstimate = false;
     }
     if (!isAny) return;
     this.#reclassify();
@@ -179,7 +189,7 @@ export class Scheduler {
   }
 
   #wait(one: Work, requester: Requester, shape: Shape | undefined): Promise<Running | undefined> {
-    const problem = this.#refusal(one, requester, shape?.cost);
+    const problem = this.#refusal(one, requester, shape?.mean ?? shape?.cost);
     if (problem) {
       one.refused += 1;
       return Promise.reject(problem);

@@ -16,11 +16,16 @@ const COST_UNIT = 0.02;
 /** How much of an earlier measurement remains after the next, smaller one. */
 const REMEMBERED = 0.8;
 
+/** The weight of the newest measurement in the mean. */
+const NEWEST = 0.05;
+
 /** What is known of the statements with one SQL text. */
 export interface Shape {
   readonly text: string;
   /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
   cost: number | undefined;
+  /** Milliseconds on average, once it was measured: by it the wait for statements of this shape is expected. */
+  mean: number | undefined;
   /** Whether the cost is what PostgreSQL expects: the first measurement takes its place. */
   isEstimate: boolean;
   /** Whether a statement of this shape was ever run to its end, or cannot take long. */
@@ -41,6 +46,7 @@ export interface Shape {
 export const newShape = (text: string): Shape => ({
   text,
   cost: undefined,
+  mean: undefined,
   isEstimate: false,
   isProven: false,
   uses: 0,
@@ -100,6 +106,8 @@ export class Shapes {
    * known.
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
+    const { mean = milliseconds } = shape;
+    if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST;
     if (isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && classify(shape) === 'brief') {
       shape.cost = NEARLY_COSTLY;
       return;

@@ -119,7 +119,8 @@ export class Work {
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
   isOwnFault(caller: Caller): boolean {
     const isResting = this.#mayRest(caller) && this.#slow.isResting(caller.key, this.name);
-    return isResting || this.queueOf(caller).sizeOf(caller.key) * this.#mean > OWN_FAULT;
+    const own = this.queueOf(caller).sizeOf(caller.key);
+    return isResting || (own > 1 && own * this.#mean > OWN_FAULT);
   }
 
   /** Whether the client may run one more statement, if a connection is free. */

@@ -1,8 +1,8 @@
 import { FairQueue } from '../db/fair-queue.ts';
+import { Usage } from '../db/usage.ts';
 import { OVERLOADED, TOO_MANY } from '../errors.ts';
 import { HeavyWork } from './heavy-work.ts';
 import type { Networked } from './message.ts';
-import { Usage } from './usage.ts';
 
 /** Requests that are worked on at once. Those that wait for a slow statement, a body or a password check do not count. */
 const MAX_ACTIVE = 64;
@@ -18,7 +18,13 @@ const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
 /** Milliseconds for which a client counts as present after its last request. */
 const PRESENT = 100;
-/** Milliseconds of uninterrupted work from which on a request is charged to its client, and a refusal is paced. */
+/** Milliseconds of uninterrupted work from which on it is charged to its client. */
+export const CHARGED = 0.5;
+/** Milliseconds of such work, beyond a share of the time, from which on a client waits in the queue of heavy work. */
+const MAX_USAGE = 100;
+/** What is charged for a request whose client left before the answer (milliseconds): others have worked for it in vain. */
+const ABANDONED = 5;
+/** Milliseconds of uninterrupted work from which on a refusal is paced. */
 export const COSTLY = 1;
 
 /** A request, as far as admission must know it. */
@@ -32,7 +38,7 @@ export interface Entrant extends Networked {
  * leaves the others their share of the processor. A client whose requests have taken much time waits in the queue of heavy work.
  */
 export class Admission {
-  readonly #usage = new Usage();
+  readonly #usage = new Usage(MAX_USAGE);
   readonly #heavy = new HeavyWork((key, took) => this.charge(key, took));
   readonly #waiting = new FairQueue<() => void>();
   /** Counted requests of each client that are worked on. */
@@ -101,7 +107,12 @@ export class Admission {
 
   /** Reports how long a client's request has held the event loop. */
   charge(key: string, milliseconds: number): void {
-    if (milliseconds >= COSTLY) this.#usage.charge(key, milliseconds, performance.now());
+    if (milliseconds >= CHARGED) this.#usage.charge(key, milliseconds, performance.now());
+  }
+
+  /** Reports that a client left although work for its request had begun. */
+  abandon({ network }: Networked): void {
+    this.charge(network, ABANDONED);
   }
 
   #enterAs(key: string, now: number): Promise<void> | undefined {

@@ -137,12 +137,11 @@ export function createApi({ resources, database, operations, listing, pages, set
     query: string,
   ): Promise<Caller | undefined> {
     if (resource.read !== 'default') return requireLevel(request, resource.read);
-    if (
-      request.headers.authorization === undefined ||
-      !listing(request.requester).needsCaller(resource, query)
-    )
-      return undefined;
-    return request.authenticate();
+    if (request.headers.authorization === undefined) return undefined;
+    if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
+    // The answer is the same; but a user who is known takes turns as one, and not with the strangers of the same network.
+    request.recall();
+    return undefined;
   }
 
   /** Who looks at a page: it shows what they may filter by. Credentials that nothing needs may be wrong. */
@@ -162,7 +161,7 @@ export function createApi({ resources, database, operations, listing, pages, set
     return pages.collection(request, resource, caller, async (query, counted) => {
       const reader = caller ?? (await readerOf(request, resource, query));
       const page = await listing(request.requester).list(resource, query, reader, counted, 'html');
-      await request.requester.turnFor(page.objects.length);
+      await request.requester.turnForPage(page.objects.length);
       return page;
     });
   }
@@ -224,7 +223,7 @@ export function createApi({ resources, database, operations, listing, pages, set
     if (format === 'html' && !isFullValue) {
       const record = await listing(request.requester).preview(resource, id);
       caller ??= await visitorOf(request);
-      await request.requester.turnFor(record.length);
+      await request.requester.turnForPage(record.length);
       return pages.record(request, resource, caller, record);
     }
     const record = await readRecord(database.for(request.requester), resource, id);

@@ -11,12 +11,14 @@ import { NOWHERE } from './metrics.ts';
 import { clientAddress, isSecure } from './origin.ts';
 import { Peer } from './peer.ts';
 import type { Pressure } from './pressure.ts';
-import { splitTarget } from './target.ts';
+import { isAdmin, splitTarget } from './target.ts';
 
 /** Milliseconds after a client closed its half of the connection until the first probe; each further wait is longer. */
 const FIRST_PROBE = 20;
-/** Bytes of a body or a page from which on work on it waits for its turn. */
-const LARGE = 16_384;
+/** Bytes of a body from which on work on it waits for its turn. */
+const LARGE_BODY = 16_384;
+/** The same of the records that a page shows with markup, which takes much longer for each byte. */
+const LARGE_PAGE = 2_048;
 
 /** What all requests to a service share. */
 export interface Surroundings {
@@ -27,9 +29,6 @@ export interface Surroundings {
   readonly admission: Admission;
   readonly authentication: () => Authentication | undefined;
 }
-
-/** Whether a path belongs to the admin area. */
-export const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
 
 /** One request over HTTP, and the client that waits for its answer. The client is gone when its connection ends before that. */
 export class Exchange implements ApiRequest, WebRequester {
@@ -52,6 +51,8 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly #all: Surroundings;
   readonly #number: number;
   #network: string | undefined;
+  /** Whether it was let in, so that work for it has begun. */
+  hasBegun = false;
   #isIn = false;
   #isProbing = false;
   #callbacks: (() => void)[] | undefined;
@@ -114,7 +115,7 @@ export class Exchange implements ApiRequest, WebRequester {
     };
     const reserve = this.#all.pressure.reserveBody(this.response, this);
     const bytes = await readBody(this.incoming, limit, begin, reserve);
-    if (bytes.length > LARGE) await this.turnFor(bytes.length);
+    if (bytes.length > LARGE_BODY) await this.#heavyTurn();
     return bytes;
   }
 
@@ -169,6 +170,7 @@ export class Exchange implements ApiRequest, WebRequester {
   /** The request counts as one of those that are worked on. */
   enter(): void {
     this.#isIn = true;
+    this.hasBegun = true;
   }
 
   park(): void {
@@ -176,8 +178,8 @@ export class Exchange implements ApiRequest, WebRequester {
     this.#isIn = false;
   }
 
-  turnFor(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE ? this.#heavyTurn() : undefined;
+  turnForPage(bytes: number): Promise<void> | undefined {
+    return bytes > LARGE_PAGE ? this.#heavyTurn() : undefined;
   }
 
   async #heavyTurn(): Promise<void> {

@@ -3,46 +3,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../config.ts';
 import { ClientGone, isClientGone } from '../db/requester.ts';
 import { asProblem } from '../db/sqlstate.ts';
-import { notFound, Refusal, unavailable, type Problem } from '../errors.ts';
-import type { ServedResources } from '../resources/served.ts';
-import { Admission, COSTLY } from './admission.ts';
-import type { Api } from './api.ts';
-import type { Authentication } from './authentication.ts';
-import { Exchange, isAdmin, type Surroundings } from './exchange.ts';
+import { notFound, Refusal, unavailable } from '../errors.ts';
+import { Admission, CHARGED, COSTLY } from './admission.ts';
+import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
+import { Exchange, type Surroundings } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
 import type { Logger } from './logger.ts';
-import {
-  INTERNAL_ERROR,
-  json,
-  problemReply,
-  Unauthorized,
-  UNAUTHORIZED,
-  type ApiRequest,
-  type Area,
-  type Reply,
-} from './message.ts';
+import { json, problemReply, type Reply } from './message.ts';
 import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from './metrics.ts';
-import { FORMATS, negotiate } from './negotiation.ts';
 import { corsHeaders } from './origin.ts';
-import type { ApiPages } from './pages.ts';
 import type { Pressure } from './pressure.ts';
-import { allowOf, assertAllowed, findRoute, methodNotAllowed } from './routes.ts';
+import { allowOf, assertAllowed, findRoute } from './routes.ts';
 import { send, sendStream } from './send.ts';
+import type { Site } from './site.ts';
 import { assertReadable, loggedPath, splitTarget } from './target.ts';
-
-/** What there is once the database has been read. */
-export interface Site {
-  readonly resources: ServedResources;
-  readonly api: Api;
-  /** The API as pages for people. */
-  readonly pages: ApiPages;
-  /** Undefined for a service without users. */
-  readonly authentication: Authentication | undefined;
-  /** What stands under `/admin/`; undefined for a service without users. */
-  readonly admin: Area | undefined;
-  /** Whether the database answers. */
-  readonly isReady: () => Promise<boolean>;
-}
 
 export interface HandlerOptions {
   readonly settings: Settings;
@@ -68,17 +42,6 @@ const CLIENT_GONE = 499;
 /** Paths that are answered however busy the process is. */
 const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
-/** Whether answers depend on what the request accepts. */
-const isNegotiated = ({ method, path }: ApiRequest): boolean =>
-  (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api');
-
-/** What shows the errors of a request in a way of its own. */
-function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
-  if (isAdmin(request.path)) return current?.admin;
-  const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
-  return isPage ? current?.pages : undefined;
-}
-
 function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
   const current = site();
   const { path, method } = exchange;
@@ -103,37 +66,6 @@ function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Re
 async function readiness(current: Site | undefined): Promise<Reply> {
   if (await current?.isReady()) return json(200, '{"status":"ready"}');
   throw unavailable('The service is not ready.');
-}
-
-/** Turns whatever was thrown into an answer: the one place that does. */
-function errorReply(
-  error: unknown,
-  requestId: string,
-  logger: Logger,
-  show: (problem: Problem, requestId: string) => Reply = problemReply,
-): Reply {
-  if (error instanceof Unauthorized) return UNAUTHORIZED;
-  const problem = asProblem(error);
-  if (!problem) {
-    logger.error({
-      id: requestId,
-      message: (error as Error)?.message ?? String(error),
-      stack: (error as Error)?.stack,
-    });
-  } else if (problem !== error && problem.status === 503) {
-    logger.warn({ id: requestId, message: (error as Error).message });
-  }
-  return show(problem ?? INTERNAL_ERROR, requestId);
-}
-
-/** The methods of the admin area's paths, as far as can be said without looking at the path. */
-const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
-
-/** What is wrong with a request whose method nothing here takes: 404 where there is no such path, else 405. */
-function unknownMethod(path: string, current: Site | undefined): Problem {
-  if (!isAdmin(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
-  if (!current) return unavailable('The service is starting.');
-  return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
 }
 
 function addVary(headers: Record<string, string>, name: string): void {
@@ -239,7 +171,7 @@ export function createHandler(options: HandlerOptions): Handler {
       const began = performance.now();
       const answering = answer(exchange); // does at once what comes before the first statement
       took = performance.now() - began;
-      if (took >= COSTLY) admission.charge(exchange.network, took);
+      if (took >= CHARGED) admission.charge(exchange.network, took);
       const made = await answering;
       pressure.assertSendable(made, exchange);
       return made;
@@ -264,7 +196,10 @@ export function createHandler(options: HandlerOptions): Handler {
       const streaming = finish(exchange, made);
       if (streaming) await streaming;
     } catch (error) {
-      if (isClientGone(error)) return end(exchange, CLIENT_GONE, 0);
+      if (isClientGone(error)) {
+        if (exchange.hasBegun) admission.abandon(exchange);
+        return end(exchange, CLIENT_GONE, 0);
+      }
       const { pattern, method, started, id } = exchange;
       metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
       const { message, stack } = error as Error;

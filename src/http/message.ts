@@ -20,10 +20,10 @@ export interface Networked {
 /** The client of a request over HTTP. */
 export interface WebRequester extends Requester {
   /**
-   * Waits for the turn of work on so many bytes, where that takes long enough to delay other clients. The work must follow
-   * without waiting for anything else.
+   * Waits for the turn of a page that shows so many bytes of records, where that takes long enough to delay other clients. The
+   * work must follow without waiting for anything else.
    */
-  readonly turnFor: (bytes: number) => Promise<void> | undefined;
+  readonly turnForPage: (bytes: number) => Promise<void> | undefined;
 }
 
 /** A request as the rest of the program sees it: values, and questions that take time. */

@@ -28,3 +28,6 @@ export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMes
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Problem(501, 'The only transfer coding is chunked.', close);
 }
+
+/** Whether a path belongs to the admin area. */
+export const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');

@@ -345,4 +345,29 @@ describe('a stream that takes PostgreSQL long', () => {
       return (await answer.text()).includes('took long') && answer.status === 429;
     }, 'the rest');
   });
+
+  test('ends in PostgreSQL when its client leaves while it searches, and short searches add up', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    const searching = async (): Promise<number> => {
+      const rows = await service.sql`
+        select from pg_stat_activity where state = 'active' and query like 'fetch%' and application_name = 'vitrine'`;
+      return rows.length;
+    };
+    let status: number | undefined;
+    for (let round = 0; round < 10 && status === undefined; round += 1) {
+      const leave = new AbortController();
+      const answer = ask('10.0.4.1', leave.signal).then(
+        (refused) => (status = refused.status),
+        () => undefined,
+      );
+      await eventually(async () => status !== undefined || (await searching()) === 1, 'the search');
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      leave.abort();
+      await answer;
+      const from = performance.now();
+      await eventually(async () => (await searching()) === 0, 'the end of the search');
+      assert.ok(performance.now() - from < 500, 'long before its time limit');
+    }
+    assert.equal(status, 429);
+  });
 });

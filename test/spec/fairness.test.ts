@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FairQueue } from '../../src/db/fair-queue.ts';
 import { SERVICE, type Requester } from '../../src/db/requester.ts';
-import { Scheduler } from '../../src/db/scheduler.ts';
+import { Scheduler, type Running } from '../../src/db/scheduler.ts';
 import { newShape, Shapes } from '../../src/db/shapes.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -109,6 +109,29 @@ test('a stranger whose query took longer than known runs one at a time from then
   scheduler.close();
 });
 
+test('of brief reads that turn out to be slow only four go on, and the others wait for their turn', async () => {
+  const scheduler = new Scheduler();
+  const shape = { ...newShape('select'), cost: 1, isProven: true };
+  const all: Running[] = [];
+  let preempted = 0;
+  for (let index = 0; index < 7; index += 1) {
+    const running = await scheduler.enter(
+      'brief',
+      { ...SERVICE, key: `mallory ${index}`, origin: 'anonymous' },
+      shape,
+    );
+    assert.ok(running);
+    running.preempt = () => (preempted += 1);
+    all.push(running);
+  }
+  await eventually(() => scheduler.state.slow.running === 4, 'the slow ones');
+  assert.equal(preempted, 3);
+  for (const running of all) scheduler.leave(running);
+  const { slow, brief } = scheduler.state;
+  assert.deepEqual([slow.running, brief.running], [0, 0]);
+  scheduler.close();
+});
+
 test('what was canceled does not make a shape look cheaper than it is', () => {
   const shapes = new Shapes();
   const shape = shapes.use('select');
@@ -203,7 +226,7 @@ describe('statements of several clients', () => {
     const answers = await Promise.all(queries.map((query) => from3(query)));
     clearInterval(watch);
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
-    assert.equal(most, 1);
+    assert.ok(most <= 1, `${most} at once`);
   });
 
   test('a statement ends in PostgreSQL when its client closes the connection', async () => {
