@@ -151,7 +151,8 @@ export class Runner {
   async #runRead(statement: Shaped, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     const { shape } = statement;
     for (;;) {
-      const name = classify(shape);
+      const isUnknown = shape.cost === undefined;
+      const name = this.#scheduler.classOf(shape, requester);
       if (name === 'slow' && options?.refuseCostly === true) throw new CostlyStatement();
       const entered = this.#scheduler.enter(name, requester, shape);
       const running = entered instanceof Promise ? await entered : entered;
@@ -160,7 +161,7 @@ export class Runner {
       let started = 0;
       try {
         if (shape.cost === undefined) noteEstimate(shape, await this.#explain(statement, requester));
-        if (name === 'read' && shape.isEstimate && classify(shape) !== 'read') continue;
+        if (isUnknown && this.#scheduler.classOf(shape, requester) !== name) continue;
         isComplete = false;
         started = this.#scheduler.clock.now();
         const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);

@@ -28,11 +28,9 @@ export interface ClassState {
   readonly refused: number;
 }
 
-/** Whether a read that waits in a class should wait in another one: it is slow, or is known to be harmless by now. */
-function isMisplaced(name: WorkClass, shape: Shape): boolean {
-  const wanted = classify(shape);
-  return wanted !== name && (wanted === 'slow' || name === 'trial');
-}
+/** Whether a class is wrong for a read, and not only more careful or less than another one. */
+const isWrong = (name: WorkClass, wanted: WorkClass): boolean =>
+  wanted !== name && (wanted === 'slow' || name === 'trial');
 
 const forEachClass = <T>(make: (name: WorkClass) => T): Readonly<Record<WorkClass, T>> =>
   Object.fromEntries(CLASSES.map((name) => [name, make(name)])) as Record<WorkClass, T>;
@@ -80,6 +78,12 @@ export class Scheduler {
     });
   }
 
+  /** The class of a read. What a stranger asks who may try to deceive stays apart, whatever it has cost others. */
+  classOf(shape: Shape, { key, origin }: Pick<Requester, 'key' | 'origin'>): WorkClass {
+    const name = classify(shape);
+    return name !== 'slow' && origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
+  }
+
   /**
    * Gives a statement its connection: at once, or resolves when it may begin. `leave` must follow.
    * @param shape of a read, which counts as slow when it takes long
@@ -114,7 +118,7 @@ export class Scheduler {
       if (hasOverrun) increment(this.#slow.overruns, key, -1);
       if (isStranger) this.#rest(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     }
-    if (shape && isMisplaced(first.name, shape)) this.#reclassify();
+    if (shape && isWrong(first.name, classify(shape))) this.#reclassify();
     this.#startNext();
   }
 
@@ -153,6 +157,7 @@ export class Scheduler {
       }
       if (this.#classes.slow.running >= MAX_OVERRUNNING && running.preempt) {
         running.preempt();
+        if (running.isStranger) this.#slow.suspect(key);
         continue;
       }
       this.#leave(running.work, key, OVERRUN);
@@ -237,7 +242,7 @@ export class Scheduler {
   #reclassify(): void {
     for (const name of READS) {
       this.#classes[name].end(
-        ({ shape }) => shape !== undefined && isMisplaced(name, shape),
+        ({ shape, requester }) => shape !== undefined && isWrong(name, this.classOf(shape, requester)),
         () => undefined,
       );
     }
