@@ -28,3 +28,10 @@ export const slowPath = (n: number): string => `/api/message/?content__ilike=%25
 export const WARMED: readonly RequestShape[] = ['zz{n}%25', '%25e%25a%25o%25i%25e%25z{n}%25'].flatMap(
   (pattern) => Array.from({ length: 20 }, (_, n) => message(`content__like=${pattern}&limit=${n + 1}`)),
 );
+
+/** The same by the range of the search: three cheap ones for each costly one, in shapes that nobody has asked for before. */
+export const DECEIVING: readonly RequestShape[] = Array.from({ length: 200 }, (_, n) =>
+  [1, 1, 1, 500_000].map((last) =>
+    message(`id__lte=${last}&${any('content__ilike')}&limit=${1 + n}&ordering=${n % 2 ? '-id' : 'id'}`),
+  ),
+).flat();

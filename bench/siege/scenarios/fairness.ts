@@ -1,6 +1,6 @@
 // What one client may take from the others: heavy filters, many connections.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HEAVY, heavyPath, WARMED } from '../heavy.ts';
+import { DECEIVING, HEAVY, heavyPath, WARMED } from '../heavy.ts';
 import { encode, openConnection } from '../connection.ts';
 import { addresses, besiege, holdRow, readRow, refusalRows, writeRows } from '../besiege.ts';
 import type { Flood } from '../jobs.ts';
@@ -188,6 +188,22 @@ export const fairness: readonly Scenario[] = [
     connections: 64,
     addresses: addresses(64),
     keepsAddress: true,
+  })),
+  heavyScenario('heavy-deceiving', '60 addresses, filters that seem cheap first', [20, 500, 1], () => ({
+    connections: 60,
+    addresses: addresses(60),
+    keepsAddress: true,
+    requests: DECEIVING,
+  })),
+  heavyScenario('left-streams', '20 connections, streams that search and are left', [5, 50, 0], () => ({
+    connections: 20,
+    addresses: addresses(6),
+    requests: HEAVY.map(({ path }) => ({ path, headers: { Accept: 'application/x-ndjson' } })),
+    abandonAfter: 300,
+  })),
+  heavyScenario('small-pages', '20 connections, pages for browsers of 40 records', [5, 50, 0], () => ({
+    connections: 20,
+    requests: [{ path: '/api/message/?limit=40', headers: { Accept: 'text/html' } }],
   })),
   heavyScenario('heavy-warmed', '3 connections, filters that seem cheap first', [5, 50, 0], () => ({
     connections: 3,
