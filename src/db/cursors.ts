@@ -113,7 +113,8 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const noteSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;
-      if (took >= SEARCH_FROM) searched += took;
+      // What takes longer than a page may mostly shows that the database is away.
+      if (took >= SEARCH_FROM) searched += Math.min(took, slowTimeout);
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isStranger && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
