@@ -42,13 +42,17 @@ function choiceOf(column: Column, mine: Typed, theirs: Typed, form: Form): 'mine
   return origin === markOf(theirs) ? 'mine' : undefined;
 }
 
-/** What was typed, with the stored values where the person has chosen those. */
+/**
+ * What was typed, with the stored values where the person has chosen those. A stored value that is too long for a form is left
+ * out, and so stays as it is.
+ */
 export function resolved({ stored, typed, form }: Conflict): TypedValues {
   const others = storedValues(stored, [...typed.keys()]);
   return new Map(
-    [...typed].map(([column, mine]) => {
+    [...typed].flatMap(([column, mine]) => {
       const theirs = others.get(column);
-      return [column, theirs && form.get(takeName(column)) === 'theirs' ? theirs : mine];
+      if (!theirs || form.get(takeName(column)) !== 'theirs') return [[column, mine] as const];
+      return theirs.cutMark === undefined ? [[column, theirs] as const] : [];
     }),
   );
 }

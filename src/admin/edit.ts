@@ -125,9 +125,10 @@ async function update(
   visit: Visit,
   resource: AdminResource,
   stored: Stored,
-  typed: TypedValues,
+  sent: TypedValues,
   form: Form,
 ): Promise<Reply> {
+  const typed = resolved({ resource, stored, typed: sent, form });
   const body = bodyOf(typed, stored);
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
@@ -146,7 +147,8 @@ async function update(
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await desk.browsing.read(resource, stored.id);
-    return showConflict(desk, visit, { resource, stored: now, typed, form });
+    // The page repeats the form as it was sent, so the choices are made again for all of it.
+    return showConflict(desk, visit, { resource, stored: now, typed: sent, form });
   }
   const saved = await desk.browsing.read(resource, stored.id);
   return afterSave(visit, resource, saved, form, 'was changed.');
@@ -250,5 +252,5 @@ export async function saveRecord(
   const isThere = bodyOf(typed, stored).members.size === 0;
   if (form.get('_version') !== stored.version && !isThere)
     return showConflict(desk, visit, { resource, stored, typed, form });
-  return update(desk, visit, resource, stored, resolved({ resource, stored, typed, form }), form);
+  return update(desk, visit, resource, stored, typed, form);
 }

@@ -154,7 +154,8 @@ function actionsOf(resource: AdminResource, stored: Entry, list: string | undefi
 
 /** The form of a record, new or stored. */
 export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promise<Reply> {
-  const { resource, typed, stored, errors = {}, notice } = page;
+  const { resource, stored, errors = {}, notice } = page;
+  const typed = new Map([...page.typed].filter(([, { cutMark }]) => cutMark === undefined));
   const { name, title, output, may } = resource;
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../db/model.ts';
-import { sizeKey } from '../query/preview.ts';
-import { textOfColumn, type Entry } from '../resources/browse.ts';
+import { markKey, sizeKey } from '../query/preview.ts';
+import { textOfColumn, textOfMember, type Entry } from '../resources/browse.ts';
 import type { Member } from '../resources/members.ts';
 import type { Form } from './form-data.ts';
 
@@ -9,6 +9,8 @@ import type { Form } from './form-data.ts';
 export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
+  /** The mark of the whole value, where PostgreSQL has cut the text. Such a text must never be saved. */
+  readonly cutMark?: string | undefined;
 }
 
 /** What all fields of a form hold. */
@@ -107,7 +109,8 @@ export function storedValues({ members }: Entry, columns: readonly Column[]): Ty
     columns.map((column) => {
       const text = textOfColumn(members, column);
       // Who clears a value that may be missing means that there is none, unless it was the empty text.
-      return [column, { text: text ?? '', isNull: text !== '' }];
+      const cutMark = textOfMember(members, markKey(column)) ?? undefined;
+      return [column, { text: text ?? '', isNull: text !== '', cutMark }];
     }),
   );
 }
@@ -128,13 +131,15 @@ export function initialValues(
 /** Whether two values are the same to people: a browser does not keep what kind of line breaks a text has. */
 export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
   if (!one || !other) return one === other;
+  if (one.cutMark !== undefined || other.cutMark !== undefined) return markOf(one) === markOf(other);
   const isOneNull = one.isNull && one.text === '';
   const isOtherNull = other.isNull && other.text === '';
   return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
 }
 
 /** A short mark of a value, by which a later request can tell whether it is another one. */
-export const markOf = ({ text, isNull }: Typed): string =>
+export const markOf = ({ text, isNull, cutMark }: Typed): string =>
+  cutMark ??
   createHash('sha256')
     .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
     .digest('base64url')

@@ -15,26 +15,35 @@ const MOST_ARGUMENTS = 90;
 /** The key of a cut value's size in bytes. The name of a column never begins like this. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
+/** The key of a mark of the whole value that was cut, in forms. */
+export const markKey = ({ key }: Column): string => `##${key}`;
+
 /** Which values are cut: those with more than so many bytes, to so many characters. */
 export interface Cut {
   readonly over: Fragment;
   readonly characters: number;
+  /** Whether a cut value has a mark of the whole beside it. */
+  readonly isMarked?: boolean;
 }
+
+/** What `markOf` in `admin/form-values.ts` makes of the whole text, so that a change behind the beginning is seen. */
+const MARK = String.raw`translate(left(encode(sha256(convert_to('text ' || replace(replace(t, e'\r\n', e'\n'), e'\r', e'\n'), 'UTF8')), 'base64'), 12), '+/', '-_')`;
 
 /** A character has up to 4 bytes, so the beginning is never the whole value. */
 export const cutOver = (bytes: number): Cut => ({ over: raw(String(bytes)), characters: bytes / 4 });
 
 /** Members of a column whose values can be long: `"key":value`, or `"key":"beginning","#key":bytes`. */
-function cutMember(alias: string, column: Column, { over, characters }: Cut): Fragment {
+function cutMember(alias: string, column: Column, { over, characters, isMarked }: Cut): Fragment {
   const name = raw(`'"${column.key}":'`);
   const size = raw(`',"${sizeKey(column)}":', octet_length(t)`);
   const value = column.type.json === 'bare' ? raw('t') : raw('to_json(t)::text');
   const beginning = raw(`to_json(left(t, ${characters}))`);
+  const mark = isMarked ? raw(`, ',"${markKey(column)}":"', ${MARK}, '"'`) : EMPTY;
   const isCut = sql`octet_length(t) > ${over}`;
   const whole = sql`concat(${name}, coalesce(${value}, 'null'))`;
   // `offset 0` keeps PostgreSQL from computing the text once for each time that it is named.
   const text = sql`(select ${output(alias, column)}::text offset 0) value (t)`;
-  return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}) else ${whole} end from ${text})`;
+  return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}${mark}) else ${whole} end from ${text})`;
 }
 
 export const isLong = ({ type }: Column): boolean => type.long === true;
@@ -80,6 +89,7 @@ export function cutForForm(columns: readonly Column[], bytes: number): Cut & { r
   return {
     over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),
     characters: Math.min(IN_FORM, share / 4),
+    isMarked: true,
     joins: sql` cross join lateral (select ${join(sizes, ' + ')} as bytes offset 0) sizes`,
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './things.ts';
@@ -286,6 +287,31 @@ describe('two people at one record', () => {
     assert.equal(again.status, 409);
     assert.match(again.text, /third/);
     assert.equal((await row('Thrice'))['note'], 'third');
+  });
+
+  test('a change during the save does not undo a choice of the stored value', async () => {
+    const address = await added({ name: 'Racing', note: 'first', amount: '1' });
+    const typed = fieldsOf(await ada.get(address));
+    await service.sql`update thing set note = 'theirs' where name = 'Racing'`;
+    const conflict = await ada.post(address, { ...typed, note: 'mine', colour: 'blue' });
+    // The save has read the record, and waits for its lock, when the record changes again.
+    const { saved } = await service.sql.begin(async (transaction) => {
+      await transaction`update thing set amount = 7 where name = 'Racing'`;
+      const answer = ada.post(address, { ...fieldsOf(conflict), '_take.note': 'theirs' });
+      await eventually(async () => {
+        const [{ waiting } = {}] = await service.sql<{ waiting: boolean }[]>`
+          select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waiting`;
+        return waiting === true;
+      }, 'the save to wait');
+      return { saved: answer };
+    });
+    const again = await saved;
+    assert.equal(again.status, 409);
+    const proposed = fieldsOf(again);
+    assert.equal(proposed['_take.note'], 'theirs');
+    assert.equal((await ada.post(address, proposed)).status, 303);
+    const { note, amount, colour } = await row('Racing');
+    assert.deepEqual({ note, amount, colour }, { note: 'theirs', amount: 7, colour: 'blue' });
   });
 });
 

@@ -160,6 +160,42 @@ describe('very long values in forms', () => {
     assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 14 });
   });
 
+  test('a stored value of a conflict that is too long stays whole, though the form comes back with a fault', async () => {
+    const path = await add('short', json(5));
+    const sent = fieldsOf(await ada.get(path));
+    const text = 'é'.repeat(MB);
+    await service.sql`update item set text = ${text} where id = ${Number(/\d+/.exec(path)?.[0])}`;
+    const conflict = await ada.post(path, { ...sent, name: 'b' });
+    const choices = { '_take.name': 'mine', '_take.text': 'theirs' };
+    const faulty = await ada.post(path, { ...fieldsOf(conflict), ...choices, data: 'no JSON' });
+    assert.equal(faulty.status, 400);
+    assert.match(readable(faulty), /Too long to edit here, with 2,000,000 bytes/);
+    const again = fieldsOf(faulty);
+    assert.equal(again['text'], undefined);
+    assert.equal(again['_kept'], 'text');
+    assert.equal((await ada.post(path, { ...again, data: '[1]' })).status, 303);
+    assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 3 });
+  });
+
+  test('a value of megabytes that changes behind its beginning is chosen again', async () => {
+    const path = await add('short', json(5));
+    const id = Number(/\d+/.exec(path)?.[0]);
+    const sent = fieldsOf(await ada.get(path));
+    await service.sql`update item set text = repeat('é', ${MB}) || 'a' where id = ${id}`;
+    const conflict = await ada.post(path, { ...sent, text: 'mine' });
+    assert.equal(conflict.status, 409);
+    const choice = { ...fieldsOf(conflict), '_take.text': 'mine' };
+    await service.sql`update item set text = repeat('é', ${MB}) || 'b' where id = ${id}`;
+    const changed = await ada.post(path, choice);
+    assert.equal(changed.status, 409);
+    assert.equal(fieldsOf(changed)['_take.text'], undefined);
+    // The same value in a form that can hold it is no change.
+    await service.sql`update item set text = ${'x\r\ny\r'.repeat(MB / 4)}, name = 'z' where id = ${id}`;
+    const same = await ada.post(path, { ...sent, text: 'x\ny\n'.repeat(MB / 4) });
+    assert.equal(same.status, 409);
+    assert.doesNotMatch(same.text, /_take\.text/);
+  });
+
   test('saving as new asks for the values that the form does not hold', async () => {
     const path = await add('é'.repeat(MB), json(5));
     const page = await ada.post(path, { ...fieldsOf(await ada.get(path)), _save: 'new' });
