@@ -4,8 +4,9 @@ import type { AdminResource } from '../resources/admin.ts';
 import type { Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
-import { isSame, KEPT, markOf, storedValues, type Typed, type TypedValues } from './form-values.ts';
-import { attributes, html, type Html } from './html.ts';
+import { isSame, KEPT, markOf, originIn, storedValues, type Typed, type TypedValues } from './form-values.ts';
+import { editableColumns } from './form-page.ts';
+import { attributes, hiddenInputs, html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { referencesOf } from './references.ts';
@@ -22,8 +23,26 @@ export interface Conflict {
 }
 
 /** The marks of the values that the form was made from, by key. */
-const marksOf = (form: Form): ReadonlyMap<string, string> =>
-  new Map((form.get('_origin') ?? '').split(' ').map((mark) => mark.split(':', 2) as [string, string]));
+const marksOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, string> =>
+  new Map(
+    originIn(form, columns)
+      .split(' ')
+      .map((mark) => mark.split(':', 2) as [string, string]),
+  );
+
+/** Characters of a value that are shown at most, and how many of them come before the first difference. */
+const MOST_SHOWN = 2000;
+const BEFORE = 100;
+
+/** What is shown of a text beside another one: where both are long, what is around the first difference. */
+function excerpt(text: string, other: string): string {
+  if (text.length <= MOST_SHOWN) return text;
+  let same = 0;
+  while (same < text.length && text[same] === other[same]) same += 1;
+  const from = same + BEFORE > MOST_SHOWN ? same - BEFORE : 0;
+  const part = text.slice(from, from + MOST_SHOWN).toWellFormed();
+  return `${from > 0 ? '… ' : ''}${part}${from + MOST_SHOWN < text.length ? ' …' : ''}`;
+}
 
 const CHOICE = '_take.';
 const takeName = ({ key }: Column): string => `${CHOICE}${key}`;
@@ -32,9 +51,12 @@ const takeName = ({ key }: Column): string => `${CHOICE}${key}`;
 export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 
 /** Whose value of a column to take: where only one side has changed it, that side's; else the person says. */
-function choiceOf(column: Column, mine: Typed, theirs: Typed, form: Form): 'mine' | 'theirs' | undefined {
-  const said = form.get(takeName(column));
-  const origin = marksOf(form).get(column.key);
+function choiceOf(
+  mine: Typed,
+  theirs: Typed,
+  said: string | undefined,
+  origin: string | undefined,
+): 'mine' | 'theirs' | undefined {
   if (said === 'theirs') return said;
   // One's own was preferred to what stood beside it then: where that has changed again, the person has to choose again.
   if (said === 'mine') return origin === markOf(theirs) ? said : undefined;
@@ -62,16 +84,22 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
   const { resource, stored, typed, form } = conflict;
   const others = storedValues(stored, [...typed.keys()]);
   const [mineNamed, theirsNamed] = await Promise.all([referencesOf(desk, typed), referencesOf(desk, others)]);
-  const shown = (column: Column, { text, isNull }: Typed, named: typeof mineNamed): Html | string => {
+  const shown = (
+    column: Column,
+    { text, isNull }: Typed,
+    other: Typed,
+    named: typeof mineNamed,
+  ): Html | string => {
     if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
     const { options, label } = named.get(column) ?? {};
     const name = label ?? options?.find(({ id }) => id === text)?.label;
-    return name ?? shownValue(column, text);
+    return name ?? shownValue(column, excerpt(text, other.text));
   };
+  const origins = marksOf(form, editableColumns(resource, false));
   const rows = [...typed].flatMap(([column, mine]) => {
     const theirs = others.get(column);
     if (!theirs || isSame(mine, theirs)) return [];
-    const choice = choiceOf(column, mine, theirs, form);
+    const choice = choiceOf(mine, theirs, form.get(takeName(column)), origins.get(column.key));
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
       html`<td data-label="${side === 'mine' ? 'Yours' : 'Stored now'}">
         <label class="choice"
@@ -87,13 +115,14 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
     return [
       html`<tr>
         <th scope="row">${column.title}</th>
-        ${radio('mine', shown(column, mine, mineNamed))}${radio('theirs', shown(column, theirs, theirsNamed))}
+        ${radio('mine', shown(column, mine, theirs, mineNamed))}${radio('theirs', shown(column, theirs, mine, theirsNamed))}
       </tr>`,
     ];
   });
   const kept = form.entries.filter(
     ([name]) => !name.startsWith('_') || ['_save', '_list', KEPT].includes(name),
   );
+  const hidden = await hiddenInputs(kept);
   const marks = [...others].map(([column, value]) => `${column.key}:${markOf(value)}`).join(' ');
   const body = html` <p class="notice" role="alert">
       Somebody has changed this record since you opened it. Nothing is lost: choose, for each column in which
@@ -103,7 +132,7 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
       <input type="hidden" name="_csrf" value="${visit.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${marks}" />
-      ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${hidden}
       <table class="compare">
         <thead>
           <tr>

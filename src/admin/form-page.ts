@@ -15,6 +15,7 @@ import {
   KEPT,
   markOf,
   mustHaveText,
+  originIn,
   storedValues,
   takesEmpty,
   type TypedValues,
@@ -134,12 +135,14 @@ const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
 /** What the form was made from, so that a later request can tell who has changed what. */
 function originOf(
   stored: Entry & { readonly version: string },
+  typed: readonly Column[],
   columns: readonly Column[],
   sent: Form | undefined,
 ): Html {
-  const marks = [...storedValues(stored, columns)].map(([column, typed]) => `${column.key}:${markOf(typed)}`);
+  const marks = [...storedValues(stored, typed)].map(([column, value]) => `${column.key}:${markOf(value)}`);
+  const origin = sent?.get('_origin') === undefined ? marks.join(' ') : originIn(sent, columns);
   return html`<input type="hidden" name="_version" value="${sent?.get('_version') ?? stored.version}" />
-    <input type="hidden" name="_origin" value="${sent?.get('_origin') ?? marks.join(' ')}" />`;
+    <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
 function actionsOf(resource: AdminResource, stored: Entry, list: string | undefined): Content {
@@ -182,7 +185,7 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${visit.csrf}" />
-        ${may.has('add') && onceField()} ${stored && originOf(stored, [...typed.keys()], page.sent)}
+        ${may.has('add') && onceField()} ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}

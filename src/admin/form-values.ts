@@ -145,4 +145,13 @@ export const markOf = ({ text, isNull, cutMark }: Typed): string =>
     .digest('base64url')
     .slice(0, 12);
 
+/** Characters of a column's mark in `_origin` at most, with its key and what is around them. */
+const LONGEST_MARK = 80;
+
+/** The marks that a form was sent with, as one text; none where it is longer than these columns can make it. */
+export function originIn(form: Form, columns: readonly Column[]): string {
+  const origin = form.get('_origin') ?? '';
+  return origin.length <= columns.length * LONGEST_MARK ? origin : '';
+}
+
 export const NULL: Member = { value: null, source: 'null' };

@@ -56,6 +56,8 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
 
 /** Characters that are escaped at once. */
 export const PIECE = 65_536;
+/** What a field without a name and a value counts. */
+const INPUT = 50;
 
 /** A long text as HTML; other requests are served between its pieces. */
 export async function htmlInPieces(text: string): Promise<Html> {
@@ -65,6 +67,21 @@ export async function htmlInPieces(text: string): Promise<Html> {
     await setImmediate();
   }
   return html`${pieces}`;
+}
+
+/** Hidden fields with these names and values, the long ones in pieces. */
+export async function hiddenInputs(fields: readonly (readonly [string, string])[]): Promise<readonly Html[]> {
+  const inputs: Html[] = [];
+  let length = 0;
+  for (const [name, value] of fields) {
+    const text = value.length > PIECE ? await htmlInPieces(value) : value;
+    inputs.push(html`<input type="hidden" name="${name}" value="${text}" />`);
+    // A form may have very many fields.
+    length += name.length + value.length + INPUT;
+    if (length > PIECE) await setImmediate();
+    if (length > PIECE) length = 0;
+  }
+  return inputs;
 }
 
 /** The one place where a text becomes HTML as it is. What goes in must have been written in this source, never come from outside. */

@@ -7,7 +7,7 @@ import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
 import type { References } from './form-fields.ts';
 import type { TypedValues } from './form-values.ts';
-import { html } from './html.ts';
+import { hiddenInputs, html, htmlInPieces, type Html } from './html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from './layout.ts';
 import { Parameters } from './links.ts';
 import type { Visit } from './visit.ts';
@@ -18,6 +18,8 @@ const MOST_OPTIONS = 100;
 const MOST_FOUND = 20;
 /** Of so many that words find, one is looked for that is called just so. */
 const MOST_COMPARED = 100;
+/** Characters of a search: more can match nothing. */
+const LONGEST_WORDS = 1000;
 
 /** Names in the order in which people look for them: `Part 2` before `part 10`. */
 const { compare } = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
@@ -114,10 +116,8 @@ export async function referencesOf(desk: Desk, typed: TypedValues): Promise<Read
 }
 
 /** All that was typed, for a page in between. */
-const carried = (form: Form) =>
-  form.entries
-    .filter(([name]) => !STEERING.has(name))
-    .map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`);
+const carried = (form: Form): Promise<readonly Html[]> =>
+  hiddenInputs(form.entries.filter(([name]) => !STEERING.has(name)));
 
 /**
  * A step between: the records that a foreign key may refer to, found by words; the choice comes back to the form. Words that stand
@@ -133,12 +133,13 @@ export async function showLookup(
   const related = relatedOf(column, desk);
   if (!related) throw new Problem(400, 'This column refers to nothing.');
   const typed = (form.get(column.key) ?? '').trim();
-  const words = form.get('_find') ?? ((await isKey(desk, related, typed)) ? '' : typed);
+  const given = form.get('_find') ?? ((await isKey(desk, related, typed)) ? '' : typed);
+  const words = given.slice(0, LONGEST_WORDS).toWellFormed();
   const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_FOUND);
   const body = html`<form method="post" class="lookup" action="${visit.request.path}">
     <input type="hidden" name="_csrf" value="${visit.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
-    ${carried(form)}
+    ${await carried(form)}
     <div class="search">
       <label for="find">Search ${related.title}</label>
       <input type="search" id="find" name="_find" value="${words}" autofocus />
@@ -157,7 +158,9 @@ export async function showLookup(
     </ul>
     ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
     <div class="buttons">
-      <button class="secondary" name="_choose" value="${form.get(column.key)}">Back without choosing</button>
+      <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(column.key) ?? '')}">
+        Back without choosing
+      </button>
       ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
     </div>
   </form>`;

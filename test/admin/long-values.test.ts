@@ -1,6 +1,7 @@
 // Records with values of megabytes: lists and confirmations read no more of them than they show.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { hiddenInputs, PIECE } from '../../src/admin/html.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type Browser } from './support.ts';
@@ -194,6 +195,46 @@ describe('very long values in forms', () => {
     const same = await ada.post(path, { ...sent, text: 'x\ny\n'.repeat(MB / 4) });
     assert.equal(same.status, 409);
     assert.doesNotMatch(same.text, /_take\.text/);
+  });
+
+  test('a conflict shows what is around the first difference of long values', async () => {
+    const path = await add('short', json(5));
+    const sent = fieldsOf(await ada.get(path));
+    const text = '<"&>\n'.repeat(MB / 10);
+    await service.sql`update item set text = ${`${text}, theirs`} where id = ${Number(/\d+/.exec(path)?.[0])}`;
+    const conflict = await ada.post(path, { ...sent, text: `${text}, mine` });
+    assert.equal(conflict.status, 409);
+    assert.match(readable(conflict), />, mine .*>, theirs/);
+    const hidden = / name="text" value="([^"]*)"/.exec(conflict.text)?.[1] ?? '';
+    assert.equal(unescaped(hidden), `${text}, mine`);
+    assert.ok(
+      conflict.text.length - hidden.length < 20_000,
+      `${conflict.text.length - hidden.length} characters`,
+    );
+  });
+
+  test('a conflict takes no marks from a form that has more of them than columns', async () => {
+    const path = await add('short', json(5));
+    const sent = fieldsOf(await ada.get(path));
+    await service.sql`update item set name = 'c' where id = ${Number(/\d+/.exec(path)?.[0])}`;
+    const proposed = await ada.post(path, { ...sent, text: 'mine' });
+    assert.equal(fieldsOf(proposed)['_take.text'], 'mine');
+    const many = `${sent['_origin']} ${'x '.repeat(200)}`;
+    const forged = await ada.post(path, { ...sent, text: 'mine', _origin: many });
+    assert.equal(forged.status, 409);
+    assert.equal(fieldsOf(forged)['_take.text'], undefined);
+  });
+
+  test('hidden fields are made in pieces, between which other requests are served', async () => {
+    let turns = 0;
+    const count = setInterval(() => (turns += 1), 0);
+    const [input] = await hiddenInputs([['a', '"'.repeat(100 * PIECE)]]);
+    assert.ok(turns >= 10, `${turns} turns`);
+    assert.equal(String(input).length, '<input type="hidden" name="a" value="" />'.length + 600 * PIECE);
+    turns = 0;
+    await hiddenInputs(Array.from({ length: 20_000 }, (_, index) => ['_kept', `${index}`] as const));
+    assert.ok(turns >= 3, `${turns} turns`);
+    clearInterval(count);
   });
 
   test('saving as new asks for the values that the form does not hold', async () => {
