@@ -18,6 +18,7 @@ import {
 import { checkBody, type CheckedBody, type Writing } from './body.ts';
 import type { Members } from './members.ts';
 import { seal, type Passwords } from './passwords.ts';
+import type { Turn } from './gate.ts';
 import { historyFault, recordingOf } from './recording.ts';
 import { referred, REFERRED, refusal, type Attempt } from './conflicts.ts';
 import {
@@ -128,7 +129,7 @@ export function createOperations(
   resources: ServedResources,
   passwords: Passwords,
   log?: Model,
-  requester: Pick<Requester, 'onGone'> = SERVICE,
+  requester: Pick<Requester, 'onGone' | 'key' | 'origin'> = SERVICE,
 ): Operations {
   /**
    * Finishes the faults of a body with those that the database knows, so that all are told at once. Where there is none yet
@@ -177,7 +178,9 @@ export function createOperations(
     const gone = new AbortController();
     const stop = requester.onGone(() => gone.abort());
     try {
-      return await hashAll(changes, gone.signal, resource);
+      // Anonymous clients share turns: one of them can have any number of addresses.
+      const group = requester.origin === 'anonymous' ? 'anonymous' : undefined;
+      return await hashAll(changes, { client: requester.key, group, signal: gone.signal }, resource);
     } finally {
       stop();
     }
@@ -185,7 +188,7 @@ export function createOperations(
 
   function hashAll(
     changes: readonly Change[],
-    signal: AbortSignal,
+    turn: Partial<Turn>,
     resource?: ServedResource,
   ): Promise<Change[]> {
     return Promise.all(
@@ -197,7 +200,7 @@ export function createOperations(
         return {
           column,
           value: mayBeStored ? seal(value) : null,
-          hash: await passwords.hash(value, { signal }),
+          hash: await passwords.hash(value, turn),
         };
       }),
     );

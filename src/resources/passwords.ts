@@ -4,7 +4,7 @@ import { createDecoys } from './decoys.ts';
 import { createGate, type Turn } from './gate.ts';
 import { COSTS, costsOf, isSameCost, type UsedCosts } from './hash-costs.ts';
 
-/** Two hashes at once, one of them at most for strangers. */
+/** Two hashes at once, one of them at most for strangers, and one at most for new passwords. */
 const GATE = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
 
 /** Who waits for its turn where no client does: a command, or the service itself. */
@@ -20,7 +20,7 @@ export interface Verification extends Partial<Turn> {
 export interface Passwords {
   /**
    * The PHC string of a password.
-   * @param turn its turn; what it leaves out is that of the service
+   * @param turn its turn; what it leaves out is that of a new password of the service
    */
   readonly hash: (password: string, turn?: Partial<Turn>) => Promise<string>;
   /**
@@ -49,7 +49,7 @@ export function createPasswords(): Passwords {
   const decoys = createDecoys();
 
   return {
-    hash: (password, turn) => gate({ ...SERVICE, ...turn }, () => hash(password, COSTS)),
+    hash: (password, turn) => gate({ ...SERVICE, standing: 'new', ...turn }, () => hash(password, COSTS)),
 
     verify: (stored, password, { name = '', admit, ...turn } = {}) =>
       gate({ ...SERVICE, ...turn }, async () => {

@@ -1,11 +1,12 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
 import { Problem } from '../../src/errors.ts';
 import { createPasswords } from '../../src/resources/passwords.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
-import { assertProblem, eventually } from './expect.ts';
+import { assertProblem, eventually, fromNewAddress } from './expect.ts';
 
 describe('too many verifications at once', () => {
   test('get 503 with Retry-After, and the service is well afterwards', async () => {
@@ -78,6 +79,52 @@ describe('too many verifications at once', () => {
       await eventually(() => answered(499) >= left / 2, 'the end of those whose clients are gone');
       assert.ok(answered(201) < WAITING, 'they do not wait for their turns');
       assert.ok((await waiting).every(({ status }) => status === 201 || status === 503));
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('and new passwords of one user hold up neither logins nor the new passwords of others', async () => {
+    const account: Resource = {
+      model: 'account',
+      access: 'user',
+      exclude: ['password'],
+      columns: { name: { type: 'string' }, password: { type: 'password' } },
+    };
+    const service = await startService([user, note, account], { trustProxy: 1 });
+    try {
+      const names = ['mallory', 'ada', ...Array.from({ length: 10 }, (_, index) => `known${index}`)];
+      for (const name of names) await service.addUser(name);
+      const post = (name: string, address: Record<string, string>, path = 'account'): Promise<Answer> =>
+        service.request(`/api/${path}/`, {
+          method: 'POST',
+          headers: { ...address, authorization: basic(name) },
+          body: path === 'note' ? { message: 'x' } : { name, password: `a new password of ${name}` },
+        });
+      for (const name of names) assert.equal((await post(name, fromNewAddress(), 'note')).status, 201);
+      let isOver = false;
+      let made = 0;
+      const home = fromNewAddress();
+      assert.equal((await post('mallory', home, 'note')).status, 201);
+      const flood = Promise.all(
+        Array.from({ length: 60 }, async () => {
+          while (!isOver) {
+            const { status } = await post('mallory', home);
+            if (status === 201) made += 1;
+            else await new Promise((resolve) => setTimeout(resolve, 10));
+          }
+        }),
+      );
+      await eventually(() => made > 10, 'new passwords');
+      const others: number[] = [];
+      const office = fromNewAddress();
+      for (const name of names.slice(2)) {
+        others.push((await post(name, fromNewAddress(), 'note')).status);
+        others.push((await post('ada', office)).status);
+      }
+      isOver = true;
+      await flood;
+      assert.deepEqual(others, Array<number>(20).fill(201));
     } finally {
       await service.close();
     }

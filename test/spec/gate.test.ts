@@ -54,7 +54,7 @@ describe('the gate', () => {
     assert.equal(statuses.at(-1), 'fulfilled');
   });
 
-  test('serves known addresses before known names, and neither waits behind strangers', async () => {
+  test('serves a known address first, then a known name, and neither waits behind strangers', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0']) enter(name);
     for (const name of ['N0', 'M0']) enter(name, { standing: 'name' });
@@ -123,6 +123,33 @@ describe('the gate', () => {
     await settle();
     assert.deepEqual(started.slice(6), ['s0', 'N3'], 'the network has no other try by now');
     await drain();
+  });
+
+  test('lets known addresses and known names take turns, however many there are of one kind', async () => {
+    const { enter, started, drain } = openGate();
+    for (const name of ['A0', 'B0', 'C0', 'D0']) enter(name, { standing: 'address' });
+    for (const name of ['M0', 'N0']) enter(name, { standing: 'name' });
+    await drain();
+    assert.deepEqual(started, ['A0', 'B0', 'M0', 'C0', 'N0', 'D0']);
+  });
+
+  test('gives new passwords one place, behind all logins that wait', async () => {
+    const { enter, started, drain, settle } = openGate(2, 1);
+    for (const name of ['p0', 'p1', 'p2', 'q0']) enter(name, { standing: 'new' });
+    await settle();
+    assert.deepEqual(started, ['p0'], 'a place is left');
+    for (const name of ['A0', 'B0', 'C0']) enter(name, { standing: 'address' });
+    enter('N0', { standing: 'name' });
+    await drain();
+    assert.deepEqual(started.slice(1), ['A0', 'B0', 'N0', 'C0', 'p1', 'q0', 'p2']);
+  });
+
+  test('lets the clients of a group share its turns', async () => {
+    const { enter, started, drain } = openGate();
+    for (const name of ['a0', 'b0', 'c0']) enter(name, { standing: 'new', group: 'anonymous' });
+    for (const name of ['u0', 'v0']) enter(name, { standing: 'new' });
+    await drain();
+    assert.deepEqual(started, ['a0', 'b0', 'u0', 'v0', 'c0']);
   });
 
   test('takes the try of a client that is gone out of the queue', async () => {
