@@ -88,7 +88,7 @@ export function cutForForm(columns: readonly Column[], bytes: number): Cut & { r
   const share = Math.floor(bytes / columns.length);
   return {
     over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),
-    characters: Math.min(IN_FORM, share / 4),
+    characters: Math.floor(Math.min(IN_FORM, share / 4)),
     isMarked: true,
     joins: sql` cross join lateral (select ${join(sizes, ' + ')} as bytes offset 0) sizes`,
   };
