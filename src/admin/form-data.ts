@@ -12,6 +12,9 @@ export interface Form {
   readonly entries: readonly (readonly [name: string, value: string])[];
 }
 
+/** The fields with passwords. They are neither kept nor sent back to the browser. */
+export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current'];
+
 /** A form of fields that did not come with the request itself. */
 export function createForm(entries: Form['entries']): Form {
   const values = new Map<string, string[]>();

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createForm, type Form } from './form-data.ts';
+import { createForm, PASSWORD_FIELDS, type Form } from './form-data.ts';
 
 /** How long a form is kept (milliseconds), how many are kept, and how many of one session and of one user. */
 const LIFE = 30 * 60_000;
@@ -9,7 +9,7 @@ const MAX_OF_SESSION = 5;
 const MAX_OF_USER = 20;
 
 /** Passwords are never kept; the token belongs to the session that has ended. */
-const DROPPED = new Set(['_csrf', '_password', '_repeat', '_current']);
+const DROPPED = new Set(['_csrf', ...PASSWORD_FIELDS]);
 
 interface ParkedForm {
   /** The digest of the session's token. */

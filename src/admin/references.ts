@@ -4,7 +4,7 @@ import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { isCalled, textOfMember, type Entry } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
-import type { Form } from './form-data.ts';
+import { PASSWORD_FIELDS, type Form } from './form-data.ts';
 import type { References } from './form-fields.ts';
 import type { TypedValues } from './form-values.ts';
 import { hiddenInputs, html, htmlInPieces, type Html } from './html.ts';
@@ -24,8 +24,8 @@ const LONGEST_WORDS = 1000;
 /** Names in the order in which people look for them: `Part 2` before `part 10`. */
 const { compare } = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
 
-/** Fields of a form that steer it, as against what was typed; passwords do not go back to the browser. */
-const STEERING = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', '_password', '_repeat']);
+/** Fields that a page in between does not carry on: those that steer a form, and passwords. */
+const DROPPED = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
 
 export const relatedOf = ({ references }: Column, { resources }: Desk): AdminResource | undefined =>
   references && resources.get(references.name);
@@ -117,7 +117,7 @@ export async function referencesOf(desk: Desk, typed: TypedValues): Promise<Read
 
 /** All that was typed, for a page in between. */
 const carried = (form: Form): Promise<readonly Html[]> =>
-  hiddenInputs(form.entries.filter(([name]) => !STEERING.has(name)));
+  hiddenInputs(form.entries.filter(([name]) => !DROPPED.has(name)));
 
 /**
  * A step between: the records that a foreign key may refer to, found by words; the choice comes back to the form. Words that stand

@@ -352,6 +352,14 @@ describe('a foreign key to many records', () => {
     assert.equal(String((await row('Referring'))['author_id']), id);
   });
 
+  test('has no password on the page of its step', async () => {
+    const typed = fieldsOf(await ada.get(address));
+    const passwords = { _current: 'pw-of-1', _password: 'pw-of-2', _repeat: 'pw-of-3' };
+    const step = await ada.post(address, { ...typed, ...passwords, _lookup: 'author_id', _find: '' });
+    assert.equal(step.status, 200);
+    assert.doesNotMatch(step.text, /pw-of-/);
+  });
+
   test('answers the script with keys and names', async () => {
     const answer = await ada.get('/admin/user/-/lookup/?_search=person+12');
     const { records } = JSON.parse(answer.text) as { records: { id: string; label: string }[] };
