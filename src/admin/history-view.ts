@@ -108,13 +108,26 @@ export function summary(change: Change, desk: Desk, known: Known): Html {
   return html`${actionText(change)}${by} ${DOORS[change.door] ?? change.door}, ${moment(change.at)} UTC`;
 }
 
-/** One change with all its columns. */
-export function changeView(change: Change, desk: Desk, known: Known): Html {
-  return html`<section class="change">
+const section = (change: Change, desk: Desk, known: Known, content: Html): Html =>
+  html`<section class="change">
     <h2>
       ${summary(change, desk, known)}
       <a href="${links.record(desk.history.name, change.id)}" class="hint">#${change.id}</a>
     </h2>
-    ${values(change, desk, known)}
+    ${content}
   </section>`;
+
+/** One change with all its columns. */
+export const changeView = (change: Change, desk: Desk, known: Known): Html =>
+  section(change, desk, known, values(change, desk, known));
+
+/** One change without its values, where a page has no room for them. */
+export function changeLine(change: Change, desk: Desk, known: Known): Html {
+  const link = links.record(desk.history.name, change.id);
+  return section(
+    change,
+    desk,
+    known,
+    html`<p class="hint">The values do not fit on this page. <a href="${link}">Show them</a></p>`,
+  );
 }

@@ -7,7 +7,7 @@ import { parseId } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
 import { editableColumns } from './form-page.ts';
 import { sizeKey } from '../query/preview.ts';
-import { actionText, changeView } from './history-view.ts';
+import { actionText, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, knownRecords, type Change } from './history-entry.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
@@ -15,6 +15,8 @@ import { links, Parameters } from './links.ts';
 import type { Visit } from './visit.ts';
 
 const PAGE_SIZE = 50;
+/** Characters of the changes of a page, from which on the rest are shown without their values. */
+const LONGEST_PAGE = 1_000_000;
 /** How long an address may become (characters); the service itself takes no longer ones than 8,192 bytes. */
 const LONGEST_LINK = 6000;
 
@@ -77,8 +79,11 @@ export async function showHistory(
     ? 'Nothing has been written down since this record was made, or on this page.'
     : 'The changes of these records are not written down.';
   const sections: Html[] = [];
+  let length = 0;
   for (const change of changes) {
-    sections.push(changeView(change, desk, known));
+    const section = length > LONGEST_PAGE ? changeLine(change, desk, known) : changeView(change, desk, known);
+    length += section.toString().length;
+    sections.push(section);
     await setImmediate();
   }
   const body = html`${!record && html`<p class="lead">This record is no longer there.</p>`}

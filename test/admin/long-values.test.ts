@@ -275,8 +275,14 @@ describe('forms of records with many long columns, where a body may have few byt
 describe('long values in the history', () => {
   let service: TestService;
   let ada: Browser;
+  const columns = Array.from({ length: 12 }, (_, index) => `c${index}`);
+  const wide = {
+    model: 'wide',
+    access: 'admin',
+    columns: Object.fromEntries(columns.map((name) => [name, { type: 'text', null: true }] as const)),
+  } as const;
   before(async () => {
-    service = await startService([user, item]);
+    service = await startService([user, item, wide]);
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
   });
@@ -319,6 +325,37 @@ describe('long values in the history', () => {
     const page = await ada.get(`/admin/item/${row?.id}/history/`);
     assert.match(readable(page), /x{2000} … cut: 9,000 bytes in full/);
     assert.doesNotMatch(page.text, /Add it again/);
+  });
+
+  test('of many columns and many changes are on one page, whatever their texts', async () => {
+    // Quotation marks grow most on the way, and the last ones are just short enough to be shown in full.
+    for (const [sign, size] of [
+      ['"', 8190],
+      ['<', 8190],
+      ['<', 1360],
+    ] as const) {
+      const body = Object.fromEntries(columns.map((column) => [column, sign.repeat(size)]));
+      const added = await service.request('/api/wide/', { method: 'POST', user: 'ada', body });
+      const { id } = added.json as { id: number };
+      for (let index = 0; index < 50; index += 1) {
+        const changed = Object.fromEntries(columns.map((column) => [column, `${sign.repeat(size)}${index}`]));
+        const path = `/api/wide/${id}/`;
+        assert.equal(
+          (await service.request(path, { method: 'PUT', user: 'ada', body: changed })).status,
+          200,
+        );
+      }
+      const page = await ada.get(`/admin/wide/${id}/history/`);
+      assert.equal(page.status, 200);
+      assert.equal([...page.text.matchAll(/<section class="change">/g)].length, 50);
+      assert.ok(page.text.length < 2_000_000, `${page.text.length} characters`);
+      const [, line] = /The values do not fit on this page. <a href="([^"]*)"/.exec(page.text) ?? [];
+      const [, first = ''] = /<a href="(\/admin\/vitrine_history\/\d+\/)"/.exec(page.text) ?? [];
+      for (const path of [line ?? first, first]) {
+        const change = await ada.get(path);
+        assert.equal([...change.text.matchAll(/<th scope="row">C\d+<\/th>/g)].length, columns.length);
+      }
+    }
   });
 
   test('are searched in full by filters', async () => {
