@@ -6,6 +6,7 @@ import { textOfMember } from '../resources/browse.ts';
 import { memberOf, type Member, type Members } from '../resources/members.ts';
 import { mustHaveText, NULL } from './form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
+import { grouped } from './text.ts';
 
 /** The value of a column as a cell would hold it; null for none. */
 export function storedText(record: Members, column: Column): string | null {
@@ -22,9 +23,16 @@ export function cellText(cell: string | null, column: Column): string | null {
   return told === '' && !isFree(column) ? null : told;
 }
 
+/** Characters of JSON in a cell: a scan of more would hold the event loop. */
+const LONGEST_JSON = 1024 * 1024;
+
 /** True and false by all their names: spreadsheets write them in capitals. */
 export function cellMember(column: Column, told: string | null): Member | { readonly fault: string } {
   if (told === null) return NULL;
+  if (column.type.input.json === 'json' && told.length > LONGEST_JSON)
+    return {
+      fault: `must be at most ${grouped(LONGEST_JSON)} characters in an import (got ${grouped(told.length)})`,
+    };
   if (column.type.input.json !== 'boolean') return memberOf(column, told);
   return memberOf(column, column.type.parse(told, column).value ?? told);
 }

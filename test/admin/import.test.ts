@@ -105,6 +105,13 @@ describe('an import', () => {
     (await service.sql<{ title: string }[]>`select title from book order by id`).map(({ title }) => title);
   const history = async (): Promise<number> => (await service.sql`select from vitrine_history`).count;
 
+  test('refuses a cell of JSON above 1,048,576 characters, and takes one below', async () => {
+    const long = await upload(crlf('title,data', `Long,${'['.repeat(2 * 1024 * 1024)}`));
+    assert.match(readable(long.text), /must be at most 1,048,576 characters in an import \(got 2,097,152\)/);
+    const short = await upload(crlf('title,data', `Short,"""${'v'.repeat(1024 * 1024 - 10)}"""`));
+    assert.doesNotMatch(readable(short.text), /must be/);
+  });
+
   test('begins at a page that says what a file may have', async () => {
     const { status, text } = await browser.get(PATH);
     assert.equal(status, 200);
