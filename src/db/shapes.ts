@@ -34,6 +34,8 @@ export interface Shape {
   /** When it was used last, in uses of any shape. */
   latest: number;
   isPrepared: boolean;
+  /** Whether another one took its place. */
+  isForgotten: boolean;
   /** Of a `quick` statement: whether the last one was slow. */
   wasSlow: boolean;
   /** The same: when one had a large answer (milliseconds, as of `performance.now`). */
@@ -52,6 +54,7 @@ export const newShape = (text: string): Shape => ({
   uses: 0,
   latest: 0,
   isPrepared: false,
+  isForgotten: false,
   wasSlow: false,
   largeAt: -Infinity,
   isSmall: false,
@@ -59,40 +62,58 @@ export const newShape = (text: string): Shape => ({
 
 /** Remembers what statements have cost, and chooses those worth preparing. The least recently used are forgotten first. */
 export class Shapes {
-  readonly #shapes = new Map<string, Shape>();
+  /** By the length of the text: to compare texts is faster than to compute a hash of each, as a map of texts would. */
+  readonly #shapes = new Map<number, Shape[]>();
+  #size = 0;
   #uses = 0;
   #prepared = 0;
 
   /** The shape of a statement, which counts as used. */
   use(text: string): Shape {
-    const shape = this.#shapes.get(text) ?? this.#add(text);
+    const shape = this.#find(text) ?? this.#add(text);
     shape.uses += 1;
     shape.latest = this.#uses += 1;
     return shape;
   }
 
+  #find(text: string): Shape | undefined {
+    return this.#shapes.get(text.length)?.find((shape) => shape.text === text);
+  }
+
   #add(text: string): Shape {
-    if (this.#shapes.size >= MAX_SHAPES) {
-      const oldest = this.#oldest(() => true);
-      if (oldest) this.#shapes.delete(oldest.text);
-      if (oldest?.isPrepared) this.#prepared -= 1;
-    }
+    if (this.#size >= MAX_SHAPES) this.#forgetOldest();
     const shape = newShape(text);
-    this.#shapes.set(text, shape);
+    const sameLength = this.#shapes.get(text.length);
+    if (sameLength) sameLength.push(shape);
+    else this.#shapes.set(text.length, [shape]);
+    this.#size += 1;
     return shape;
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#oldest(() => true);
+    if (!oldest) return;
+    const { length } = oldest.text;
+    const left = this.#shapes.get(length)?.filter((shape) => shape !== oldest) ?? [];
+    if (left.length > 0) this.#shapes.set(length, left);
+    else this.#shapes.delete(length);
+    this.#size -= 1;
+    if (oldest.isPrepared) this.#prepared -= 1;
+    oldest.isForgotten = true;
   }
 
   /** Finding it costs more than keeping the shapes in order would, but only where a new one comes. */
   #oldest(isWanted: (shape: Shape) => boolean): Shape | undefined {
     let oldest: Shape | undefined;
-    for (const shape of this.#shapes.values())
-      if (isWanted(shape) && shape.latest < (oldest?.latest ?? Infinity)) oldest = shape;
+    for (const shapes of this.#shapes.values())
+      for (const shape of shapes)
+        if (isWanted(shape) && shape.latest < (oldest?.latest ?? Infinity)) oldest = shape;
     return oldest;
   }
 
   /** Whether a shape is prepared: from its second use on, so that a statement nobody repeats evicts none. */
   prepare(shape: Shape): boolean {
-    if (shape.isPrepared || shape.uses < 2 || this.#shapes.get(shape.text) !== shape) return shape.isPrepared;
+    if (shape.isPrepared || shape.uses < 2 || shape.isForgotten) return shape.isPrepared;
     const evicted = this.#prepared >= MAX_PREPARED ? this.#oldest(({ isPrepared }) => isPrepared) : undefined;
     if (evicted) evicted.isPrepared = false;
     else this.#prepared += 1;

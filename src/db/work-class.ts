@@ -22,7 +22,7 @@ interface Share {
 
 const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { most: 3, kept: 1, perClient: 2 },
-  write: { most: 6, kept: 2, perClient: 4 },
+  write: { most: 9, kept: 2, perClient: 4 },
   admin: { most: 3, kept: 1, perClient: 2 },
   brief: { most: 8, kept: 1, perClient: 8 },
   read: { most: 4, kept: 1, perClient: 3 },
