@@ -48,10 +48,13 @@ export class FairQueue<T> {
   shift(mayRun: (key: string) => boolean): T | undefined {
     for (const [key, entries] of this.#clients) {
       if (!mayRun(key)) continue;
-      const [entry] = entries;
-      if (entry === undefined) continue;
+      const first = entries.values().next();
+      if (first.done === true) continue;
+      const entry = first.value;
       entries.delete(entry);
       this.#size -= 1;
+      // Nobody else is waiting: the order stays as it is.
+      if (this.#clients.size === 1 && entries.size > 0) return entry;
       // The client moves to the end of the order.
       this.#clients.delete(key);
       if (entries.size > 0) this.#clients.set(key, entries);

@@ -7,7 +7,7 @@ import { increment, SlowClients } from './slow-clients.ts';
 import { CLASSES, READS, Work, type Entry, type WorkClass } from './work-class.ts';
 
 /** The exclusive connections. */
-export const CONNECTIONS = 15;
+export const CONNECTIONS = 17;
 
 /** Milliseconds that a statement may wait for a connection; what is expected to wait longer is refused at once. */
 const MAX_WAIT = 2_000;

@@ -22,9 +22,9 @@ interface Share {
 
 const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { most: 3, kept: 1, perClient: 2 },
-  write: { most: 9, kept: 2, perClient: 4 },
+  write: { most: 10, kept: 2, perClient: 4 },
   admin: { most: 3, kept: 1, perClient: 2 },
-  brief: { most: 8, kept: 1, perClient: 8 },
+  brief: { most: 10, kept: 1, perClient: 10 },
   read: { most: 4, kept: 1, perClient: 3 },
   trial: { most: 3, kept: 1, perClient: 1 },
   slow: { most: 2, kept: 1, perClient: 2 },
@@ -142,10 +142,15 @@ export class Work {
 
   /** Takes the next entry whose client may run one more statement. */
   next(): Entry | undefined {
-    const take = (origin: 'anonymous' | 'user'): Entry | undefined =>
-      this.queueOf({ origin }).shift((key) => this.mayRun({ key, origin }));
     this.#strangersNext = !this.#strangersNext;
-    return this.#strangersNext ? (take('anonymous') ?? take('user')) : (take('user') ?? take('anonymous'));
+    return this.#strangersNext
+      ? (this.#take('anonymous') ?? this.#take('user'))
+      : (this.#take('user') ?? this.#take('anonymous'));
+  }
+
+  #take(origin: 'anonymous' | 'user'): Entry | undefined {
+    const queue = this.queueOf({ origin });
+    return queue.size === 0 ? undefined : queue.shift((key) => this.mayRun({ key, origin }));
   }
 
   /** Takes entries out of the queues. @returns how many */

@@ -134,7 +134,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const last = await scrape(service.base);
     assert.equal(valueOf(last, running), 0);
     assert.ok(done(last) >= done(first) + 2);
-    assert.equal(valueOf(last, 'vitrine_database_connections_max{pool="work"}'), 15);
+    assert.equal(valueOf(last, 'vitrine_database_connections_max{pool="work"}'), 17);
   });
 
   test('a request that is turned away with a 503 counts as shed', async () => {
