@@ -1,5 +1,5 @@
 import type postgres from 'postgres';
-import { unavailable } from '../errors.ts';
+import { Problem, unavailable } from '../errors.ts';
 import { openDedicated, type OpenClient, type RawRow } from './driver.ts';
 import type { Statement } from './fragment.ts';
 import { ClientGone, type Requester } from './requester.ts';
@@ -113,8 +113,7 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const noteSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;
-      // What takes longer than a page may mostly shows that the database is away.
-      if (took >= SEARCH_FROM) searched += Math.min(took, slowTimeout);
+      if (took >= SEARCH_FROM) searched += took;
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isStranger && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
@@ -153,7 +152,12 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
       let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
         searchingSince = performance.now();
-        const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw());
+        const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw()).catch(
+          (error: unknown) => {
+            if (error instanceof Problem) searchingSince = undefined; // The database is away, and has searched for nothing.
+            throw error;
+          },
+        );
         noteSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);

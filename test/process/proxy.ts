@@ -39,7 +39,8 @@ export async function startProxy(target: string): Promise<Proxy> {
       client.destroySoon();
       upstream?.destroySoon();
     };
-    for (const socket of [client, upstream]) socket?.on('error', end).on('close', end);
+    // A stream of small batches would wait for an acknowledgment each time.
+    for (const socket of [client, upstream]) socket?.setNoDelay().on('error', end).on('close', end);
     if (upstream) client.pipe(upstream).pipe(client);
     else client.pause();
   }
