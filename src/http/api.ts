@@ -139,8 +139,7 @@ export function createApi({ resources, database, operations, listing, pages, set
     if (resource.read !== 'default') return requireLevel(request, resource.read);
     if (request.headers.authorization === undefined) return undefined;
     if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
-    // The answer is the same; but a user who is known takes turns as one, and not with the strangers of the same network.
-    request.recall();
+    request.takeTurnsAsUser();
     return undefined;
   }
 

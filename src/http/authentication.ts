@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { hash as digest, randomBytes } from 'node:crypto';
 import { MAX_PASSWORD } from '../db/plain-password.ts';
 import type { Requester } from '../db/requester.ts';
 import { Problem } from '../errors.ts';
@@ -49,6 +49,8 @@ export interface Authentication {
    * since the database is not asked here.
    */
   readonly recall: (header: string | undefined, address: string) => Caller | undefined;
+  /** The same without a claim to be checked: whom the database has confirmed within minutes, for nothing but turns and time. */
+  readonly peek: (header: string | undefined, address: string) => Caller | undefined;
   /** Like `authenticate`, for a name and a password that came in another way. */
   readonly logIn: (
     credentials: Credentials,
@@ -59,7 +61,8 @@ export interface Authentication {
 
 export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
   // The digests are keyed with a secret of this process. They are worthless elsewhere, and no password is kept.
-  const key = randomBytes(32);
+  // They never leave it either, so that a plain hash behind the secret does what an HMAC would, in a fifth of the time.
+  const secret = randomBytes(32).toString('base64');
   const remembered = new Recent<Verified>(REMEMBERED);
   const familiars = createFamiliarClients();
   const shareVerification = createSharing<string | undefined>();
@@ -68,9 +71,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
 
   /** The address is part of it: what one address has verified opens nothing for another. */
   const digestOf = ({ name, password }: Credentials, address: string): string =>
-    createHmac('sha256', key)
-      .update(`${address} ${Buffer.byteLength(name)}:${name}${password}`)
-      .digest('base64');
+    digest('sha256', `${secret} ${address} ${name.length}:${name}${password}`, 'base64');
 
   /** Reads what the users' hashes cost, so that unknown users cost the same. */
   async function sample(): Promise<void> {
@@ -152,6 +153,14 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     familiars.renew(verified.familiar, id);
   }
 
+  function findRemembered(header: string | undefined, address: string): [string, Verified] | undefined {
+    const credentials = header === undefined ? undefined : parseBasic(header);
+    if (!credentials) return undefined;
+    const key = digestOf(credentials, address);
+    const verified = remembered.get(key);
+    return verified && [key, verified];
+  }
+
   /** Verifies credentials, unless their client is gone before its turn. @returns the stored hash, else undefined */
   async function verifyShared(
     digest: string,
@@ -188,6 +197,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       remember(digest, { ...memory, caller: { ...caller, claim: users.claim(user) } });
       return caller;
     }
+    // A claim that is no longer true must not be renewed by requests that fail because of it.
+    if (memory) remembered.delete(digest);
     checkThrottle(address, credentials, user);
     const stored = await verifyShared(digest, credentials, user, address, onGone);
     if (stored === undefined || !user) throw new Unauthorized();
@@ -201,13 +212,11 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   return {
     logIn,
     recall(header, address) {
-      const credentials = header === undefined ? undefined : parseBasic(header);
-      if (!credentials) return undefined;
-      const digest = digestOf(credentials, address);
-      const verified = remembered.get(digest);
-      if (verified) remember(digest, verified);
-      return verified?.caller;
+      const found = findRemembered(header, address);
+      if (found) remember(...found);
+      return found?.[1].caller;
     },
+    peek: (header, address) => findRemembered(header, address)?.[1].caller,
     async authenticate(header, address, onGone) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();

@@ -46,6 +46,8 @@ export class Exchange implements ApiRequest, WebRequester {
   pattern = NOWHERE;
   /** The user, once known. */
   caller: Caller | undefined;
+  /** The user whose turns the request takes although nobody confirms the credentials, see `takeTurnsAsUser`. */
+  #presumed: Caller | undefined;
   /** See Entrant. */
   countedFor: string | undefined;
   readonly #all: Surroundings;
@@ -90,11 +92,12 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   get key(): string {
-    return this.caller ? `user ${this.caller.id}` : this.network;
+    const caller = this.caller ?? this.#presumed;
+    return caller ? `user ${caller.id}` : this.network;
   }
 
   get origin(): Requester['origin'] {
-    if (!this.caller) return 'anonymous';
+    if (!this.caller && !this.#presumed) return 'anonymous';
     return this.isInAdminArea ? 'admin' : 'user';
   }
 
@@ -135,6 +138,10 @@ export class Exchange implements ApiRequest, WebRequester {
   recall(): Caller | undefined {
     this.caller = this.#all.authentication()?.recall(this.headers.authorization, this.network);
     return this.caller;
+  }
+
+  takeTurnsAsUser(): void {
+    this.#presumed = this.#all.authentication()?.peek(this.headers.authorization, this.network);
   }
 
   recognize(caller: Caller): void {

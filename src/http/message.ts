@@ -43,6 +43,11 @@ export interface ApiRequest {
   readonly authenticate: () => Promise<Caller>;
   /** The same from memory, with a claim that the database has to confirm; undefined where there is no memory. */
   readonly recall: () => Caller | undefined;
+  /**
+   * Where the answer is the same for everybody: a user who is remembered takes turns as one, and not with the strangers of the same
+   * network. As nobody confirms the credentials, the memory does not last longer for it, and the log names nobody.
+   */
+  readonly takeTurnsAsUser: () => void;
   /** Tells the log who the caller is, where that was found out in another way. */
   readonly recognize: (caller: Caller) => void;
 }

@@ -26,13 +26,13 @@ export class Recent<Value> {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
     if (entry.until > Date.now()) return entry.value;
-    this.#delete(key);
+    this.delete(key);
     return undefined;
   }
 
   /** Adds an entry, or renews it. */
   set(key: string, owner: string, value: Value): void {
-    this.#delete(key);
+    this.delete(key);
     const own = this.#keysOf.get(owner);
     if (own && own.size >= this.#bounds.mostOfOwner) this.#deleteFirst(own);
     if (this.#entries.size >= this.#bounds.most) this.#deleteFirst(this.#entries);
@@ -41,17 +41,17 @@ export class Recent<Value> {
     this.#keysOf.set(owner, keys.add(key));
   }
 
-  #deleteFirst(keys: { keys: () => IterableIterator<string> }): void {
-    const first = keys.keys().next();
-    if (!first.done) this.#delete(first.value);
-  }
-
-  #delete(key: string): void {
+  delete(key: string): void {
     const entry = this.#entries.get(key);
     if (!entry) return;
     this.#entries.delete(key);
     const keys = this.#keysOf.get(entry.owner);
     keys?.delete(key);
     if (keys?.size === 0) this.#keysOf.delete(entry.owner);
+  }
+
+  #deleteFirst(keys: { keys: () => IterableIterator<string> }): void {
+    const first = keys.keys().next();
+    if (!first.done) this.delete(first.value);
   }
 }

@@ -35,6 +35,8 @@ describe('the log', () => {
       { method: 'POST', user: 'bob', body: { message: 'x' } },
       { method: 'POST', path: '/api/note/', status: 201, user: 'bob' },
     ],
+    // The credentials are remembered by now; but nobody confirms them for an answer that is the same for everybody.
+    ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
     [
       '/api/note/1/',
       { method: 'PUT', user: 'ada', body: { nope: 'x' } },
@@ -54,8 +56,8 @@ describe('the log', () => {
     ['/nowhere', { method: 'PATCH' }, { method: 'PATCH', path: '/nowhere', status: 404, user: null }],
     ['/healthz', {}, { method: 'GET', path: '/healthz', status: 200, user: null }],
   ];
-  for (const [path, options, expected] of requests) {
-    test(`${options.method ?? 'GET'} ${path} with ${String(expected['status'])} by ${String(expected['user'])} is one line`, async () => {
+  for (const [index, [path, options, expected]] of requests.entries()) {
+    test(`${options.method ?? 'GET'} ${path} with ${String(expected['status'])} by ${String(expected['user'])} is one line (${index})`, async () => {
       const [line, bytes] = await lineOf(path, options);
       const { time, ms, id, bytes: logged, ...rest } = line;
       assert.deepEqual(rest, { level: 'info', ...expected });
