@@ -1,6 +1,6 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import { MAX_PASSWORD } from '../db/plain-password.ts';
-import type { Requester } from '../db/requester.ts';
+import { isClientGone, type Requester } from '../db/requester.ts';
 import { Problem } from '../errors.ts';
 import type { Turn } from '../resources/gate.ts';
 import type { Passwords } from '../resources/passwords.ts';
@@ -114,7 +114,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       const hash = await passwords.hash(password, { ...turn, standing: 'address' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
-      if (!(error instanceof Problem)) rehashAfter = Date.now() + REHASH_PAUSE;
+      if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = Date.now() + REHASH_PAUSE;
       return user.password;
     }
   }

@@ -22,6 +22,11 @@ export class Budget {
     return this.#used;
   }
 
+  /** The bytes that the client holds. */
+  heldBy(client: string): number {
+    return this.#byClient.get(client) ?? 0;
+  }
+
   /** What keeps the client from having so much more: its share, or what all have. A single client may exceed the total. */
   excess(client: string, bytes: number): 'share' | 'total' | undefined {
     if (this.#used === 0) return undefined;

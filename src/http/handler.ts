@@ -72,6 +72,8 @@ function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
 }
 
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
 /** The service as one function for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
@@ -168,12 +170,14 @@ export function createHandler(options: HandlerOptions): Handler {
       const entering = isProbe(exchange.path) ? undefined : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
+      const isRead = READS.has(exchange.method);
+      if (!isRead) pressure.assertWritable(exchange);
       const began = performance.now();
       const answering = answer(exchange); // does at once what comes before the first statement
       took = performance.now() - began;
       if (took >= CHARGED) admission.charge(exchange.network, took);
       const made = await answering;
-      pressure.assertSendable(made, exchange);
+      if (isRead) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;

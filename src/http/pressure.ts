@@ -22,7 +22,12 @@ export interface Pressure {
   readonly bodies: () => number;
   /** @throws Problem 503 while the process is overloaded, unless it is asked for its health */
   readonly assertRoom: (path: string) => void;
-  /** @throws Problem 503 for a large answer while clients leave too many bytes of others unread */
+  /**
+   * Judges a write before it begins: once it is made, its answer is sent in any case, as a refusal would be taken for "not made".
+   * @throws Problem 503 while the client leaves far too many bytes unread
+   */
+  readonly assertWritable: (client: Networked) => void;
+  /** @throws Problem 503 for a large answer to a read while clients leave too many bytes of others unread */
   readonly assertSendable: (reply: Reply, client: Networked) => void;
   /**
    * A function that takes memory for the body of a request, until its answer is complete.
@@ -32,6 +37,7 @@ export interface Pressure {
   readonly close: () => void;
 }
 
+const UNREAD = 'Too many answers have not been taken by their clients.';
 const closing = { Connection: 'close', 'Retry-After': '1' };
 
 export function createPressure(
@@ -50,10 +56,12 @@ export function createPressure(
     assertRoom: (path) => {
       if (overload.shortage() !== undefined && path !== '/healthz' && !FILE.test(path)) throw OVERLOADED;
     },
+    assertWritable: (client) => {
+      if (unsent.isOverdrawn(client)) throw unavailable(UNREAD, 2);
+    },
     assertSendable: ({ body }, client) => {
       if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
-      if (!unsent.fits(client, body.length))
-        throw unavailable('Too many answers have not been taken by their clients.', 2);
+      if (!unsent.fits(client, body.length)) throw unavailable(UNREAD, 2);
     },
     reserveBody: (response, client) => {
       let held = 0;

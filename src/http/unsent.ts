@@ -32,6 +32,8 @@ interface Delivery {
 export interface Unsent {
   /** Whether there is room for an answer of this size. */
   readonly fits: (client: Networked, bytes: number) => boolean;
+  /** Whether the client has left so much unread that nothing more may be made for it. */
+  readonly isOverdrawn: (client: Networked) => boolean;
   /** Counts an answer, and cuts the connection when its client is slower than the rate. */
   readonly watch: (response: ServerResponse, rate: DrainRate, client: Networked, bytes: number) => void;
   readonly bytes: () => number;
@@ -76,6 +78,7 @@ export function createUnsent(maxPage: number): Unsent {
 
   return {
     fits: (client, bytes) => bytes <= LARGE || budget.excess(client.network, bytes) === undefined,
+    isOverdrawn: (client) => budget.heldBy(client.network) > total,
     watch: (response, rate, client, bytes) => {
       const { socket } = response;
       if (!socket || response.closed) return;

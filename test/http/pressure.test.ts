@@ -56,6 +56,30 @@ describe('what clients make the process hold', () => {
     );
   });
 
+  test('a write that is made is answered, however much its client has left unread', async () => {
+    for (let times = 0; times < 3; times += 1) {
+      const { status } = await service.request('/api/note/', {
+        method: 'POST',
+        user: 'bob',
+        body: { message: `large${'x'.repeat(11_050_000)}` },
+      });
+      assert.equal(status, 201);
+    }
+    const reader = start();
+    reader.socket.pause();
+    reader.send(requestText('GET', '/api/note/?message__like=large%25', headers));
+    await eventually(async () => (await gauge('vitrine_unsent_answers_bytes')) > 33_000_000, 'the page');
+    const refused = await service.request('/api/note/?message__like=large%25&limit=1');
+    assert.equal(refused.status, 503, 'the client has no room for a large answer');
+    const made = await service.request('/api/note/', {
+      method: 'POST',
+      user: 'bob',
+      body: { message: 'y'.repeat(600_000) },
+    });
+    assert.equal(made.status, 201);
+    reader.destroy();
+  });
+
   test('a body in thousands of pieces of a byte is 400', async () => {
     const connection = start();
     connection.send(requestText('POST', '/api/note/', { ...headers, 'transfer-encoding': 'chunked' }));
