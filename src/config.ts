@@ -169,7 +169,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     key: 'slowTimeout',
     meaning: 'seconds after which a query of an anonymous client is canceled',
     fallback: '3',
-    parse: wholeNumber(1, 60),
+    parse: wholeNumber(1, 10),
   },
   MAX_PAGE: {
     key: 'maxPage',

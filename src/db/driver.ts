@@ -60,7 +60,7 @@ export const isAnswer = (rows: RawRow[]): boolean =>
 export interface DedicatedConnection {
   /**
    * Runs a statement, and stops waiting for its answer when the connection ends.
-   * @param timeout milliseconds
+   * @param timeout milliseconds after which the statement is canceled and the connection ends
    * @throws Problem 503
    */
   readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, timeout?: number) => Promise<T>;
@@ -79,13 +79,25 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
     stopWaiting?.();
   };
   const sql = open(() => lose(outOfReach()));
+
+  function abort(reason: Error): void {
+    const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
+    lose(reason);
+    const end = (): void => {
+      clearTimeout(timer);
+      void sql.end({ timeout: 0 });
+    };
+    const timer = setTimeout(end, CANCEL_TIMEOUT).unref();
+    canceled.then(end, end);
+  }
+
   return {
     run: (start, timeout) =>
       new Promise((resolve, reject) => {
         stopWaiting = () => reject(lost ?? outOfReach());
         // A new connection would not have the transaction of the old one.
         if (lost) return stopWaiting();
-        const timer = timeout === undefined ? undefined : setTimeout(stopWaiting, timeout);
+        const timer = timeout === undefined ? undefined : setTimeout(abort, timeout, outOfReach());
         const query = start(sql);
         running = query as unknown as Query;
         void Promise.resolve(query)
@@ -96,16 +108,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
             clearTimeout(timer);
           });
       }),
-    abort: (reason) => {
-      const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
-      lose(reason);
-      const end = (): void => {
-        clearTimeout(timer);
-        void sql.end({ timeout: 0 });
-      };
-      const timer = setTimeout(end, CANCEL_TIMEOUT).unref();
-      canceled.then(end, end);
-    },
+    abort,
     end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };
 }

@@ -291,8 +291,13 @@ export class Pool {
       this.#leave(connection);
       this.#next();
     };
-    const timer = setTimeout(end, CANCEL_TIMEOUT).unref();
-    cancelOnServer(query).then(end, end);
+    // A request without an answer may still reach PostgreSQL, and would end another statement of this connection.
+    const drop = (): void => {
+      if (!isOver) this.#replace(connection, true);
+      end();
+    };
+    const timer = setTimeout(drop, CANCEL_TIMEOUT).unref();
+    cancelOnServer(query).then(end, drop);
   }
 
   /** The connection with the fewest statements, unless all are full. */

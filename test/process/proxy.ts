@@ -20,13 +20,19 @@ export interface Proxy {
   readonly swallow: () => void;
   /** Makes the connections there are (or only some) go silent for good, and counts them; new ones are forwarded. */
   readonly silence: (isChosen?: (index: number) => boolean) => number;
+  /** Forwards requests to cancel a statement so much later (milliseconds). */
+  readonly delayCancels: (milliseconds: number) => void;
   readonly close: () => Promise<void>;
 }
+
+/** The message of the protocol that asks for a cancel: its length, and its code. */
+const CANCEL = Buffer.from([0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e]);
 
 export async function startProxy(target: string): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const links = new Set<Link>();
   let swallows = false;
+  let cancelDelay = 0;
   let server: Server | undefined;
   let address: AddressInfo | undefined;
 
@@ -41,8 +47,17 @@ export async function startProxy(target: string): Promise<Proxy> {
     };
     // A stream of small batches would wait for an acknowledgment each time.
     for (const socket of [client, upstream]) socket?.setNoDelay().on('error', end).on('close', end);
-    if (upstream) client.pipe(upstream).pipe(client);
-    else client.pause();
+    if (!upstream) return void client.pause();
+    client.once('data', (chunk) => {
+      if (cancelDelay > 0 && chunk.subarray(0, CANCEL.length).equals(CANCEL)) return deliverLate(chunk);
+      upstream.write(chunk);
+      client.pipe(upstream).pipe(client);
+    });
+  }
+
+  /** As out of the queue of a server that stood still: whoever sent it may have left by then. */
+  function deliverLate(request: Buffer): void {
+    setTimeout(() => connect(Number(port || 5432), hostname).end(request), cancelDelay);
   }
 
   async function open(): Promise<void> {
@@ -84,6 +99,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     swallow: () => {
       swallows = true;
       silence();
+    },
+    delayCancels: (milliseconds) => {
+      cancelDelay = milliseconds;
     },
     close: refuse,
   };

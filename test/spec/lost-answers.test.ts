@@ -1,9 +1,10 @@
 // A write whose answer is lost may have been made: the client must not be told that it was not.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 
@@ -107,6 +108,40 @@ describe('a statement whose answer does not come', { concurrency: true, timeout:
         assertTold(answers, isUnknown);
       }));
   }
+
+  test('a request to cancel that comes late ends no statement of another client', () =>
+    behindProxy(async (base, proxy, { sql }) => {
+      // Longer than a connection is kept from the next statement while PostgreSQL does not answer such a request.
+      proxy.delayCancels(6_500);
+      const leaving = new AbortController();
+      const put = (number: number, message: string, signal?: AbortSignal): Promise<Response> =>
+        fetch(`${base}/api/note/${number}/`, {
+          method: 'PUT',
+          headers: { authorization: basic('bob'), 'content-type': 'application/json' },
+          body: JSON.stringify({ message }),
+          ...(signal && { signal }),
+        });
+      const waiting = async (): Promise<number> => {
+        const found = await sql`select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`;
+        return found.length;
+      };
+      let honest: Promise<Response> | undefined;
+      await sql.begin(async (transaction) => {
+        await transaction`lock table note in access exclusive mode`;
+        const left = put(1, 'left', leaving.signal);
+        await eventually(async () => (await waiting()) === 1, 'the statement to wait');
+        leaving.abort();
+        await assert.rejects(left);
+        // PostgreSQL ends the wait for the lock before the request to cancel has come.
+        await eventually(async () => (await waiting()) === 0, 'the end of the statement');
+        await sleep(300);
+        honest = put(2, 'honest');
+        await eventually(async () => (await waiting()) === 1, 'the statement of another client');
+        await sleep(1_800);
+      });
+      assert.equal((await honest)?.status, 200);
+    }));
 
   test('where it was never sent: 503, and nothing was changed', () =>
     behindProxy(async (base, proxy, { sql }) => {
