@@ -403,7 +403,12 @@ export class Pool {
       this.#leave(connection);
       this.#next();
     };
-    connection.sql.unsafe(prelude).then(end, end);
+    // It may have been hit by a cancel that was meant for the statement before it.
+    const drop = (): void => {
+      this.#replace(connection, true);
+      end();
+    };
+    connection.sql.unsafe(prelude).then(end, drop);
   }
 
   #next(): void {

@@ -101,7 +101,7 @@ export class Runner {
     requester: Requester,
     options?: RunOptions,
   ): Promise<RawRow[]> {
-    const shape = this.#shapes.use(statement.text);
+    const shape = this.#shapes.use(statement.text, statement.fixed);
     // With the text of the shape, which is the same object each time, whatever looks it up is faster.
     const { values, fixed, isPage } = statement;
     const shaped = { text: shape.text, values, fixed, isPage, shape };
@@ -153,7 +153,7 @@ export class Runner {
     for (;;) {
       const isUnknown = shape.cost === undefined;
       const name = this.#scheduler.classOf(shape, requester);
-      if (name === 'slow' && options?.refuseCostly === true) throw new CostlyStatement();
+      if (options?.refuseCostly === true && classify(shape) === 'slow') throw new CostlyStatement();
       const entered = this.#scheduler.enter(name, requester, shape);
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;

@@ -2,9 +2,9 @@ import type { EventLoopUtilization } from 'node:perf_hooks';
 import { OVERLOADED, TOO_MANY, type Problem } from '../errors.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { classify, COSTLY, OVERRUN, type Shape } from './shapes.ts';
+import { ATTEMPT, classify, COSTLY, isVaried, OVERRUN, type Shape } from './shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
-import { CLASSES, READS, Work, type Entry, type WorkClass } from './work-class.ts';
+import { CLASSES, READS, Work, type Caller, type Entry, type WorkClass } from './work-class.ts';
 
 /** The exclusive connections. */
 export const CONNECTIONS = 17;
@@ -30,14 +30,15 @@ export interface ClassState {
 
 /** Whether a class is wrong for a read, and not only more careful or less than another one. */
 const isWrong = (name: WorkClass, wanted: WorkClass): boolean =>
-  wanted !== name && (wanted === 'slow' || name === 'trial');
+  wanted !== name && (wanted === 'slow' || wanted === 'trial' || name === 'trial');
 
 const forEachClass = <T>(make: (name: WorkClass) => T): Readonly<Record<WorkClass, T>> =>
   Object.fromEntries(CLASSES.map((name) => [name, make(name)])) as Record<WorkClass, T>;
 
 /** A statement that has a connection. */
 export interface Running {
-  readonly key: string;
+  /** The client as it was when the statement began: its key changes when the user becomes known. */
+  readonly caller: Caller;
   readonly isStranger: boolean;
   /** Of a read. */
   readonly shape: Shape | undefined;
@@ -47,6 +48,8 @@ export interface Running {
   readonly first: Work;
   /** The class that it counts for: the same, or `slow` since it has taken long. */
   work: Work;
+  /** Milliseconds that the statement was expected to take in this class. */
+  expected: number;
   /** How busy the process was, from when the statement counted as slow. */
   utilization?: EventLoopUtilization;
   /** Ends the statement, which then begins anew as what it is. */
@@ -65,9 +68,12 @@ export class Scheduler {
   #taken = this.#all.reduce((sum, { taken }) => sum + taken, 0);
   /** Reads that are not known to be slow, in the order in which they began. */
   readonly #watched = new Set<Running>();
+  /** The same of reads that are known to be slow with other values. */
+  readonly #attempts = new Set<Running>();
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
   readonly clock = new LoopClock(() => {
     this.#refuseLate();
+    this.#endAttempts();
     this.#moveOverruns();
   });
 
@@ -78,10 +84,14 @@ export class Scheduler {
     });
   }
 
-  /** The class of a read. What a stranger asks who may try to deceive stays apart, whatever it has cost others. */
-  classOf(shape: Shape, { key, origin }: Pick<Requester, 'key' | 'origin'>): WorkClass {
+  /**
+   * The class of a read. What a stranger asks who may try to deceive stays apart, whatever it has cost others. What is costly
+   * only with some values is tried for a moment, so that nobody can make it slow for others.
+   */
+  classOf(shape: Shape, { key, origin }: Caller): WorkClass {
     const name = classify(shape);
-    return name !== 'slow' && origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
+    if (name === 'slow') return isVaried(shape) && this.#slow.mayAttempt(key) ? 'trial' : 'slow';
+    return origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
   }
 
   /**
@@ -95,30 +105,34 @@ export class Scheduler {
     const one = this.#classes[name];
     if (one.waiting > 0 || !one.mayRun(requester) || !this.#isFree(one))
       return this.#wait(one, requester, shape);
-    return this.#begin(one, requester.key, requester.origin, shape);
+    const { key, origin } = requester;
+    return this.#begin(one, { key, origin }, shape);
   }
 
-  #begin(work: Work, key: string, origin: Requester['origin'], shape: Shape | undefined): Running {
-    this.#enter(work, key);
-    const isStranger = origin === 'anonymous';
-    const running: Running = { key, isStranger, shape, since: this.clock.now(), first: work, work };
-    if (shape && work.name !== 'slow') this.#watched.add(running);
+  #begin(work: Work, caller: Caller, shape: Shape | undefined): Running {
+    const expected = this.#enter(work, caller, shape?.mean);
+    const isStranger = caller.origin === 'anonymous';
+    const since = this.clock.now();
+    const running: Running = { caller, isStranger, shape, since, first: work, work, expected };
+    if (shape && work.name === 'trial' && classify(shape) === 'slow') this.#attempts.add(running);
+    else if (shape && work.name !== 'slow') this.#watched.add(running);
     else if (shape && isStranger) running.utilization = performance.eventLoopUtilization();
     return running;
   }
 
   /** Takes back the connection of a statement that is over. */
   leave(running: Running): void {
-    const { shape, key, since, first, work, isStranger } = running;
+    const { shape, caller, since, first, work, isStranger } = running;
     const milliseconds = this.clock.now() - since;
     this.#watched.delete(running);
-    this.#leave(work, key, milliseconds);
+    this.#attempts.delete(running);
+    this.#leave(running, milliseconds);
     if (work.name === 'slow') {
       const hasOverrun = work !== first;
-      if (hasOverrun) increment(this.#slow.overruns, key, -1);
+      if (hasOverrun) increment(this.#slow.overruns, caller.key, -1);
       if (isStranger) this.#rest(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     }
-    if (shape && isWrong(first.name, classify(shape))) this.#reclassify();
+    if (shape && isWrong(first.name, this.classOf(shape, caller))) this.#reclassify();
     this.#startNext();
   }
 
@@ -133,10 +147,21 @@ export class Scheduler {
     }
   }
 
-  #rest({ key, utilization }: Running, milliseconds: number, isSuspect: boolean): void {
+  #rest({ caller: { key }, utilization }: Running, milliseconds: number, isSuspect: boolean): void {
     const busy = performance.eventLoopUtilization(utilization).utilization;
     this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
     if (isSuspect) this.#slow.suspect(key);
+  }
+
+  /** Ends attempts that were not brief: they wait for their turn as slow statements. */
+  #endAttempts(): void {
+    const latest = this.clock.now() - ATTEMPT;
+    for (const attempt of this.#attempts) {
+      if (attempt.since > latest) return;
+      this.#attempts.delete(attempt);
+      this.#slow.failAttempt(attempt.caller.key);
+      attempt.preempt?.();
+    }
   }
 
   /**
@@ -149,7 +174,7 @@ export class Scheduler {
     for (const running of this.#watched) {
       if (running.since > latest) break;
       isAny = true;
-      const { key, shape } = running;
+      const { caller, shape } = running;
       this.#watched.delete(running);
       if (shape) {
         shape.cost = Math.max(COSTLY, shape.cost ?? 0);
@@ -157,30 +182,31 @@ export class Scheduler {
       }
       if (this.#classes.slow.running >= MAX_OVERRUNNING && running.preempt) {
         running.preempt();
-        if (running.isStranger) this.#slow.suspect(key);
+        if (running.isStranger) this.#slow.suspect(caller.key);
         continue;
       }
-      this.#leave(running.work, key, OVERRUN);
+      this.#leave(running, OVERRUN);
       running.work = this.#classes.slow;
       running.utilization = performance.eventLoopUtilization();
-      this.#enter(running.work, key);
-      increment(this.#slow.overruns, key, 1);
+      running.expected = this.#enter(running.work, caller);
+      increment(this.#slow.overruns, caller.key, 1);
     }
     if (!isAny) return;
     this.#reclassify();
     this.#startNext();
   }
 
-  #enter(one: Work, key: string): void {
+  #enter(one: Work, caller: Caller, cost?: number): number {
     this.#taken -= one.taken;
-    one.enter(key);
+    const expected = one.enter(caller, cost);
     this.#taken += one.taken;
+    return expected;
   }
 
-  #leave(one: Work, key: string, milliseconds: number): void {
-    this.#taken -= one.taken;
-    one.leave(key, milliseconds);
-    this.#taken += one.taken;
+  #leave({ work, caller, expected }: Running, milliseconds: number): void {
+    this.#taken -= work.taken;
+    work.leave(caller, milliseconds, expected);
+    this.#taken += work.taken;
   }
 
   close(): void {
@@ -201,7 +227,7 @@ export class Scheduler {
     }
     requester.park();
     const queue = one.queueOf(requester);
-    const { key, origin } = requester; // The key changes when the user becomes known.
+    const { key, origin } = requester;
     return new Promise((resolve, reject) => {
       const since = performance.now();
       const end = (error?: Error): void => {
@@ -211,7 +237,7 @@ export class Scheduler {
       };
       const start = (): void => {
         stopListening();
-        resolve(this.#begin(one, key, origin, shape));
+        resolve(this.#begin(one, { key, origin }, shape));
       };
       const entry: Entry = { requester, shape, since, start, end };
       queue.push(key, entry);

@@ -9,6 +9,11 @@ const NEARLY_COSTLY = 0.9 * COSTLY;
 const BRIEF = 10;
 /** Milliseconds after which a read that is not known to be costly counts as slow. */
 export const OVERRUN = 300;
+/** Milliseconds of an attempt: what others have made costly may be brief with the values of this client. */
+export const ATTEMPT = 150;
+/** From a run of less than this (milliseconds) on, a costly shape counts as varied for a while. */
+const QUICK = ATTEMPT / 3;
+const VARIED_FOR = 10 * 60_000;
 /** Below this (milliseconds, of the whole work that a plan could do) a read may run beside others of its client at once. */
 const SAFE = 50;
 /** What PostgreSQL's cost unit may take (milliseconds). A high guess, as it only holds until there is a measurement. */
@@ -30,27 +35,35 @@ export interface Shape {
   isEstimate: boolean;
   /** Whether a statement of this shape was ever run to its end, or cannot take long. */
   isProven: boolean;
+  /** When a statement of it was brief last (milliseconds, as of `performance.now`). */
+  quickAt: number;
   uses: number;
   /** When it was used last, in uses of any shape. */
   latest: number;
   isPrepared: boolean;
+  /** Whether it is one of the program's own, which are few: it is never forgotten. */
+  isFixed: boolean;
   /** Whether another one took its place. */
   isForgotten: boolean;
   /** Of a `quick` statement: whether the last one was slow. */
   wasSlow: boolean;
-  /** The same: when one had a large answer (milliseconds, as of `performance.now`). */
+  /** Of a page: when one had a large answer (milliseconds, as of `performance.now`). */
   largeAt: number;
-  /** The same: whether the answers were small so far. */
+  /** Of a page: whether the answers were small so far. */
   isSmall: boolean;
+  /** Of a record: the values of the statements whose answers were large. */
+  large: Set<string> | undefined;
 }
 
 /** A shape of which nothing is known. */
-export const newShape = (text: string): Shape => ({
+export const newShape = (text: string, isFixed = false): Shape => ({
   text,
+  isFixed,
   cost: undefined,
   mean: undefined,
   isEstimate: false,
   isProven: false,
+  quickAt: -Infinity,
   uses: 0,
   latest: 0,
   isPrepared: false,
@@ -58,6 +71,7 @@ export const newShape = (text: string): Shape => ({
   wasSlow: false,
   largeAt: -Infinity,
   isSmall: false,
+  large: undefined,
 });
 
 /** Remembers what statements have cost, and chooses those worth preparing. The least recently used are forgotten first. */
@@ -69,8 +83,8 @@ export class Shapes {
   #prepared = 0;
 
   /** The shape of a statement, which counts as used. */
-  use(text: string): Shape {
-    const shape = this.#find(text) ?? this.#add(text);
+  use(text: string, isFixed = false): Shape {
+    const shape = this.#find(text) ?? this.#add(text, isFixed);
     shape.uses += 1;
     shape.latest = this.#uses += 1;
     return shape;
@@ -80,9 +94,9 @@ export class Shapes {
     return this.#shapes.get(text.length)?.find((shape) => shape.text === text);
   }
 
-  #add(text: string): Shape {
+  #add(text: string, isFixed: boolean): Shape {
     if (this.#size >= MAX_SHAPES) this.#forgetOldest();
-    const shape = newShape(text);
+    const shape = newShape(text, isFixed);
     const sameLength = this.#shapes.get(text.length);
     if (sameLength) sameLength.push(shape);
     else this.#shapes.set(text.length, [shape]);
@@ -90,8 +104,10 @@ export class Shapes {
     return shape;
   }
 
+  /** Shapes that were used once go first: anybody can make any number of those, without ever running one. */
   #forgetOldest(): void {
-    const oldest = this.#oldest(() => true);
+    const oldest =
+      this.#oldest(({ isFixed, uses }) => !isFixed && uses < 2) ?? this.#oldest(({ isFixed }) => !isFixed);
     if (!oldest) return;
     const { length } = oldest.text;
     const left = this.#shapes.get(length)?.filter((shape) => shape !== oldest) ?? [];
@@ -128,6 +144,7 @@ export class Shapes {
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
     const { mean = milliseconds } = shape;
+    if (isComplete && milliseconds < QUICK) shape.quickAt = performance.now();
     if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST;
     if (isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && classify(shape) === 'brief') {
       shape.cost = NEARLY_COSTLY;
@@ -150,6 +167,9 @@ export function classify({ cost, isEstimate, isProven }: Shape): 'brief' | 'read
   if (!isProven) return 'trial';
   return isEstimate || cost >= BRIEF ? 'read' : 'brief';
 }
+
+/** Whether it depends on the values what a statement of the shape costs. */
+export const isVaried = ({ quickAt }: Shape): boolean => performance.now() - quickAt < VARIED_FOR;
 
 interface Plan {
   readonly 'Total Cost'?: number;

@@ -8,6 +8,9 @@ import type { WorkClass } from './work-class.ts';
 const REST = 4;
 /** Milliseconds for which a stranger runs one read at a time after one that was not known to be slow. */
 const SUSPECT_FOR = 60_000;
+/** Milliseconds after a failed attempt until the next one. */
+const NO_ATTEMPT_FOR = 15_000;
+const MAX_FAILED = 10_000;
 
 interface Rest {
   readonly until: number;
@@ -23,6 +26,8 @@ export class SlowClients {
   readonly #rests = new Map<string, Rest>();
   /** Anonymous clients that had an overrun lately. They might look for statements whose cost is misjudged. */
   readonly #suspects = new Map<string, NodeJS.Timeout>();
+  /** When a client's last attempt failed, the oldest first. */
+  readonly #failed = new Map<string, number>();
   /** The latest rest, as a multiple of what the statement before it took. */
   factor = 0;
 
@@ -34,6 +39,22 @@ export class SlowClients {
 
   isSuspect(key: string): boolean {
     return this.#suspects.has(key);
+  }
+
+  /** Whether the client may try to be brief with a statement that was costly for others. */
+  mayAttempt(key: string): boolean {
+    const failed = this.#failed.get(key);
+    return failed === undefined || performance.now() - failed > NO_ATTEMPT_FOR;
+  }
+
+  failAttempt(key: string): void {
+    this.#failed.delete(key);
+    if (this.#failed.size >= MAX_FAILED)
+      for (const first of this.#failed.keys()) {
+        this.#failed.delete(first);
+        break;
+      }
+    this.#failed.set(key, performance.now());
   }
 
   /** Milliseconds until the client may go on. */

@@ -1,7 +1,7 @@
-import { FairQueue } from './fair-queue.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from './shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
+import { TimeQueue } from './time-queue.ts';
 
 /**
  * What a statement needs a connection for: `short` ones that the pipelined connection cannot take at the moment, changes, pages
@@ -43,6 +43,7 @@ const NEWEST = 0.1;
 /** The mean durations that are assumed at the start (milliseconds). */
 const FIRST_MEAN = 10;
 const FIRST_SLOW_MEAN = 1_000;
+const LEAST_MEAN = 0.1;
 /** A client whose own statements make it wait longer than this (milliseconds) is told so. */
 const OWN_FAULT = 500;
 
@@ -58,14 +59,14 @@ export interface Entry {
   readonly end: (error?: Error) => void;
 }
 
-type Caller = Pick<Requester, 'key' | 'origin'>;
+export type Caller = Pick<Requester, 'key' | 'origin'>;
 
 /** The queues and counters of one class. */
 export class Work {
   readonly share: Share;
   readonly name: WorkClass;
   /** Users and strangers take turns, so that many strangers do not delay users. */
-  readonly queues = { known: new FairQueue<Entry>(), strangers: new FairQueue<Entry>() };
+  readonly queues = { known: new TimeQueue<Entry>(), strangers: new TimeQueue<Entry>() };
   readonly #byClient = new Map<string, number>();
   readonly #slow: SlowClients;
   readonly #isRead: boolean;
@@ -92,7 +93,7 @@ export class Work {
     return this.queues.known.size + this.queues.strangers.size;
   }
 
-  queueOf({ origin }: Pick<Requester, 'origin'>): FairQueue<Entry> {
+  queueOf({ origin }: Pick<Requester, 'origin'>): TimeQueue<Entry> {
     return origin === 'anonymous' ? this.queues.strangers : this.queues.known;
   }
 
@@ -104,7 +105,7 @@ export class Work {
     const { key } = caller;
     const queue = this.queueOf(caller);
     const own = queue.sizeOf(key);
-    const sameKind = queue.ahead(key);
+    const sameKind = queue.ahead(key, this.#mean);
     const ahead = sameKind + Math.min(this.waiting - queue.size, sameKind + 1);
     const mean = ahead === own ? Math.min(this.#mean, cost) : this.#mean;
     const wait = (ahead * mean) / (ahead === own ? this.#most(caller) : this.share.most);
@@ -167,15 +168,19 @@ export class Work {
     return count;
   }
 
-  enter(key: string): void {
+  /** @returns milliseconds that the statement is expected to take, for `leave` */
+  enter(caller: Caller, cost = this.#mean): number {
     this.running += 1;
-    increment(this.#byClient, key, 1);
+    increment(this.#byClient, caller.key, 1);
+    this.queueOf(caller).begin(caller.key, cost);
+    return cost;
   }
 
-  leave(key: string, milliseconds: number): void {
+  leave(caller: Caller, milliseconds: number, expected: number): void {
     this.running -= 1;
-    increment(this.#byClient, key, -1);
-    this.#mean += (milliseconds - this.#mean) * NEWEST;
+    increment(this.#byClient, caller.key, -1);
+    this.queueOf(caller).correct(caller.key, milliseconds - expected);
+    this.#mean = Math.max(LEAST_MEAN, this.#mean + (milliseconds - this.#mean) * NEWEST);
   }
 }
 

@@ -1,7 +1,7 @@
 import { FairQueue } from '../db/fair-queue.ts';
 import { Usage } from '../db/usage.ts';
 import { OVERLOADED, TOO_MANY } from '../errors.ts';
-import { HeavyWork } from './heavy-work.ts';
+import { HeavyWork, type HeavyClient } from './heavy-work.ts';
 import type { Networked } from './message.ts';
 
 /** Requests that are worked on at once. Those that wait for a slow statement, a body or a password check do not count. */
@@ -39,7 +39,7 @@ export interface Entrant extends Networked {
  */
 export class Admission {
   readonly #usage = new Usage(MAX_USAGE);
-  readonly #heavy = new HeavyWork((key, took) => this.charge(key, took));
+  readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
   readonly #waiting = new FairQueue<() => void>();
   /** Counted requests of each client that are worked on. */
   readonly #activeOf = new Map<string, number>();
@@ -81,7 +81,7 @@ export class Admission {
     this.#latest = key;
     if (this.#usage.isCostly(key, now)) {
       this.#assertMayWait(key);
-      return this.#heavy.turn(key).then(() => this.#enterAs(key, performance.now()));
+      return this.#heavy.turn({ key, network: key }).then(() => this.#enterAs(key, performance.now()));
     }
     return this.#enterAs(key, now);
   }
@@ -98,11 +98,13 @@ export class Admission {
   }
 
   /**
-   * Resolves when a piece of work that holds the event loop for long may begin: one does at a time, clients in turn.
+   * Resolves when a piece of work that holds the event loop for long may begin: one does at a time, clients get equal time.
    * The work must follow without waiting for anything else.
+   * @param bytes that are held meanwhile and counted nowhere else
+   * @throws Refusal where the wait would be too long
    */
-  heavyTurn({ network }: Networked): Promise<void> {
-    return this.#heavy.turn(network);
+  heavyTurn(client: HeavyClient, bytes?: number): Promise<void> {
+    return this.#heavy.turn(client, bytes);
   }
 
   /** Reports how long a client's request has held the event loop. */

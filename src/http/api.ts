@@ -225,6 +225,7 @@ export function createApi({ resources, database, operations, listing, pages, set
       await request.requester.turnForPage(record.length);
       return pages.record(request, resource, caller, record);
     }
+    if (!caller && request.headers.authorization !== undefined) request.takeTurnsAsUser();
     const record = await readRecord(database.for(request.requester), resource, id);
     const headers = { ETag: entityTag(record.version) };
     if (isNotModified(request.headers['if-none-match'], record.version))

@@ -186,17 +186,18 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   turnForPage(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_PAGE ? this.#heavyTurn() : undefined;
+    return bytes > LARGE_PAGE ? this.#heavyTurn(bytes) : undefined;
   }
 
-  async #heavyTurn(): Promise<void> {
+  /** @param bytes that are held meanwhile; those of bodies are counted already */
+  async #heavyTurn(bytes?: number): Promise<void> {
     const { admission } = this.#all;
     this.park();
-    await admission.heavyTurn(this);
+    await admission.heavyTurn(this, bytes);
     const confirmation = this.confirm();
     if (confirmation) {
       await confirmation;
-      await admission.heavyTurn(this);
+      await admission.heavyTurn(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
   }

@@ -1,4 +1,6 @@
-import { FairQueue } from '../db/fair-queue.ts';
+import { TimeQueue } from '../db/time-queue.ts';
+import { OVERLOADED, TOO_MANY } from '../errors.ts';
+import { Budget } from './budget.ts';
 
 /** Milliseconds for which a client counts as present after its last request. */
 const PRESENT = 100;
@@ -10,25 +12,45 @@ const TURNS_BETWEEN = 4;
 /** The longest rest after a piece of work (milliseconds). */
 const MAX_REST = 250;
 
-interface Piece {
-  readonly begin: () => void;
+/** Milliseconds that a piece may wait; what is expected to wait longer is refused at once. */
+const MAX_WAIT = 2_000;
+/** Bytes of records that may wait to become pages. */
+const MAX_BYTES = 64 * 1024 * 1024;
+/** Weight of the newest duration in the mean, and the mean at the start (milliseconds). */
+const NEWEST = 0.1;
+const FIRST_MEAN = 2;
+
+/** Who waits: users by themselves, others by network. */
+export interface HeavyClient {
   readonly key: string;
+  readonly network: string;
+}
+
+interface Piece extends HeavyClient {
+  readonly bytes: number;
+  /** When it began to wait (milliseconds, as of `performance.now`). */
+  readonly since: number;
+  readonly begin: () => void;
+  readonly refuse: (reason: Error) => void;
 }
 
 /**
- * Work that holds the event loop for a millisecond or more: one piece begins at a time, clients in turn. While other clients
- * are present, the loop is then left to them for as long as the piece took.
+ * Work that holds the event loop for a millisecond or more: one piece begins at a time, and clients get equal time. While other
+ * clients are present, the loop is then left to them for as long as the piece took.
  */
 export class HeavyWork {
-  readonly #waiting = new FairQueue<Piece>();
-  readonly #onDone: (key: string, milliseconds: number) => void;
+  readonly #waiting = new TimeQueue<Piece>();
+  readonly #bytes = new Budget(MAX_BYTES);
+  readonly #onDone: (network: string, milliseconds: number) => void;
   #isScheduled = false;
   #latest = '';
   #watchedUntil = -Infinity;
   #othersSeen = -Infinity;
+  /** Milliseconds that a piece takes on average, with the rest after it. */
+  #mean = FIRST_MEAN;
 
-  /** @param onDone gets the client of each piece of work, and the time that it took */
-  constructor(onDone: (key: string, milliseconds: number) => void) {
+  /** @param onDone gets the network of each piece's client, and the time that it took */
+  constructor(onDone: (network: string, milliseconds: number) => void) {
     this.#onDone = onDone;
   }
 
@@ -45,15 +67,25 @@ export class HeavyWork {
     return now < this.#watchedUntil || this.#waiting.size > 0;
   }
 
-  /** Reports a client's request while `isWatching`. */
-  see(key: string, now: number): void {
-    if (key !== this.#latest) this.#othersSeen = now;
+  /** Reports a request of a network while `isWatching`. */
+  see(network: string, now: number): void {
+    if (network !== this.#latest) this.#othersSeen = now;
   }
 
-  /** Resolves when a piece of work of this client may begin: it must then do so without waiting for anything else. */
-  turn(key: string): Promise<void> {
-    return new Promise((begin) => {
-      this.#waiting.push(key, { begin, key });
+  /**
+   * Resolves when a piece of work of this client may begin: it must then do so without waiting for anything else.
+   * @param bytes that are held meanwhile and counted nowhere else
+   * @throws Refusal 503, or 429 for a client whose own work is the reason, where the wait would be too long
+   */
+  turn({ key, network }: HeavyClient, bytes = 0): Promise<void> {
+    const isOwn = this.#waiting.sizeOf(key) > 0;
+    const wait = this.#waiting.ahead(key, this.#mean) * this.#mean;
+    const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
+    if (wait > MAX_WAIT || excess !== undefined)
+      return Promise.reject(isOwn || excess === 'share' ? TOO_MANY : OVERLOADED);
+    return new Promise((begin, refuse) => {
+      this.#bytes.take(key, bytes);
+      this.#waiting.push(key, { key, network, bytes, since: performance.now(), begin, refuse });
       this.#schedule();
     });
   }
@@ -69,20 +101,37 @@ export class HeavyWork {
     let began = 0;
     setImmediate(() => {
       began = performance.now();
+      this.#refuseLate(began);
       piece = this.#waiting.shift(() => true);
-      this.#latest = piece?.key ?? '';
-      piece?.begin();
+      if (!piece) return;
+      this.#latest = piece.network;
+      this.#waiting.begin(piece.key, 0);
+      this.#bytes.release(piece.key, piece.bytes);
+      piece.begin();
     });
     // Follows in the same turn, when everything that the piece does at once is done.
     setImmediate(() => {
       const now = performance.now();
       const took = now - began;
       this.#watchedUntil = now + took + PRESENT;
-      if (piece) this.#onDone(piece.key, took);
       const rest = now - this.#othersSeen < PRESENT + took ? Math.min(took, MAX_REST) : 0;
+      if (piece) {
+        this.#waiting.correct(piece.key, took);
+        this.#mean += (took + rest - this.#mean) * NEWEST;
+        this.#onDone(piece.network, took);
+      }
       if (rest >= 1) setTimeout(() => this.#pass(TURNS_BETWEEN), rest);
       else this.#pass(TURNS_BETWEEN);
     });
+  }
+
+  #refuseLate(now: number): void {
+    for (const [key, piece] of this.#waiting.entries()) {
+      if (now - piece.since <= MAX_WAIT) continue;
+      this.#waiting.remove(key, piece);
+      this.#bytes.release(key, piece.bytes);
+      piece.refuse(OVERLOADED);
+    }
   }
 
   /** Lets turns of the event loop pass before the next piece. */

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FairQueue } from '../../src/db/fair-queue.ts';
+import { TimeQueue } from '../../src/db/time-queue.ts';
 import { SERVICE, type Requester } from '../../src/db/requester.ts';
 import { Scheduler, type Running } from '../../src/db/scheduler.ts';
 import { newShape, Shapes } from '../../src/db/shapes.ts';
@@ -129,6 +130,48 @@ test('of brief reads that turn out to be slow only four go on, and the others wa
   for (const running of all) scheduler.leave(running);
   const { slow, brief } = scheduler.state;
   assert.deepEqual([slow.running, brief.running], [0, 0]);
+  scheduler.close();
+});
+
+test('what others have made costly is tried for a moment, in which it may be brief', async () => {
+  const scheduler = new Scheduler();
+  const shape = { ...newShape('select'), cost: 1_000, isProven: true };
+  const stranger = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+  assert.equal(scheduler.classOf(shape, stranger('alice')), 'slow', 'it was never brief');
+  shape.quickAt = performance.now();
+  assert.equal(scheduler.classOf(shape, stranger('alice')), 'trial');
+  for (const isOver of [true, false]) {
+    const running = await scheduler.enter('trial', stranger('mallory'), shape);
+    assert.ok(running);
+    let isEnded = false;
+    running.preempt = () => (isEnded = true);
+    if (isOver) await sleep(20);
+    else await eventually(() => isEnded, 'the end of the attempt');
+    assert.equal(isEnded, !isOver);
+    scheduler.leave(running);
+  }
+  assert.equal(scheduler.classOf(shape, stranger('mallory')), 'slow', 'its attempt was not brief');
+  assert.equal(scheduler.classOf(shape, stranger('alice')), 'trial');
+  assert.equal(scheduler.state.trial.running, 0);
+  scheduler.close();
+});
+
+test('a client with brief reads does not wait behind all those with long ones', async () => {
+  const scheduler = new Scheduler();
+  const order: string[] = [];
+  const read = (key: string, milliseconds: number): Promise<void> =>
+    scheduler.run('read', { ...SERVICE, key, origin: 'anonymous' }, () => {
+      order.push(key);
+      return sleep(milliseconds);
+    });
+  const others = Array.from({ length: 12 }, (_, index) => `other ${index}`);
+  await Promise.all(others.map((key) => read(key, 20)));
+  order.length = 0;
+  const all = others.flatMap((key) => [read(key, 20), read(key, 20)]);
+  await sleep(5);
+  all.push(read('brief', 0));
+  await Promise.all(all);
+  assert.ok(order.indexOf('brief') < 8, order.join());
   scheduler.close();
 });
 
@@ -346,6 +389,96 @@ describe('a fair queue', () => {
       }),
     );
   });
+});
+
+describe('a queue that shares time', () => {
+  const costs = fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 2, maxLength: 8 });
+
+  test('gives clients that always wait the same time, whatever their work takes', () => {
+    fc.assert(
+      fc.property(costs, fc.nat(50), (all, expected) => {
+        const queue = new TimeQueue<number>();
+        const had = all.map(() => 0);
+        all.forEach((_, client) => queue.push(String(client), client));
+        for (let turns = 0; turns < 300; turns += 1) {
+          const client = queue.shift(() => true) ?? -1;
+          const cost = all[client] ?? NaN;
+          queue.begin(String(client), expected);
+          queue.correct(String(client), cost - expected);
+          had[client] = (had[client] ?? 0) + cost;
+          queue.push(String(client), client);
+          assert.ok(Math.max(...had) - Math.min(...had) <= 2 * Math.max(...all));
+        }
+      }),
+    );
+  });
+
+  test('serves a client that comes, or comes back, before those that have had more', () => {
+    fc.assert(
+      fc.property(costs, fc.nat(200), (all, turnsBefore) => {
+        const queue = new TimeQueue<string>();
+        all.forEach((_, client) => queue.push(String(client), String(client)));
+        const serve = (): string => {
+          const client = queue.shift(() => true) ?? '';
+          queue.begin(client, client === 'brief' ? 1 : (all[Number(client)] ?? NaN));
+          return client;
+        };
+        for (let turns = 0; turns < turnsBefore + all.length; turns += 1) {
+          const client = serve();
+          queue.push(client, client);
+        }
+        assert.ok(queue.ahead('brief', 100) <= all.length);
+        for (let times = 0; times < 3; times += 1) {
+          queue.push('brief', 'brief');
+          // One that has had as much, to the millisecond, may be first.
+          const before = Array.from({ length: all.length + 1 }, serve);
+          const at = before.indexOf('brief');
+          assert.ok(at >= 0);
+          for (const client of before.filter((one) => one !== 'brief')) queue.push(client, client);
+        }
+      }),
+    );
+  });
+
+  test('remembers a bounded number of clients', () => {
+    const queue = new TimeQueue<number>();
+    for (let client = 0; client < 30_000; client += 1) queue.begin(`client ${client}`, 1);
+    queue.push('late', 1);
+    assert.equal(
+      queue.shift(() => true),
+      1,
+    );
+  });
+
+  test('keeps the order of one client, and skips those that may not run', () => {
+    const queue = new TimeQueue<number>();
+    for (const entry of [1, 2, 3]) queue.push('ada', entry);
+    queue.push('bob', 4);
+    assert.equal(queue.sizeOf('ada'), 3);
+    assert.equal(
+      queue.shift((key) => key === 'bob'),
+      4,
+    );
+    assert.ok(queue.remove('ada', 2));
+    assert.equal(queue.remove('ada', 2), false);
+    assert.deepEqual([queue.shift(() => true), queue.shift(() => true)], [1, 3]);
+    assert.equal(
+      queue.shift(() => true),
+      undefined,
+    );
+    assert.equal(queue.size, 0);
+  });
+});
+
+test('shapes that were used once make room for others, and those of the program never do', () => {
+  const shapes = new Shapes();
+  const known = [shapes.use('used twice'), shapes.use('used twice'), shapes.use('of the program', true)];
+  for (let index = 0; index < 2_000; index += 1) shapes.use(`never run ${index}`);
+  assert.deepEqual(
+    known.map(({ isForgotten }) => isForgotten),
+    [false, false, false],
+  );
+  assert.ok(shapes.use('never run 0').uses === 1, 'it was forgotten');
 });
 
 test('statements are prepared from their second use on, and the least recently used make room', () => {

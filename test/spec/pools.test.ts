@@ -263,4 +263,25 @@ describe('the quick pool', () => {
       await service.close();
     }
   });
+
+  test('takes the records beside a large one, and not that one', async () => {
+    const service = await startService([user, note]);
+    try {
+      await service.sql`insert into note (message) values (${'x'.repeat(300_000)}), ('short')`;
+      const work = async (): Promise<number> => {
+        const { text } = await service.request('/metrics');
+        const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
+        return Number(count);
+      };
+      const counts: number[] = [];
+      for (const id of [1, 1, 2, 1, 2]) {
+        const before = await work();
+        assert.equal((await service.request(`/api/note/${id}/`)).status, 200);
+        counts.push((await work()) - before);
+      }
+      assert.deepEqual(counts, [0, 1, 0, 1, 0]);
+    } finally {
+      await service.close();
+    }
+  });
 });

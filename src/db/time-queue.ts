@@ -1,0 +1,110 @@
+/** Clients whose time is remembered while they do not wait. */
+const MAX_CLIENTS = 10_000;
+/** Milliseconds that a client which comes, or comes back, may have had less than the one that is served at the moment. */
+const CREDIT = 100;
+
+/**
+ * A queue that gives its clients equal time, not equal turns: the next entry is one of the client that has had the least. A client
+ * with brief work hardly waits for any number of clients with long work. Nobody saves up much by not asking for it, see CREDIT
+ * (start-time fair queueing, with a bounded lag).
+ */
+export class TimeQueue<T> {
+  /** The entries of each client, the oldest first. */
+  readonly #clients = new Map<string, Set<T>>();
+  /** The time that clients have had (milliseconds). */
+  readonly #had = new Map<string, number>();
+  /** What the client had that was served last: the clock of this queue. */
+  #now = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many entries a client has. */
+  sizeOf(key: string): number {
+    return this.#clients.get(key)?.size ?? 0;
+  }
+
+  /**
+   * How many entries are probably served before a new one of this client.
+   * @param mean milliseconds that an entry is expected to take
+   */
+  ahead(key: string, mean: number): number {
+    const own = this.sizeOf(key);
+    const begins = this.#hadBy(key) + own * mean;
+    let ahead = own;
+    for (const [other, entries] of this.#clients) {
+      const before = begins - this.#hadBy(other);
+      if (other !== key && before >= 0) ahead += Math.min(entries.size, 1 + Math.floor(before / mean));
+    }
+    return ahead;
+  }
+
+  push(key: string, entry: T): void {
+    const entries = this.#clients.get(key);
+    if (entries) entries.add(entry);
+    else this.#clients.set(key, new Set([entry]));
+    this.#size += 1;
+  }
+
+  /** @returns whether the entry was in the queue */
+  remove(key: string, entry: T): boolean {
+    const entries = this.#clients.get(key);
+    if (!entries?.delete(entry)) return false;
+    this.#size -= 1;
+    if (entries.size === 0) this.#clients.delete(key);
+    return true;
+  }
+
+  /**
+   * Takes the oldest entry of the client that has had the least time. `begin` must follow.
+   * @param mayRun skips clients for which it is false
+   */
+  shift(mayRun: (key: string) => boolean): T | undefined {
+    let least = Infinity;
+    let next: string | undefined;
+    for (const key of this.#clients.keys()) {
+      const had = this.#hadBy(key);
+      if (had >= least || !mayRun(key)) continue;
+      least = had;
+      next = key;
+    }
+    if (next === undefined) return undefined;
+    const entry = this.#clients.get(next)?.values().next().value;
+    if (entry !== undefined) this.remove(next, entry);
+    return entry;
+  }
+
+  /**
+   * Notes that work of a client begins, from the queue or at once.
+   * @param expected milliseconds that it will take
+   */
+  begin(key: string, expected: number): void {
+    const had = this.#hadBy(key);
+    this.#now = Math.max(this.#now, had);
+    if (this.#had.size >= MAX_CLIENTS && !this.#had.has(key)) this.#forget();
+    this.#had.set(key, had + expected);
+  }
+
+  /** @param milliseconds that the work took longer than expected, or less than 0 */
+  correct(key: string, milliseconds: number): void {
+    const had = this.#had.get(key);
+    if (had !== undefined) this.#had.set(key, had + milliseconds);
+  }
+
+  /** All entries, in no particular order. */
+  *entries(): Iterable<readonly [key: string, entry: T]> {
+    for (const [key, entries] of this.#clients) for (const entry of entries) yield [key, entry];
+  }
+
+  #hadBy(key: string): number {
+    return Math.max(this.#now - CREDIT, this.#had.get(key) ?? 0);
+  }
+
+  /** Forgets what no longer counts, or else all. */
+  #forget(): void {
+    for (const [key, had] of this.#had) if (had <= this.#now - CREDIT) this.#had.delete(key);
+    if (this.#had.size >= MAX_CLIENTS) this.#had.clear();
+  }
+}
