@@ -272,6 +272,41 @@ describe('forms of records with many long columns, where a body may have few byt
     });
 });
 
+describe('a form that holds a record can be sent back', () => {
+  const text = {
+    model: 'doc',
+    access: 'admin',
+    columns: { title: { type: 'string' }, text: { type: 'text' } },
+  } as const;
+  for (const [what, maxBody, value] of [
+    ['1 MiB of line breaks', 2 ** 20, '\n'.repeat(2 ** 20 - 1)],
+    ['1 MiB of letters that are not ASCII', 2 ** 20, 'é'.repeat(2 ** 19 - 1)],
+    ['a text with a MAX_BODY of 1,024 bytes', 1024, 'é'.repeat(500)],
+    ['1 MiB of line breaks with a MAX_BODY of 3 MiB', 3 * 2 ** 20, '\n'.repeat(2 ** 20 - 1)],
+    ['nothing long, with the smallest MAX_BODY', 1, ''],
+  ] as const)
+    test(`with ${what}`, async () => {
+      const service = await startService([user, text], { maxBody });
+      try {
+        await service.addUser('ada', { admin: true });
+        const ada = await logIn(service, 'ada');
+        await service.sql`insert into doc (title, text) values ('a', ${value})`;
+        const fields = fieldsOf(await ada.get('/admin/doc/1/'));
+        assert.equal(fields['_kept'], undefined);
+        // Browsers send line breaks so.
+        const sent = { ...fields, title: 'b', text: value.replaceAll('\n', '\r\n') };
+        assert.equal((await ada.post('/admin/doc/1/', sent)).status, 303);
+        const [row] = await service.sql`select title, text = ${value} as same from doc`;
+        assert.deepEqual(row, { title: 'b', same: true });
+        const most = Math.max(3 * maxBody, 6 * Math.min(maxBody, 2 ** 20) + 65_536);
+        assert.equal((await ada.post('/admin/doc/1/', { ...fields, text: 'x'.repeat(most) })).status, 413);
+        assert.equal((await ada.post('/admin/-/logout/')).status, 303);
+      } finally {
+        await service.close();
+      }
+    });
+});
+
 test('a form leaves out several values of which each has nearly as many bytes as PostgreSQL allows', async () => {
   const prepare = async (sql: Sql): Promise<void> => {
     // Stands before PostgreSQL's own, as real values of this size would take minutes.
