@@ -163,7 +163,8 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     key: 'maxBody',
     meaning: 'the most bytes of a request body',
     fallback: '1048576',
-    parse: wholeNumber(1, 1024 ** 3),
+    // A form may have three times as many, and must fit into one string of V8.
+    parse: wholeNumber(1, 128 * 1024 ** 2),
   },
   SLOW_TIMEOUT: {
     key: 'slowTimeout',

@@ -49,7 +49,7 @@ export async function chosenRecords(
   count: number,
 ): Promise<Html> {
   const query = state.query.without('page', 'limit').with('limit', String(MOST_NAMED)).toString();
-  const { entries } = await browsing.list(resource, { ...selection, query });
+  const { entries } = await browsing.labels(resource, { ...selection, query });
   const isNarrowed = state.filters.length > 0 || Boolean(state.get('_search'));
   const which = ids ? 'chosen' : isNarrowed ? 'that the list’s filters and search match' : 'that there are';
   const gone = ids && ids.length > count ? ids.length - count : 0;

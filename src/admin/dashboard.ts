@@ -85,10 +85,9 @@ async function labelsOf(desk: Desk, changes: readonly Entry[]): Promise<Map<stri
   const labels = new Map<string, string>();
   await Promise.all(
     [...keys].map(async ([resource, ids]) => {
-      const selection = { query: `limit=${LATEST}`, search: '', ids: [...ids] };
-      const work = desk.browsing.list(resource, selection);
-      const page = await attempt(desk, `the names of ${resource.name}`, work);
-      for (const { id, label } of page?.entries ?? []) labels.set(`${resource.name} ${id}`, label);
+      const work = desk.browsing.labelsOf(resource, ids);
+      const names = await attempt(desk, `the names of ${resource.name}`, work);
+      for (const [id, label] of names ?? []) labels.set(`${resource.name} ${id}`, label);
     }),
   );
   return labels;

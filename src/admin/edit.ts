@@ -154,6 +154,15 @@ async function update(
   return afterSave(visit, resource, saved, form, 'was changed.');
 }
 
+/** Names the columns that the form of the other record did not hold: a new record is without their values. */
+function leftOut(resource: AdminResource, typed: TypedValues): string {
+  const titles = editableColumns(resource, false).flatMap((column) =>
+    typed.has(column) ? [] : [column.title],
+  );
+  if (titles.length === 0) return '';
+  return ` Too long to be copied: ${titles.join(', ')}.`;
+}
+
 /**
  * The values of a form as a new record. Where that needs more than was typed (a key of its own, a password, or another thought
  * because the record is gone), the form of a new record comes first.
@@ -174,7 +183,7 @@ function asNew(
     resource,
     typed: copied,
     stored: undefined,
-    notice: notice ?? 'This will be a new record. Fill in what it does not share with the other one.',
+    notice: `${notice ?? 'This will be a new record. Fill in what it does not share with the other one.'}${leftOut(resource, typed)}`,
     status: notice === undefined ? 200 : 409,
     sent: form,
   });

@@ -22,10 +22,8 @@ async function relatedNames(desk: Desk, resource: AdminResource, filter: Paramet
   const { column, keys } = keysOf(filter, resource, desk.resources) ?? {};
   const related = column?.references && desk.resources.get(column.references.name);
   if (!related || !keys) return undefined;
-  const query = `limit=${MOST_NAMED}`;
   const shown = keys.slice(0, MOST_NAMED);
-  const { entries } = await desk.browsing.list(related, { query, search: '', ids: shown });
-  const names = new Map(entries.map(({ id, label }) => [id, label]));
+  const names = await desk.browsing.labelsOf(related, new Set(shown));
   const rest = keys.length - shown.length;
   const texts = shown.map((key) => names.get(key) ?? `“${key}”`);
   return `${texts.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;

@@ -4,6 +4,7 @@ import type { ApiRequest } from '../http/message.ts';
 import { readMultipart, tooManyFields } from '../http/multipart.ts';
 import { essenceOf } from '../http/text.ts';
 import { decodeForm } from '../query/grammar.ts';
+import { LONGEST_FORM } from '../resources/browse.ts';
 
 /** The fields of a form that was sent, in its order. */
 export interface Form {
@@ -38,9 +39,15 @@ const MAX_FIELDS = 20_000;
 /** Without a session, on every path of the admin area. */
 export const ANONYMOUS_LIMIT: FormLimit = { bytes: 65_536, fields: 2000 };
 
-/** With a session. A byte of a text that is not a plain letter is sent as three. */
+/** Bytes of a form beside its long values: names, marks, tokens and short values. */
+const BESIDE = 65_536;
+
+/**
+ * With a session: whatever a form holds can be sent back. A byte of a text that is not a plain letter is sent as three, and a line
+ * break as six. A record's form has no more than `LONGEST_FORM` of them, whatever `MAX_BODY` is.
+ */
 export const formLimit = ({ maxBody }: Pick<Settings, 'maxBody'>): FormLimit => ({
-  bytes: 3 * maxBody,
+  bytes: Math.max(3 * maxBody, 6 * Math.min(maxBody, LONGEST_FORM) + BESIDE),
   fields: MAX_FIELDS,
 });
 

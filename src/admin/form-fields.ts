@@ -1,5 +1,5 @@
 import type { Column } from '../db/model.ts';
-import type { Entry } from '../resources/browse.ts';
+import type { Named } from '../resources/look-up.ts';
 import {
   hasNullBox,
   hidesDefault,
@@ -18,7 +18,7 @@ import { fieldErrors } from './widgets.ts';
 /** What a foreign key can refer to. */
 export interface References {
   /** All records there are, where they are few. */
-  readonly options: readonly Entry[] | undefined;
+  readonly options: readonly Named[] | undefined;
   /** What the record that is chosen now is called. */
   readonly label: string | undefined;
 }

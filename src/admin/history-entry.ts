@@ -26,9 +26,6 @@ export interface Known {
   readonly label: (resource: AdminResource | undefined, id: string) => string | undefined;
 }
 
-/** How many records are looked up for their names at once. */
-const MOST_NAMED = 200;
-
 /** Reads an entry of the log. */
 export function changeOf({ id, members }: Entry, { resources }: Desk): Change {
   const text = (key: string): string => textOfMember(members, key) ?? '';
@@ -85,9 +82,7 @@ export async function knownRecords(
   const labels = new Map<AdminResource, ReadonlyMap<string, string>>();
   await Promise.all(
     [...wanted].map(async ([resource, ids]) => {
-      const selection = { query: `limit=${MOST_NAMED}`, search: '', ids: [...ids] };
-      const { entries } = await desk.browsing.list(resource, selection);
-      labels.set(resource, new Map(entries.map(({ id, label }) => [id, label])));
+      labels.set(resource, await desk.browsing.labelsOf(resource, ids));
     }),
   );
   return { label: (resource, id) => resource && labels.get(resource)?.get(id) };

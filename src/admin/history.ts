@@ -68,7 +68,7 @@ export async function showHistory(
   const changes = list.entries.map((entry) => changeOf(entry, desk));
   const [known, { entries: present }] = await Promise.all([
     knownRecords(desk, changes),
-    desk.browsing.list(resource, { query: '', search: '', ids: [id] }),
+    desk.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
   if (!record && changes.length === 0 && list.query.page === 1n) throw notFound('There is no such record.');

@@ -6,9 +6,6 @@ import type { ImportOutcome } from './import-run.ts';
 /** What the record is called that a value of a foreign key names, where that is known. */
 export type LabelOf = (column: Column, value: string) => string | undefined;
 
-/** How many records one query looks up. */
-const MOST_NAMED = 200;
-
 /** Looks up what the records are called to which the rows refer that are shown. */
 export async function referenceLabels(
   { browsing, resources }: Desk,
@@ -26,19 +23,9 @@ export async function referenceLabels(
     for (const id of [before, after]) if (id !== null) ids.add(id);
     wanted.set(target, ids);
   }
-  const labels = new Map<AdminResource, Map<string, string>>();
-  const lookUp = async (target: AdminResource, ids: readonly string[]): Promise<void> => {
-    const { entries } = await browsing.list(target, { query: `limit=${MOST_NAMED}`, search: '', ids });
-    const known = labels.get(target) ?? new Map<string, string>();
-    labels.set(target, known);
-    for (const { id, label } of entries) known.set(id, label);
-  };
+  const labels = new Map<AdminResource, ReadonlyMap<string, string>>();
   await Promise.all(
-    [...wanted].flatMap(([target, ids]) =>
-      Array.from({ length: Math.ceil(ids.size / MOST_NAMED) }, (_, part) =>
-        lookUp(target, [...ids].slice(part * MOST_NAMED, (part + 1) * MOST_NAMED)),
-      ),
-    ),
+    [...wanted].map(async ([target, ids]) => labels.set(target, await browsing.labelsOf(target, ids))),
   );
   return (column, value) => {
     const target = targetOf(column);

@@ -2,7 +2,8 @@ import { Problem } from '../errors.ts';
 import type { Reply } from '../http/message.ts';
 import type { Column } from '../db/model.ts';
 import type { AdminResource } from '../resources/admin.ts';
-import { isCalled, textOfMember, type Entry } from '../resources/browse.ts';
+import { textOfMember, type Entry } from '../resources/browse.ts';
+import { isCalled, type Named } from '../resources/look-up.ts';
 import type { Desk } from './desk.ts';
 import { PASSWORD_FIELDS, type Form } from './form-data.ts';
 import type { References } from './form-fields.ts';
@@ -10,6 +11,7 @@ import type { TypedValues } from './form-values.ts';
 import { hiddenInputs, html, htmlInPieces, type Html } from './html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from './layout.ts';
 import { Parameters } from './links.ts';
+import { shortened } from './text.ts';
 import type { Visit } from './visit.ts';
 
 /** Up to so many records a plain list to choose from will do. */
@@ -31,13 +33,10 @@ export const relatedOf = ({ references }: Column, { resources }: Desk): AdminRes
   references && resources.get(references.name);
 
 /** The record of a key; undefined where there is none. */
-async function recordOf(desk: Desk, resource: AdminResource, key: string): Promise<Entry | undefined> {
-  try {
-    return key === '' ? undefined : await desk.browsing.preview(resource, key);
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return undefined;
-    throw error;
-  }
+async function recordOf(desk: Desk, resource: AdminResource, key: string): Promise<Named | undefined> {
+  if (key === '') return undefined;
+  const { entries } = await desk.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
+  return entries[0];
 }
 
 /** Whether a text is the key of a record, just as it is shown; `007` may well be a name. */
@@ -53,7 +52,7 @@ export async function recordMeant(
   resource: AdminResource,
   words: string,
   isExact = false,
-): Promise<Entry | undefined> {
+): Promise<Named | undefined> {
   const { entries, hasNext } = await desk.browsing.lookUp(resource, words, MOST_COMPARED);
   const [same, other] = entries.filter((one) => isCalled(one, words));
   if (same) return other ? undefined : same;
@@ -88,15 +87,19 @@ export async function withKeys(
 
 /** What each foreign key of a form can refer to, and what it refers to now. */
 export async function referencesOf(desk: Desk, typed: TypedValues): Promise<ReadonlyMap<Column, References>> {
-  const lists = new Map<AdminResource, Promise<readonly Entry[] | undefined>>();
-  const optionsOf = (related: AdminResource): Promise<readonly Entry[] | undefined> => {
+  const lists = new Map<AdminResource, Promise<readonly Named[] | undefined>>();
+  const optionsOf = (related: AdminResource): Promise<readonly Named[] | undefined> => {
     const query = `limit=${MOST_OPTIONS}`;
     const list =
       lists.get(related) ??
       desk.browsing
-        .list(related, { query, search: '' })
+        .labels(related, { query, search: '' })
         .then(({ entries, hasNext }) =>
-          hasNext ? undefined : entries.toSorted((one, other) => compare(one.label, other.label)),
+          hasNext
+            ? undefined
+            : entries
+                .toSorted((one, other) => compare(one.label, other.label))
+                .map(({ id, label }) => ({ id, label: shortened(label) })),
         );
     lists.set(related, list);
     return list;
@@ -106,10 +109,8 @@ export async function referencesOf(desk: Desk, typed: TypedValues): Promise<Read
       const related = relatedOf(column, desk);
       if (!related) return undefined;
       const options = await optionsOf(related);
-      return [
-        column,
-        { options, label: options ? undefined : (await recordOf(desk, related, text))?.label },
-      ] as const;
+      const chosen = options ? undefined : await recordOf(desk, related, text);
+      return [column, { options, label: chosen && shortened(chosen.label) }] as const;
     }),
   );
   return new Map(found.filter((one) => one !== undefined));

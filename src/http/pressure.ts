@@ -8,7 +8,7 @@ import { createUnsent, type Unsent } from './unsent.ts';
 
 /** The least total of request bodies that the process holds (bytes). */
 const LEAST_BODIES = 64 * 1024 * 1024;
-/** Forms of the admin area are up to three times as long as MAX_BODY. */
+/** Forms of the admin area are up to three times as long as a MAX_BODY of some MiB. With a smaller one they have room anyway. */
 const LARGEST_BODY = 3;
 
 /** A file of the pages. It costs nothing, and a page without its style is of no use. */

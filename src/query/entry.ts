@@ -11,24 +11,29 @@ import { record } from './record.ts';
 export interface EntryShape {
   readonly columns: readonly Column[];
   readonly label: Label;
+  /** Characters from which on the label is cut; `SHOWN_LABEL` unless it is given. */
+  readonly labelCharacters?: number;
   /** The labels of what foreign keys refer to. */
   readonly references: ReadonlyMap<Column, Label>;
   /** Whether values that are too long to be shown are cut, or those that are too long for a form; else none is. */
   readonly cut?: { readonly over: number } | { readonly form: number } | undefined;
 }
 
+/** Characters of a label at most where a record is shown: pages show no more of it beside its columns. */
+const SHOWN_LABEL = 300;
+
 /** `"user_id":"ada"`, null where there is no such record. */
 function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragment {
   const target = joins.follow(ROOT, column);
   const found = column.references && reference(target, column.references.primaryKey);
-  const text = sql`to_json(${labelSql(target, label, joins)})::text`;
+  const text = sql`to_json(${labelSql(target, label, joins, SHOWN_LABEL)})::text`;
   return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
 }
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` of each row. */
-export function entry({ columns, label, references, cut }: EntryShape): Shown {
+export function entry({ columns, label, labelCharacters, references, cut }: EntryShape): Shown {
   const joins = new LabelJoins();
-  const own = sql`to_json(${labelSql(ROOT, label, joins)})::text`;
+  const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? SHOWN_LABEL)})::text`;
   const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Keys lead to records, so they stay whole.

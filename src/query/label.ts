@@ -66,8 +66,22 @@ export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | n
 const mayBeNull = ({ path, column }: LabelPath): boolean =>
   [...path, column].some(({ nullable }) => nullable);
 
-/** The same in SQL, as one text. */
-export function labelSql(alias: string, label: Label, joins: LabelJoins): Fragment {
+/**
+ * A value of a label. Of one that is longer PostgreSQL reads only the beginning. The dots keep that from being taken for a whole
+ * name; they are ASCII, as a database need not be UTF-8.
+ */
+function cutPart(value: Fragment, { type, maxLength = Infinity }: Column, characters: number): Fragment {
+  if (!type.long || maxLength <= characters) return value;
+  // A character has up to 4 bytes, and the size of a value is known without reading it.
+  const isLonger = sql`octet_length(${value}::text) > ${raw(String(4 * characters))}`;
+  return sql`case when ${isLonger} then left(${value}::text, ${raw(String(characters))}) || '...' else ${value}::text end`;
+}
+
+/**
+ * The same in SQL, as one text.
+ * @param characters that stay; one more shows that it is cut
+ */
+export function labelSql(alias: string, label: Label, joins: LabelJoins, characters: number): Fragment {
   const value = ({ path, column }: LabelPath): Fragment =>
     output(
       path.reduce((from, step) => joins.follow(from, step), alias),
@@ -83,6 +97,10 @@ export function labelSql(alias: string, label: Label, joins: LabelJoins): Fragme
       ? literal(part)
       : sql`case when ${join(needed, ' and ')} then ${literal(part)} end`;
   };
-  const parts = label.map((part, index) => (typeof part === 'string' ? text(part, index) : value(part)));
-  return parts.length === 0 ? raw("''::text") : sql`btrim(concat(${join(parts, ', ')}))`;
+  const parts = label.map((part, index) =>
+    typeof part === 'string' ? text(part, index) : cutPart(value(part), part.column, characters),
+  );
+  return parts.length === 0
+    ? raw("''::text")
+    : sql`left(btrim(concat(${join(parts, ', ')})), ${raw(String(characters + 1))})`;
 }

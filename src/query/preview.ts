@@ -84,7 +84,9 @@ const IN_FORM = 300;
  */
 export function cutForForm(columns: readonly Column[], bytes: number): Cut & { readonly joins: Fragment } {
   if (columns.length === 0) return { ...cutOver(bytes), joins: EMPTY };
-  const sizes = columns.map((column) => sql`coalesce(octet_length(${output(ROOT, column)}::text), 0)`);
+  const sizes = columns.map(
+    (column) => sql`coalesce(octet_length(${output(ROOT, column)}::text), 0)::bigint`,
+  );
   const share = Math.floor(bytes / columns.length);
   return {
     over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),

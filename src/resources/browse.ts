@@ -7,14 +7,13 @@ import { badQuery, notFound, type FieldErrors } from '../errors.ts';
 import { cappedCountStatement, chosenOnly, estimateStatement } from '../query/bulk.ts';
 import { entry, type EntryShape } from '../query/entry.ts';
 import { parseListQuery, type ListQuery } from '../query/grammar.ts';
-import type { LabelPath } from '../query/label.ts';
 import { cutColumn } from '../query/masked-history.ts';
-import { fitBudget } from '../query/pattern-budget.ts';
-import { containing, escapePattern, planList, type ListPlan } from '../query/plan.ts';
+import { planList, type ListPlan } from '../query/plan.ts';
 import { sizeKey } from '../query/preview.ts';
 import { boundsStatement, pageStatement, recordStatement, type Shown } from '../query/read.ts';
 import type { AdminResource, AdminResources } from './admin.ts';
 import { pageTooLarge } from './listing.ts';
+import { createLookUp, LONGEST_NAME, wordsOf, type Found, type Named } from './look-up.ts';
 import { parseMembers, splitValues, type Members } from './members.ts';
 import { HISTORY } from './own.ts';
 import { parseId, versionOf } from './operations.ts';
@@ -29,12 +28,8 @@ export interface Selection {
   readonly ids?: readonly string[];
 }
 
-/** A record as people look at it. */
-export interface Entry {
-  /** The key as text. */
-  readonly id: string;
-  /** What people call it; `#` and its key where it has no name. */
-  readonly label: string;
+/** A record as people look at it, the long values of its labels cut. */
+export interface Entry extends Named {
   /** By JSON key of each foreign key, what the related record is called; null where there is none. */
   readonly labels: Readonly<Record<string, string | null>>;
   readonly members: Members;
@@ -47,9 +42,6 @@ export interface EntryPage {
   readonly entries: readonly Entry[];
   readonly hasNext: boolean;
 }
-
-/** Some of the records that words can mean, and whether there are more. */
-export type Found = Pick<EntryPage, 'entries' | 'hasNext'>;
 
 /** How many records there are; past what can be counted in no time, PostgreSQL's own guess. */
 export interface Count {
@@ -64,6 +56,13 @@ export interface Browsing {
    * @throws Problem 400 that names each parameter that cannot be used
    */
   readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
+  /** What records are called, whatever else they have. */
+  readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
+  /** What the records with these keys are called, by key. */
+  readonly labelsOf: (
+    resource: AdminResource,
+    ids: ReadonlySet<string>,
+  ) => Promise<ReadonlyMap<string, string>>;
   /** Records to choose from, those first whose name or key is just what is searched for. */
   readonly lookUp: (resource: AdminResource, search: string, most: number) => Promise<Found>;
   /** A record, its long values cut. @throws Problem 404 */
@@ -83,37 +82,15 @@ export interface Browsing {
 
 /** Up to here records are counted. */
 const COUNTED = 10_000;
-/** Among so many that a search finds, one whose whole name was typed is looked for. */
-const COMPARED = 100;
-/** What is longer is nobody's name. */
-const LONGEST_LABEL = 2000;
 /** Bytes from which on a value is cut, to a quarter of them in characters: more than a list or a confirmation shows. */
 const LONGEST_SHOWN = 2048;
-/**
- * Bytes of a record's long values together that a form holds at most, and never more than `MAX_BODY`: a browser may send three
- * times as many.
- */
-const LONGEST_FORM = 1024 * 1024;
-/** How many foreign keys an ordering may follow. */
-const MOST_STEPS = 4;
-
+/** Bytes of a record's long values together that a form holds at most, and never more than `MAX_BODY`. */
+export const LONGEST_FORM = 1024 * 1024;
+/** How many records one query names. */
+const MOST_NAMED = 200;
+/** Bytes of their keys and labels: those of ordinary keys never have as many, whatever is in the labels. */
+const LONGEST_LABELS = 4 * 1024 * 1024;
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
-
-const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
-
-/** Whether a record is called just so, in capital letters or small ones. */
-export const isCalled = ({ label }: Entry, text: string): boolean =>
-  // Normalizing takes quadratic time for long runs of combining marks.
-  label.length <= LONGEST_LABEL && plainText(label) === plainText(text);
-
-const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
-
-/** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
-const bareWords = (search: string): string =>
-  search
-    .split(/\s+/)
-    .flatMap((word) => /[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su.exec(word) ?? [])
-    .join(' ');
 
 /** The text of a member as the output has it, without the quotes of JSON; null for null. */
 export function textOfMember(members: Members, key: string): string | null {
@@ -180,18 +157,20 @@ function plannedRows(json: string): number {
 /** What is compiled once for each resource, and shared by the requests that need it. */
 export interface EntryStatements {
   readonly shapes: Map<AdminResource, Shown>;
+  readonly labels: Map<AdminResource, Shown>;
   readonly forForms: Map<AdminResource, (id: string) => Statement>;
 }
 
 export const createEntryStatements = (): EntryStatements => ({
   shapes: new Map(),
+  labels: new Map(),
   forForms: new Map(),
 });
 
 export function createBrowsing(
   database: Pick<Database, 'run'>,
   resources: AdminResources,
-  { shapes, forForms }: EntryStatements,
+  { shapes, labels: labelShapes, forForms }: EntryStatements,
   { maxPage, maxBody }: Pick<Settings, 'maxPage' | 'maxBody'>,
 ): Browsing {
   const view = viewOf(resources, () => true);
@@ -215,6 +194,15 @@ export function createBrowsing(
     return shown;
   }
 
+  function labelOf(resource: AdminResource): Shown {
+    const { label, model } = resource;
+    const shown =
+      labelShapes.get(resource) ??
+      entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() });
+    labelShapes.set(resource, shown);
+    return shown;
+  }
+
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
     const parsed = parseListQuery(query, resource, errors);
@@ -225,6 +213,29 @@ export function createBrowsing(
     if (Object.keys(errors).length > 0) throw badQuery(errors);
     const keys = ids?.flatMap((id) => parseId(resource, id) ?? []);
     return [parsed, keys ? chosenOnly(plan, keys) : plan];
+  }
+
+  async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
+    const plan = planOf(resource, selection)[1];
+    const [row] = await database.run(pageStatement(plan, labelOf(resource), LONGEST_LABELS), 'read');
+    // Keys of many kilobytes: nobody chooses among those.
+    if (row && !row[0]) return { entries: [], hasNext: true };
+    const sources = splitValues(text(row?.[0]) ?? '');
+    return { entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
+  }
+
+  async function labelsOf(
+    resource: AdminResource,
+    ids: ReadonlySet<string>,
+  ): Promise<ReadonlyMap<string, string>> {
+    const all = [...ids];
+    const query = `limit=${MOST_NAMED}`;
+    const pages = await Promise.all(
+      Array.from({ length: Math.ceil(all.length / MOST_NAMED) }, (_, part) =>
+        labels(resource, { query, search: '', ids: all.slice(part * MOST_NAMED, (part + 1) * MOST_NAMED) }),
+      ),
+    );
+    return new Map(pages.flatMap(({ entries }) => entries.map(({ id, label }) => [id, label] as const)));
   }
 
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
@@ -249,50 +260,6 @@ export function createBrowsing(
     return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
   }
 
-  /** The column that a label begins with, where records can be sorted by it. */
-  function firstOf({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
-    const first = label.find((part) => typeof part !== 'string');
-    if (!first || first.column.type.unordered || first.path.length > MOST_STEPS) return undefined;
-    return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
-  }
-
-  /** The first records by their names. A large table stays in the order of its key, as sorting it takes too long to wait for. */
-  async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
-    const first = firstOf(resource);
-    const isQuick = first?.path.length === 0 && first.column.indexed;
-    const isSorted = first && (isQuick || (await count(resource, { query: '', search: '' })).isExact);
-    return list(resource, { query: `${isSorted ? `ordering=${first.name}&` : ''}limit=${most}`, search: '' });
-  }
-
-  async function lookUp(resource: AdminResource, search: string, most: number): Promise<Found> {
-    const words = search.trim();
-    if (words === '') return firstRecords(resource, most);
-    const first = firstOf(resource);
-    const order = first ? `ordering=${first.name}&` : '';
-    const limit = Math.max(most, COMPARED);
-    const name = escapePattern(words);
-    const isName = first?.column.type.operators.has('ilike') === true && fitBudget([name]);
-    const pattern = encodeURIComponent(name);
-    const isSearch = fitBudget(wordsOf(words).map(containing));
-    const nothing: Found = { entries: [], hasNext: false };
-    const [matches, same, keyed] = await Promise.all([
-      isSearch ? list(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
-      isName && list(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
-      list(resource, { query: 'limit=1', search: '', ids: [words] }),
-    ]);
-    const found = [...keyed.entries, ...(same ? same.entries : []), ...matches.entries];
-    if (found.length === 0) {
-      const bare = bareWords(words);
-      return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
-    }
-    const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const sorted = [
-      ...entries.filter((one) => isCalled(one, words)),
-      ...entries.filter((one) => !isCalled(one, words)),
-    ];
-    return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
-  }
-
   async function find(
     resource: AdminResource,
     idText: string,
@@ -308,7 +275,9 @@ export function createBrowsing(
   return {
     plan: (resource, selection) => planOf(resource, selection)[1],
     list,
-    lookUp,
+    labels,
+    labelsOf,
+    lookUp: createLookUp({ labels, count }),
     count,
 
     preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource))),

@@ -176,7 +176,7 @@ test('forms that cannot be read are refused with a page', async () => {
     ['multipart/form-data', 'x', 400],
     ['multipart/form-data; boundary=b', '--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--', 400],
     ['text/html', 'x', 415],
-    ['application/x-www-form-urlencoded', 'x'.repeat(3 * 1024 * 1024 + 1), 413],
+    ['application/x-www-form-urlencoded', 'x'.repeat(6 * 1024 * 1024 + 65_536 + 1), 413],
   ] as const) {
     const headers = { cookie, 'content-type': type };
     for (const path of ['/admin/thing/-/add/', '/admin/-/login/']) {

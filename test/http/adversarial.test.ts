@@ -10,7 +10,7 @@ import { filterValues, OPERATORS } from '../../src/query/filter-values.ts';
 import { parseCsv, withoutGuard } from '../../src/query/csv.ts';
 import { checkKey } from '../../src/resources/body.ts';
 import { parseMembers } from '../../src/resources/members.ts';
-import { isCalled, type Entry } from '../../src/resources/browse.ts';
+import { isCalled } from '../../src/resources/look-up.ts';
 import { readCookie } from '../../src/admin/cookies.ts';
 import { comparisonsOf } from '../../src/admin/filters.ts';
 import { parseBasic } from '../../src/http/credentials.ts';
@@ -122,7 +122,7 @@ const parsers: Record<string, Parser> = {
   },
   'the label of a record': {
     most: MEGABYTE,
-    read: (text) => isCalled({ label: text } as unknown as Entry, 'name'),
+    read: (text) => isCalled({ id: '1', label: text }, 'name'),
   },
   'a query': {
     most: HEADER,

@@ -13,7 +13,7 @@ const BOUNDS: readonly [variable: string, taken: string[], refused: string[]][] 
   ['ACCESS', ['default', 'user', 'admin'], ['none', 'User']],
   ['USER_MODEL', ['user', 'person_2'], ['User', '2nd', 'a-b']],
   ['SCHEMA', ['apply', 'check'], ['none', 'APPLY']],
-  ['MAX_BODY', ['1', '1073741824'], ['0', '1073741825', '1.5', '1MB']],
+  ['MAX_BODY', ['1', '134217728'], ['0', '134217729', '1.5', '1MB']],
   ['MAX_PAGE', ['1', '268435456'], ['0', '268435457', '1.5', '1MB']],
   ['LOG_LEVEL', ['info', 'warn', 'error'], ['debug', 'Info']],
   ['LOG_FORMAT', ['json', 'text'], ['xml']],

@@ -1,0 +1,91 @@
+import type { LabelPath } from '../query/label.ts';
+import { fitBudget } from '../query/pattern-budget.ts';
+import { containing, escapePattern } from '../query/plan.ts';
+import type { AdminResource } from './admin.ts';
+import type { Browsing } from './browse.ts';
+
+/** What people call a record. */
+export interface Named {
+  /** The key as text. */
+  readonly id: string;
+  /** `#` and the key where it has no name. */
+  readonly label: string;
+}
+
+/** Some of the records that words can mean, and whether there are more. */
+export interface Found {
+  readonly entries: readonly Named[];
+  readonly hasNext: boolean;
+}
+
+/** Among so many that a search finds, one whose whole name was typed is looked for. */
+const COMPARED = 100;
+/** Characters of the longest name that a record can be found by as a whole. */
+export const LONGEST_NAME = 2000;
+/** How many foreign keys an ordering may follow. */
+const MOST_STEPS = 4;
+
+const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
+
+/** Whether a record is called just so, in capital letters or small ones. */
+export const isCalled = ({ label }: Named, text: string): boolean =>
+  // Normalizing takes quadratic time for long runs of combining marks.
+  label.length <= LONGEST_NAME && plainText(label) === plainText(text);
+
+/** The words of a search. */
+export const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
+
+/** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
+const bareWords = (search: string): string =>
+  search
+    .split(/\s+/)
+    .flatMap((word) => /[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su.exec(word) ?? [])
+    .join(' ');
+
+/** The column that a label begins with, where records can be sorted by it. */
+function firstOf({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
+  const first = label.find((part) => typeof part !== 'string');
+  if (!first || first.column.type.unordered || first.path.length > MOST_STEPS) return undefined;
+  return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
+}
+
+/** Finds records by words, see `Browsing`. */
+export function createLookUp({ labels, count }: Pick<Browsing, 'labels' | 'count'>): Browsing['lookUp'] {
+  /** The first records by their names. A large table stays in the order of its key, as sorting it takes too long to wait for. */
+  async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
+    const first = firstOf(resource);
+    const isQuick = first?.path.length === 0 && first.column.indexed;
+    const isSorted = first && (isQuick || (await count(resource, { query: '', search: '' })).isExact);
+    const order = isSorted ? `ordering=${first.name}&` : '';
+    return labels(resource, { query: `${order}limit=${most}`, search: '' });
+  }
+
+  return async function lookUp(resource, search, most): Promise<Found> {
+    const words = search.trim();
+    if (words === '') return firstRecords(resource, most);
+    const first = firstOf(resource);
+    const order = first ? `ordering=${first.name}&` : '';
+    const limit = Math.max(most, COMPARED);
+    const name = escapePattern(words);
+    const isName = first?.column.type.operators.has('ilike') === true && fitBudget([name]);
+    const pattern = encodeURIComponent(name);
+    const isSearch = fitBudget(wordsOf(words).map(containing));
+    const nothing: Found = { entries: [], hasNext: false };
+    const [matches, same, keyed] = await Promise.all([
+      isSearch ? labels(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
+      isName && labels(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
+      labels(resource, { query: 'limit=1', search: '', ids: [words] }),
+    ]);
+    const found = [...keyed.entries, ...(same ? same.entries : []), ...matches.entries];
+    if (found.length === 0) {
+      const bare = bareWords(words);
+      return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
+    }
+    const entries = [...new Map(found.map((one) => [one.id, one])).values()];
+    const sorted = [
+      ...entries.filter((one) => isCalled(one, words)),
+      ...entries.filter((one) => !isCalled(one, words)),
+    ];
+    return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
+  };
+}
