@@ -86,23 +86,19 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   /** The name by which failures are counted: the stored one, which the database may find by other spellings as well. */
   const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
 
-  /** @throws Problem 429 after too many failures of the address or the name */
-  function checkThrottle(address: string, credentials: Credentials, user?: User): void {
-    const isFamiliar = familiars.find(address, credentials.name) !== undefined;
-    throttle.check(address, nameOf(credentials, user), isFamiliar);
-  }
+  /** Whether this very user has logged in from the address: users may have names that are counted alike. */
+  const isFamiliar = (address: string, user: User | undefined): boolean =>
+    user !== undefined && familiars.find(address, user.id) !== undefined;
 
-  /**
-   * Whose turn it is to have a password verified. A name that has logged in from an address does not wait behind its neighbors.
-   * Familiar clients queue by user, so that one account takes one turn from however many addresses it has logged in.
-   */
-  function turnOf(address: string, name: string, signal?: AbortSignal): Turn {
-    const client = `name ${countedName(name)}`;
+  /** Whose turn it is to have a password verified. A user who has logged in from an address does not wait behind its neighbors. */
+  function turnOf(address: string, user: User | undefined, signal?: AbortSignal): Turn {
     const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
-    if (familiars.find(address, name)) return { client, standing: 'address', from, signal };
+    // Known users queue by user, so that one account takes one turn from however many addresses it has logged in.
+    const client = user ? `user ${user.id}` : address;
+    if (isFamiliar(address, user)) return { client, standing: 'address', from, signal };
     const userId = familiars.userAt(address);
     if (userId !== undefined) return { client: `neighbor of ${userId}`, standing: 'address', from, signal };
-    return familiars.isKnown(name)
+    return user && familiars.isKnown(user.id)
       ? { client, standing: 'name', from, signal }
       : { client: address, standing: 'stranger', from, signal };
   }
@@ -127,11 +123,10 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     signal: AbortSignal,
   ): Promise<string | undefined> {
     let end: ((failed: boolean) => void) | undefined;
-    const isFamiliar = familiars.find(address, name) !== undefined;
     const admit = (): void => {
-      end = throttle.begin(address, user?.name ?? name, isFamiliar);
+      end = throttle.begin(address, user?.name ?? name, isFamiliar(address, user));
     };
-    const turn = turnOf(address, name, signal);
+    const turn = turnOf(address, user, signal);
     let isVerified = false;
     await firstSample;
     try {
@@ -148,9 +143,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
 
   /** Each use renews the memory: a client at work must not depend on a throttle that others have filled. */
   function remember(digest: string, verified: Verified): void {
-    const { id } = verified.caller;
-    remembered.set(digest, id, verified);
-    familiars.renew(verified.familiar, id);
+    remembered.set(digest, verified.caller.id, verified);
+    familiars.renew(verified.familiar);
   }
 
   function findRemembered(header: string | undefined, address: string): [string, Verified] | undefined {
@@ -186,20 +180,21 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   ): Promise<Caller> {
     const digest = digestOf(credentials, address);
     const memory = remembered.get(digest);
-    if (!memory) checkThrottle(address, credentials);
+    // Only the typed name is known here. Whether the user exists must not matter before the user is read.
+    if (!memory) throttle.check(address, credentials.name, familiars.hasSimilar(address, credentials.name));
     if (sampledAt + SAMPLE_AGE <= Date.now()) void sample();
     // The names of users are shorter, so a longer one shows nothing of them.
     const isLong = credentials.name.length > MOST_OF_NAME;
     const user = isLong ? undefined : await users.find(credentials.name);
-    const isKnown = memory !== undefined && user?.active === true && user.password === memory.stored;
-    if (user && isKnown) {
+    const isSame = user?.id === memory?.caller.id && user?.password === memory?.stored;
+    if (memory && user?.active && isSame) {
       const caller = { id: user.id, name: user.name, admin: user.admin };
       remember(digest, { ...memory, caller: { ...caller, claim: users.claim(user) } });
       return caller;
     }
     // A claim that is no longer true must not be renewed by requests that fail because of it.
     if (memory) remembered.delete(digest);
-    checkThrottle(address, credentials, user);
+    throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
     const stored = await verifyShared(digest, credentials, user, address, onGone);
     if (stored === undefined || !user) throw new Unauthorized();
     const caller = { id: user.id, name: user.name, admin: user.admin };

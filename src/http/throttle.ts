@@ -30,7 +30,7 @@ export interface ThrottleCounts {
 export interface Throttle {
   readonly counts: () => ThrottleCounts;
   /**
-   * @param isFamiliar whether this name has logged in from this address lately. Only the client's own network counts then, so that
+   * @param isFamiliar whether this user has logged in from this address lately. Only the client's own network counts then, so that
    * neither neighbors nor guesses from elsewhere lock the client out.
    * @throws Problem 429 when a network or the name has failed too often in this minute
    */

@@ -19,6 +19,12 @@ const LIFE = "interval '14 days'";
 /** A request notes that the session is in use, but not each one does. */
 const STALE = "interval '5 minutes'";
 
+/** Sessions of one user, and marks of those that have ended. Further ones end, or delete, the oldest. */
+const MOST_SESSIONS = 50;
+const MOST_MARKS = 200;
+/** Milliseconds after which a login ends invalid sessions, if the service has not done so meanwhile. */
+const PRUNE_PAUSE = 60_000;
+
 /** How long the mark of an ended session is kept: for a form that is sent after a weekend, say. */
 const MARK_LIFE = "interval '3 days'";
 /** Begins the key of a mark; the keys of sessions are hexadecimal digits. */
@@ -35,12 +41,13 @@ export interface SessionInfo {
 
 /** Logins of the admin area, kept in the database so that several processes share them. */
 export interface Sessions {
-  /** Begins a session. @returns its token, which is kept nowhere else */
+  /** Begins a session, and ends the least recently used ones of a user who has too many. @returns its token, which is kept nowhere else */
   readonly open: (caller: Caller, address: string, agent: string) => Promise<string>;
   /** The admin whose session it is; undefined when it has ended, which it does for good with the user's password, `active` or `admin`. */
   readonly find: (token: string) => Promise<Caller | undefined>;
   /** Ends the sessions that are too old, or whose user has another password, is no longer active or not an admin. */
   readonly prune: () => Promise<void>;
+  /** The sessions of a user: this one first, then those that were used last. */
   readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
   /** Ends a session for good, even while another transaction has locked its row. */
   readonly end: (token: string) => Promise<void>;
@@ -86,7 +93,10 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const userKey = reference('u', users.primaryKey);
   const mark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
   const isAlive = sql`s.created > ${NOW} - ${raw(LIFE)} and s.seen > ${NOW} - ${raw(IDLE)}`;
+  const isMark = sql`s.token_hash like ${raw(MARK_PREFIX)} || '%'`;
   const isMarked = sql`exists (select from ${ours} e where e.token_hash = ${raw(MARK_PREFIX)} || s.token_hash)`;
+  /** A mark whose session is gone. Any other one still ends a session whose row was locked. */
+  const isSpare = sql`${isMark} and not exists (select from ${ours} e where e.token_hash = substr(s.token_hash, length(${raw(MARK_PREFIX)}) + 1))`;
   const isValid = sql`${isAlive} and ${column('active')} and ${column('admin')} and s.password_mark = ${mark} and not ${isMarked}`;
   const joined = sql`${ours} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
 
@@ -114,9 +124,9 @@ export function createSessions(database: Database, sessions: Model, users: Model
    * @returns a row for each session, with whether it was valid
    */
   function endAll(condition: Fragment): Promise<(string | null)[][]> {
-    const isSession = sql`s.token_hash not like ${raw(MARK_PREFIX)} || '%'`;
-    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${ours} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where ${isSession} and ${condition}`;
-    const marks = sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${raw(MARK_PREFIX)} || token_hash, user_key, '', '', '' from ending on conflict (token_hash) do nothing`;
+    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${ours} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where not ${isMark} and ${condition}`;
+    // In one order, or two that end the same sessions could wait for each other.
+    const marks = sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${raw(MARK_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
     const gone = sql`delete from ${ours} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
     return run(
       sql`with ending as (${ending}), marks as (${marks}), gone as (${gone}) select valid from ending`,
@@ -127,10 +137,22 @@ export function createSessions(database: Database, sessions: Model, users: Model
     await endAll(sql`s.token_hash = ${value(digest(token))}`);
   }
 
+  let prunedAt = 0;
   async function prune(): Promise<void> {
+    prunedAt = Date.now();
     await endAll(sql`(${isValid}) is not true`);
-    const isOld = sql`s.token_hash like ${raw(MARK_PREFIX)} || '%' and s.seen < ${NOW} - ${raw(MARK_LIFE)}`;
+    const isOld = sql`${isSpare} and s.seen < ${NOW} - ${raw(MARK_LIFE)}`;
     await run(sql`delete from ${ours} where ${unlocked(isOld)}`);
+  }
+
+  /** Ends the user's least recently used sessions beyond the limit, but not this one, and deletes their oldest marks. */
+  async function trim(id: string, token: string): Promise<void> {
+    const hash = value(digest(token));
+    const beyond = (condition: Fragment, most: number): Fragment =>
+      sql`s.token_hash in (select s.token_hash from ${ours} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
+    const isOther = sql`not ${isMark} and not ${isMarked} and s.token_hash <> ${hash}`;
+    await endAll(beyond(isOther, MOST_SESSIONS - 1));
+    await run(sql`delete from ${ours} where ${unlocked(beyond(isSpare, MOST_MARKS))}`);
   }
 
   return {
@@ -149,11 +171,12 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
     async open({ id }, address, agent) {
       const token = randomBytes(32).toString('base64url');
-      await prune();
+      if (prunedAt + PRUNE_PAUSE <= Date.now()) await prune();
       const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
       await run(
         sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)}`,
       );
+      await trim(id, token);
       return token;
     },
 
@@ -174,7 +197,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
     async list({ id }, token) {
       const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
       const rows = await run(
-        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} from ${joined} where s.user_key = ${value(id)} and ${isValid} order by s.seen desc, s.created desc`,
+        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${joined} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MOST_SESSIONS))}`,
       );
       return rows.map(([created, seen, address, agent, current]) => ({
         created: created ?? '',

@@ -1,7 +1,7 @@
 // Logins of the admin area: the cookie, how long it is good for, who gets one, and what is told to who does not.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, mock, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
@@ -23,6 +23,20 @@ const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(servic
 const cookieLine = ({ headers }: AdminAnswer, name: string): string =>
   headers.getSetCookie().find((line) => line.startsWith(`${name}=`)) ?? '';
 const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
+/** The clock of the last such login. */
+const clock = new Date();
+
+/** Logs in more than a minute after the last time, when a login ends all invalid sessions. */
+async function logInLater(name: string): Promise<Browser> {
+  clock.setTime(clock.getTime() + 120_000);
+  mock.timers.enable({ apis: ['Date'], now: clock });
+  try {
+    return await logIn(service, name);
+  } finally {
+    mock.timers.reset();
+  }
+}
+
 const digest = (text = ''): string => createHash('sha256').update(text).digest('hex');
 
 describe('the cookie of a session', () => {
@@ -169,6 +183,19 @@ describe('a session ends', () => {
     });
   });
 
+  test('with all other invalid ones at a login, at most once a minute', async () => {
+    const idle = await logIn(service, 'ada');
+    const hash = digest(idle.cookies.get(SESSION));
+    await logInLater('ada');
+    await move(idle, 'seen', '13 hours');
+    const left = async (): Promise<number> =>
+      (await service.sql`select from vitrine_session where token_hash = ${hash}`).length;
+    await logIn(service, 'ada');
+    assert.equal(await left(), 1);
+    await logInLater('ada');
+    assert.equal(await left(), 0);
+  });
+
   test('and the mark that it leaves is removed some days later', async () => {
     const browser = await logIn(service, 'ada');
     await browser.post('/admin/-/logout/');
@@ -176,7 +203,7 @@ describe('a session ends', () => {
       (await service.sql`select from vitrine_session where password_mark = ''`).length;
     assert.ok((await marks()) > 0);
     await service.sql`update vitrine_session set seen = seen - interval '4 days' where password_mark = ''`;
-    await logIn(service, 'ada');
+    await logInLater('ada');
     assert.equal(await marks(), 0);
   });
 
@@ -226,8 +253,8 @@ describe('a session ends', () => {
     for (const column of ['active', 'admin']) {
       await service.sql`update "user" set ${service.sql(column)} = false where username = 'locked'`;
       assert.equal(await isIn(used), false);
-      // Each login tidies up, as every minute does: sessions that nobody uses meanwhile go as well.
-      await logIn(service, 'ada');
+      // The service ends invalid sessions once a minute, unused ones too.
+      await logInLater('ada');
       await service.sql`update "user" set ${service.sql(column)} = true where username = 'locked'`;
       assert.deepEqual([await isIn(used), await isIn(unused)], [false, false]);
     }
@@ -247,6 +274,87 @@ describe('a session ends', () => {
     } finally {
       await other.close();
     }
+  });
+});
+
+describe('of the sessions of a user', () => {
+  const isMark = (): ReturnType<TestService['sql']> => service.sql`token_hash like 'ended %'`;
+
+  /** How many rows a user has: sessions and marks of ended ones. */
+  async function rowsOf(id: number): Promise<{ sessions: number; marks: number }> {
+    const [row] = await service.sql`select count(*) filter (where not ${isMark()})::int as sessions,
+      count(*) filter (where ${isMark()})::int as marks from vitrine_session where user_key = ${String(id)}`;
+    return { sessions: Number(row?.['sessions']), marks: Number(row?.['marks']) };
+  }
+
+  /** Adds sessions with the tokens `name 1`, `name 2` and so on, each last used a minute before the one before. */
+  const addSessions = (name: string, id: number, count: number): Promise<unknown> =>
+    service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
+      select encode(sha256(convert_to(${name} || ' ' || n, 'UTF8')), 'hex'), ${String(id)},
+        (select encode(sha256(convert_to(password, 'UTF8')), 'hex') from "user" where id = ${id}),
+        now() at time zone 'UTC' - n * interval '1 minute', '', ''
+      from generate_series(1, ${count}::int) n`;
+
+  async function isOpen(token: string): Promise<boolean> {
+    const browser = openBrowser(service);
+    browser.cookies.set(SESSION, token);
+    return isIn(browser);
+  }
+
+  test('a login beyond 50 ends the least recently used ones', async () => {
+    const id = await service.addUser('many', { admin: true });
+    await addSessions('many', id, 60);
+    const browser = await logIn(service, 'many');
+    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 11 });
+    for (const [token, lives] of [
+      ['many 1', true],
+      ['many 49', true],
+      ['many 50', false],
+      ['many 60', false],
+    ] as const)
+      assert.equal(await isOpen(token), lives, token);
+    assert.equal(await isIn(browser), true);
+  });
+
+  test('50 are left by parallel logins', async () => {
+    const id = await service.addUser('hasty', { admin: true });
+    await addSessions('hasty', id, 45);
+    await logIn(service, 'hasty');
+    await Promise.all(Array.from({ length: 20 }, () => logIn(service, 'hasty')));
+    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 16 });
+  });
+
+  test('the account page lists 50, and the current one first', async () => {
+    const id = await service.addUser('lister', { admin: true });
+    const browser = await logIn(service, 'lister');
+    await service.sql`update vitrine_session set seen = seen - interval '4 minutes' where user_key = ${String(id)}`;
+    await addSessions('lister', id, 300);
+    const { text } = await browser.get('/admin/-/account/');
+    const rows = text.match(/<th scope="row" data-label="Browser">[^]*?<\/th>/g) ?? [];
+    assert.equal(rows.length, 50);
+    assert.match(rows[0] ?? '', /this one/);
+  });
+
+  test('200 marks of ended ones are kept, and those whose sessions are still there', async () => {
+    const id = await service.addUser('marked', { admin: true });
+    const locked = await logIn(service, 'marked');
+    const token = locked.cookies.get(SESSION) ?? '';
+    await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
+      select 'ended ' || n, ${String(id)}, '', now() at time zone 'UTC' - n * interval '1 minute', '', ''
+      from generate_series(1, 300) n`;
+    await service.sql.begin(async (sql) => {
+      await sql`select from vitrine_session where token_hash = ${digest(token)} for update`;
+      await locked.post('/admin/-/logout/');
+      await service.sql`update vitrine_session set seen = seen - interval '2 days'
+        where token_hash = ${`ended ${digest(token)}`}`;
+      await logIn(service, 'marked');
+      assert.deepEqual(await rowsOf(id), { sessions: 2, marks: 201 });
+      const kept =
+        await service.sql`select from vitrine_session where token_hash in ('ended 1', 'ended 200')`;
+      assert.equal(kept.length, 2);
+      assert.equal(await isOpen(token), false);
+    });
+    assert.equal(await isOpen(token), false);
   });
 });
 

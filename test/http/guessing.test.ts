@@ -80,6 +80,43 @@ describe('guesses of the password of a user who is at work', () => {
     assert.equal((await write('dora', 'pw-dora', '192.0.2.31')).status, 201);
   });
 
+  for (const [what, isThere] of [
+    ['an existing', true],
+    ['an unknown', false],
+  ] as const) {
+    test(`count for ${what} name from where a user with a similar name has logged in`, async () => {
+      const [own, name] = isThere ? ['Olga', 'olga'] : ['Nora', 'nora'];
+      await service.addUser(own);
+      if (isThere) await service.addUser(name);
+      const home = isThere ? '192.0.2.41' : '192.0.2.44';
+      const known = [home, fromNewAddress()['x-forwarded-for'] ?? ''];
+      for (const address of known) assert.equal((await write(own, `pw-${own}`, address)).status, 201);
+      await fail(50, name, (index) => (index < 5 ? home : (fromNewAddress()['x-forwarded-for'] ?? '')));
+      for (const address of known) assertProblem(await write(name, wrongWord(50), address), 429);
+      await forget(own);
+      assert.equal((await write(own, `pw-${own}`, home)).status, 201, 'who was here before gets in');
+    });
+  }
+
+  test('count for a /56 where a user with a similar name has logged in from each /64', async () => {
+    const answers = async (own: string | undefined, name: string, block: string): Promise<number[]> => {
+      const addresses = Array.from({ length: 35 }, (_, index) => `2001:db8:${block}:${hex(index + 1)}::1`);
+      if (own !== undefined)
+        for (const address of addresses) assert.equal((await write(own, `pw-${own}`, address)).status, 201);
+      const statuses: number[] = [];
+      for (const [index, address] of addresses.entries())
+        statuses.push((await write(name, wrongWord(index), address)).status);
+      return statuses;
+    };
+    await service.addUser('Petra');
+    await service.addUser('petra');
+    const without = await answers(undefined, 'petra x', 'd1');
+    assert.equal(without.filter((status) => status === 401).length, 30);
+    assert.deepEqual(await answers('Petra', 'petra', 'd2'), without);
+    await service.addUser('Quentin');
+    assert.deepEqual(await answers('Quentin', 'quentin', 'd3'), without);
+  });
+
   const hex = (index: number): string => index.toString(16);
   for (const [length, failures, addressOf] of [
     [56, 30, (index: number) => `2001:db8:a:${hex(0x100 + index)}::1`],

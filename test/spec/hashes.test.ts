@@ -1,6 +1,7 @@
 import { hash, verify } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
+import { EMPTY } from '../../src/db/fragment.ts';
 import { Problem } from '../../src/errors.ts';
 import { createAuthentication, type Authentication } from '../../src/http/authentication.ts';
 import { Unauthorized } from '../../src/http/message.ts';
@@ -147,6 +148,46 @@ test('credentials of a user who is not active cost a hash, right or wrong', asyn
     assert.equal(await outcomeAtOnce(answer), undefined, password);
     await assert.rejects(answer, Unauthorized);
   }
+});
+
+test('the turn of a user depends on logins of that user, not of one with a similar name', async () => {
+  const rows = await Promise.all(
+    ['Olga', 'olga'].map(async (name) => {
+      const password = await cheapHash(`pw-${name}`);
+      return { id: `id of ${name}`, name, password, active: true, admin: false };
+    }),
+  );
+  const users = {
+    find: (name: string) => Promise.resolve(rows.find((row) => row.name === name)),
+    claim: () => EMPTY,
+    rehash: () => Promise.resolve(false),
+    sampleCosts: () => Promise.resolve([]),
+  } as unknown as Users;
+  const passwords = createPasswords();
+  const turns: unknown[] = [];
+  const recording: Passwords = {
+    ...passwords,
+    verify(stored, password, how) {
+      turns.push([how?.standing, how?.client]);
+      return passwords.verify(stored, password, how);
+    },
+  };
+  const { authenticate } = createAuthentication(users, recording, createThrottle());
+  await authenticate(basic('Olga'), '192.0.2.1');
+  const tries = [
+    ['olga', '192.0.2.2', 'stranger', '192.0.2.2'],
+    ['Olga', '192.0.2.2', 'name', 'user id of Olga'],
+    ['nobody', '192.0.2.1', 'address', 'neighbor of id of Olga'],
+    ['olga', '192.0.2.1', 'address', 'neighbor of id of Olga'],
+    ['Olga', '192.0.2.1', 'address', 'user id of Olga'],
+  ] as const;
+  turns.length = 0;
+  for (const [name, address] of tries)
+    await assert.rejects(authenticate(basic(name, 'wrong'), address), Unauthorized);
+  assert.deepEqual(
+    turns,
+    tries.map(([, , standing, client]) => [standing, client]),
+  );
 });
 
 test('tries that are under way count like failures until they end, and those that succeed do not', () => {

@@ -1,4 +1,4 @@
-// Guessing passwords and names.
+// Guessing passwords and names, and logging in without end.
 import { hash } from '@node-rs/argon2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PASSWORD } from '../../rows.ts';
@@ -133,4 +133,46 @@ const hashes: Scenario = {
   },
 };
 
-export const guessing: readonly Scenario[] = [guesses, hashes];
+const similarNames: Scenario = {
+  name: 'similar-names',
+  title: 'a user logs in from 40 networks and guesses at a user with a similar name',
+  async run({ world: { sql }, service: start }) {
+    await sql`insert into "user" (username, password, email, active, admin)
+      select 'USER11', password, email, true, false from "user" where username = 'user11'`;
+    try {
+      const { port } = await start();
+      const from = Array.from({ length: 40 }, (_, n) => `2001:db8:77:${(n + 1).toString(16)}::1`);
+      let own = 0;
+      for (const address of from) if ((await logIn(port, address, 'USER11')).status === 200) own += 1;
+      let taken = 0;
+      for (const address of [...from, ...from, ...from])
+        if ((await logIn(port, address, 'user11', 'wrong')).status === 401) taken += 1;
+      return [
+        holds('the guesser has logged in from each network', own === from.length),
+        atMost('count', 'guesses of 120 from one /56 that are verified', 30, taken),
+      ];
+    } finally {
+      await sql`delete from "user" where username = 'USER11'`;
+    }
+  },
+};
+
+const sessions: Scenario = {
+  name: 'sessions',
+  title: 'an admin logs in 120 times and keeps each session',
+  async run({ world: { sql }, service: start }) {
+    const base = `http://127.0.0.1:${(await start()).port}`;
+    let opened = 0;
+    for (let n = 0; n < 120; n += 1)
+      if ((await attemptLogin({ base }, 'ada', PASSWORD, openBrowser({ base }), {})).status === 303)
+        opened += 1;
+    const [row] = await sql<{ count: number }[]>`select count(*)::int as count from vitrine_session
+      where user_key = (select id::text from "user" where username = 'ada') and token_hash not like 'ended %'`;
+    return [
+      holds('each login succeeds', opened === 120, `${opened} of 120`),
+      atMost('count', 'sessions of the admin', 50, row?.count ?? NaN),
+    ];
+  },
+};
+
+export const guessing: readonly Scenario[] = [guesses, similarNames, hashes, sessions];
