@@ -1,6 +1,6 @@
 import type { Operator } from './db/column-type.ts';
 import type { KeyTypeName } from './db/column-types.ts';
-import type { Resource, Row } from './resources/resource.ts';
+import type { ColumnsOf, Row, WrittenResource } from './resources/resource.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
@@ -11,15 +11,15 @@ export interface ChangeOptions extends CallOptions {
   readonly etag?: string | undefined;
 }
 
-type Columns<R extends Resource> = R['columns'];
-type Excluded<R extends Resource> = R extends { exclude: readonly (infer C)[] } ? C : never;
-type Readonly_<R extends Resource> = R extends { readonly: readonly (infer C)[] } ? C : never;
-type Owner<R extends Resource> = R extends { owner: infer C } ? C : never;
+type Columns<R extends WrittenResource> = ColumnsOf<R>;
+type Excluded<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
+type Readonly_<R extends WrittenResource> = R extends { readonly: readonly (infer C)[] } ? C : never;
+type Owner<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
 
-type Find<All extends Resource, M> = Extract<All, { readonly model: M }>;
+type Find<All extends WrittenResource, M> = Extract<All, { readonly model: M }>;
 
 /** The definition of a column by the name that a client uses: `user` and `user_id` are the same foreign key. */
-type ColumnOf<R extends Resource, Name extends string> = Name extends 'id'
+type ColumnOf<R extends WrittenResource, Name extends string> = Name extends 'id'
   ? KeyColumn<R>
   : Name extends Excluded<R>
     ? never
@@ -34,12 +34,12 @@ type ColumnOf<R extends Resource, Name extends string> = Name extends 'id'
         : never;
 
 /** The primary key, as a column that filters and bodies know. */
-type KeyColumn<R extends Resource> = R extends { primaryKey: { type: infer T extends KeyTypeName } }
+type KeyColumn<R extends WrittenResource> = R extends { primaryKey: { type: infer T extends KeyTypeName } }
   ? { type: T }
   : { type: 'integer' };
 
 /** A foreign key is of the type of the key that it refers to. */
-type Resolved<C, All extends Resource> = C extends { type: 'foreignKey'; references: infer M }
+type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey'; references: infer M }
   ? KeyColumn<Find<All, M>>
   : C;
 
@@ -68,13 +68,13 @@ type OperatorsOf<C> = C extends { type: 'string' | 'text' }
     ? Equality
     : Ordered;
 
-type ValueOf<C, All extends Resource> =
+type ValueOf<C, All extends WrittenResource> =
   Resolved<C, All> extends { type: infer T extends keyof FilterValues } ? FilterValues[T] : never;
 
 type OneOrMore<T> = T | readonly T[];
 
 /** The value of an operator; several values of one parameter mean any of them. */
-type Operand<C, All extends Resource, Op> = Op extends 'is'
+type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
   ? 'null' | 'none' | null | (C extends { type: 'boolean' } ? boolean : never)
   : Op extends 'in'
     ? readonly ValueOf<C, All>[] | string
@@ -83,7 +83,7 @@ type Operand<C, All extends Resource, Op> = Op extends 'is'
       : OneOrMore<ValueOf<C, All>>;
 
 /** What a filter's name takes, from left to right: columns across foreign keys, then an operator. Never for a name that is none. */
-type FilterValue<R extends Resource, All extends Resource, Name extends string> = [
+type FilterValue<R extends WrittenResource, All extends WrittenResource, Name extends string> = [
   ColumnOf<R, Name>,
 ] extends [never]
   ? Name extends `${infer Head}__${infer Tail}`
@@ -94,7 +94,7 @@ type FilterValue<R extends Resource, All extends Resource, Name extends string> 
   : Operand<ColumnOf<R, Name>, All, 'eq'>;
 
 /** Behind a foreign key a column of the related record goes before an operator. */
-type Across<C, All extends Resource, Tail extends string> = C extends {
+type Across<C, All extends WrittenResource, Tail extends string> = C extends {
   type: 'foreignKey';
   references: infer M;
 }
@@ -103,13 +103,13 @@ type Across<C, All extends Resource, Tail extends string> = C extends {
     : FilterValue<Find<All, M>, All, Tail>
   : OperatorValue<C, All, Tail>;
 
-type OperatorValue<C, All extends Resource, Op extends string> =
+type OperatorValue<C, All extends WrittenResource, Op extends string> =
   Op extends OperatorsOf<Resolved<C, All>> ? Operand<C, All, Op> : never;
 
 /** Whether a path leads to a column that has an order. */
-type IsSortable<R extends Resource, All extends Resource, Path extends string> = [ColumnOf<R, Path>] extends [
-  never,
-]
+type IsSortable<R extends WrittenResource, All extends WrittenResource, Path extends string> = [
+  ColumnOf<R, Path>,
+] extends [never]
   ? Path extends `${infer Head}__${infer Tail}`
     ? ColumnOf<R, Head> extends { type: 'foreignKey'; references: infer M }
       ? IsSortable<Find<All, M>, All, Tail>
@@ -119,15 +119,15 @@ type IsSortable<R extends Resource, All extends Resource, Path extends string> =
     ? false
     : true;
 
-type OrderingPart<R extends Resource, All extends Resource, Text extends string> = IsSortable<
+type OrderingPart<R extends WrittenResource, All extends WrittenResource, Text extends string> = IsSortable<
   R,
   All,
   Text extends `-${infer Path}` ? Path : Text
 >;
 
 type IsOrdering<
-  R extends Resource,
-  All extends Resource,
+  R extends WrittenResource,
+  All extends WrittenResource,
   Text extends string,
 > = Text extends `${infer Head},${infer Rest}`
   ? OrderingPart<R, All, Head> extends true
@@ -135,7 +135,7 @@ type IsOrdering<
     : false
   : OrderingPart<R, All, Text>;
 
-type Ordering<R extends Resource, All extends Resource, Value> = Value extends string
+type Ordering<R extends WrittenResource, All extends WrittenResource, Value> = Value extends string
   ? IsOrdering<R, All, Value> extends true
     ? Value
     : never
@@ -147,7 +147,7 @@ type Ordering<R extends Resource, All extends Resource, Value> = Value extends s
  * A query, checked name by name: columns that are there and not excluded, paths along foreign keys, operators that fit the type,
  * values of the type. What does not fit takes `never`.
  */
-export type ListQuery<R extends Resource, All extends Resource, Q> = {
+export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q> = {
   readonly [Name in keyof Q]: Name extends 'limit' | 'page'
     ? number
     : Name extends 'ordering'
@@ -157,13 +157,13 @@ export type ListQuery<R extends Resource, All extends Resource, Q> = {
         : FilterValue<R, All, Name & string>;
 };
 
-type Written<R extends Resource> = Exclude<keyof Columns<R> & string, Readonly_<R> | Owner<R>>;
+type Written<R extends WrittenResource> = Exclude<keyof Columns<R> & string, Readonly_<R> | Owner<R>>;
 
 type IsOptional<C> = C extends { null: true } | { default: unknown } ? true : false;
 
 type BodyKey<C, Name extends string> = C extends { type: 'foreignKey' } ? `${Name}_id` : Name;
 
-type BodyValue<C, All extends Resource> =
+type BodyValue<C, All extends WrittenResource> =
   | (C extends { choices: readonly unknown[] }
       ? C['choices'][number] | (C extends { type: 'bigint' } ? bigint : never)
       : C extends { type: 'json' }
@@ -172,14 +172,14 @@ type BodyValue<C, All extends Resource> =
   | (C extends { null: true } ? null : never);
 
 /** A natural key is the client's to give; one of another type is where the database does not make it. */
-type NaturalKey<R extends Resource> = R extends { primaryKey: { type: 'string' } }
+type NaturalKey<R extends WrittenResource> = R extends { primaryKey: { type: 'string' } }
   ? { readonly id: string }
   : R extends { primaryKey: { type: infer T extends KeyTypeName } }
     ? { readonly id?: FilterValues[T] }
     : unknown;
 
 /** The columns that a new record takes: those without a default and NOT NULL have to be there. */
-export type CreateBody<R extends Resource, All extends Resource> = NaturalKey<R> & {
+export type CreateBody<R extends WrittenResource, All extends WrittenResource> = NaturalKey<R> & {
   readonly [
     C in Written<R> as IsOptional<Columns<R>[C]> extends true ? never : BodyKey<Columns<R>[C], C>
   ]: BodyValue<Columns<R>[C], All>;
@@ -190,7 +190,7 @@ export type CreateBody<R extends Resource, All extends Resource> = NaturalKey<R>
 };
 
 /** The columns that an update may change; a record as it was read fits, too. */
-export type UpdateBody<R extends Resource, All extends Resource> =
+export type UpdateBody<R extends WrittenResource, All extends WrittenResource> =
   | {
       readonly [C in Written<R> as BodyKey<Columns<R>[C], C>]?: BodyValue<Columns<R>[C], All>;
     }
@@ -209,13 +209,13 @@ export interface Page<T> {
 export type Id = string | number | bigint;
 
 /** What a record is asked for by: its key as a filter takes it; anything where the registry is not known. */
-export type KeyOf<R extends Resource> = string extends R['model']
+export type KeyOf<R extends WrittenResource> = string extends R['model']
   ? Id
   : KeyColumn<R>['type'] extends 'integer'
     ? number | bigint
     : FilterValues[KeyColumn<R>['type']];
 
-export interface ResourceClient<R extends Resource, All extends Resource> {
+export interface ResourceClient<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
   readonly list: <const Q extends ListQuery<R, All, Q>>(
     query?: Q,
@@ -236,7 +236,7 @@ export interface ResourceClient<R extends Resource, All extends Resource> {
 }
 
 /** A client of each resource, by the model's name. */
-export type Client<Resources extends readonly Resource[]> = {
+export type Client<Resources extends readonly WrittenResource[]> = {
   readonly [M in Resources[number]['model']]: ResourceClient<
     Extract<Resources[number], { readonly model: M }>,
     Resources[number]

@@ -1,6 +1,6 @@
 // A client of the API for Node, Deno, Bun and browsers: only `fetch`, and types that come from the registry itself.
 import type { CallOptions, ChangeOptions, Client, Id, Page } from './client-types.ts';
-import type { Resource } from './resources/resource.ts';
+import type { WrittenResource } from './resources/resource.ts';
 
 export type {
   CallOptions,
@@ -13,7 +13,7 @@ export type {
   ResourceClient,
   UpdateBody,
 } from './client-types.ts';
-export type { Registry, Resource, Row } from './resources/resource.ts';
+export type { Registry, WrittenResource as Resource, Row } from './resources/resource.ts';
 
 export interface ClientOptions {
   /** Where the service is, without `/api/`: `https://example.org`; in a browser `''` is the origin of the page. */
@@ -246,7 +246,7 @@ function createResourceClient(model: string, send: Send) {
  * A client of the resources of a registry: `createClient<typeof resources>({ baseUrl })` takes all names from the type, and
  * nothing of the registry is needed at run time.
  */
-export function createClient<const Resources extends readonly Resource[]>(
+export function createClient<const Resources extends readonly WrittenResource[]>(
   options: ClientOptions,
 ): Client<Resources> {
   const send = createSend(options);

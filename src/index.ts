@@ -4,20 +4,20 @@ import { createLogger } from './http/logger.ts';
 import { openListener, type Listener } from './http/listener.ts';
 import type { Handler } from './http/handler.ts';
 import type { Panel } from './resources/panel.ts';
-import type { Resource } from './resources/resource.ts';
+import type { WrittenResource } from './resources/resource.ts';
 import { createService, requireRegistry } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';
 export type { ColumnDefinition, ModelDefinition } from './db/definition.ts';
 export type { Handler } from './http/handler.ts';
 export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/panel.ts';
-export type { Method, Registry, Resource, Row } from './resources/resource.ts';
+export type { Method, Registry, Row, WrittenResource as Resource } from './resources/resource.ts';
 export { StartError } from './errors.ts';
 
 /** The settings of the service by their names in code; `resources` are the objects themselves. */
 export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl'>> {
   readonly databaseUrl: string;
-  readonly resources: readonly Resource[];
+  readonly resources: readonly WrittenResource[];
   /** What the start page of the admin area shows beside the resources. */
   readonly panels?: readonly Panel[];
   /** Gets the log lines, JSON unless `logFormat` says otherwise; standard error when absent. */

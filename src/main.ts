@@ -17,8 +17,8 @@ Commands
   user list                 list the users
 
 Options
-  --help                    show this; behind a command, what it takes
-  --version                 show the version
+  --help                    show this, or the help of a command (also -h and help)
+  --version                 show the version (also -v)
 
 Settings (environment variables)
 `;
@@ -48,22 +48,51 @@ const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<nu
   user: async (words) => (await import('./commands/users.ts')).users(words),
 };
 
+const isCommand = (word = ''): boolean => Object.hasOwn(COMMANDS, word);
+
+/** `vitrine help` and `vitrine help COMMAND` do what `--help` does. */
+function withoutHelp(words: readonly string[]): readonly string[] {
+  const [first, command = ''] = words;
+  if (first !== 'help') return words;
+  return isCommand(command) ? [command, '--help'] : ['--help'];
+}
+
 async function main([command, ...words]: readonly string[]): Promise<number | void> {
-  if (command !== undefined && Object.hasOwn(COMMANDS, command)) return COMMANDS[command]?.(words);
+  if (isCommand(command)) return COMMANDS[command ?? '']?.(words);
   const options = command?.startsWith('-') ? [command, ...words] : [];
-  const given = parse(options, { version: { type: 'boolean' } }, help());
+  const given = parse(options, { version: { type: 'boolean', short: 'v' } }, help());
   if (!given) return;
   if (given.values.version) {
-    noWords('--version', given.positionals);
+    noWords(given.positionals);
     return print(version());
   }
-  throw new UsageError(command === undefined ? 'name a command' : `there is no command ${command}`);
+  throw new UsageError(
+    command === undefined ? 'Expected a command' : `Unknown command ${JSON.stringify(command)}`,
+  );
+}
+
+/** What a setting is set by, for those who try an option: `--port 9000` is meant as `PORT=9000`. */
+function settingFor(text: string): string {
+  const name = /^Unknown option '--([a-z-]+)'/.exec(text)?.[1]?.toUpperCase().replaceAll('-', '_') ?? '';
+  return Object.hasOwn(SETTINGS, name) ? `. Settings are environment variables: ${name}=… vitrine serve` : '';
+}
+
+/** One message for standard error. */
+function describe(error: unknown, word: string | undefined): string {
+  const isExpected = [StartError, Problem].some((kind) => error instanceof kind);
+  if (!(error instanceof UsageError)) {
+    const text = isExpected ? (error as Error).message : ((error as Error)?.stack ?? String(error));
+    return `vitrine: ${text}\n`;
+  }
+  const command = isCommand(word) ? `vitrine ${word}` : 'vitrine';
+  const hint = word === 'serve' ? settingFor(error.message) : '';
+  return `${command}: ${error.message}${hint}\nTry ${command} --help.\n`;
 }
 
 // Whoever read our output may be gone (`vitrine --help | head`): no reason to die of it.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-const parameters = process.argv.slice(2);
+const parameters = withoutHelp(process.argv.slice(2));
 
 /** Nothing is left that could happen, and the command is not done. */
 const unfinished = (): void => {
@@ -80,13 +109,7 @@ main(parameters).then(
     if (code) process.exitCode = code;
   },
   (error: unknown) => {
-    const isExpected = [StartError, UsageError, Problem].some((kind) => error instanceof kind);
-    const text = isExpected ? (error as Error).message : ((error as Error)?.stack ?? String(error));
-    const [command = ''] = parameters;
-    const about = Object.hasOwn(COMMANDS, command) && command !== 'serve' ? `${command} ` : '';
-    process.stderr.write(
-      `vitrine: ${text}\n${error instanceof UsageError ? `Try vitrine ${about}--help.\n` : ''}`,
-    );
+    process.stderr.write(describe(error, parameters[0]));
     process.exit(error instanceof UsageError ? 2 : 1);
   },
 );

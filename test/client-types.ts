@@ -5,10 +5,12 @@ import {
   createClient,
   etagOf,
   type Client,
+  type Registry,
   type Resource,
   type ResourceClient,
   type Row,
 } from '../src/client.ts';
+import { createVitrine, type Vitrine } from '../src/index.ts';
 import type shipped from '../src/resources/registry.ts';
 
 export const resources = [
@@ -262,4 +264,32 @@ export async function handedOn(
   await unknown['anything']!.get('x');
   await unknown['anything']!.get(1);
   objects[0]?.id satisfies string | number | undefined;
+}
+
+/** TypeScript gives each literal of an array the columns of all others, as undefined: they are none of the resource's. */
+export const inline = [
+  {
+    model: 'user',
+    columns: { username: { type: 'string' }, password: { type: 'password' } },
+    exclude: ['password'],
+  },
+  {
+    model: 'book',
+    columns: { title: { type: 'string' }, reader: { type: 'foreignKey', references: 'user' } },
+    owner: 'reader',
+  },
+] satisfies Resource[];
+inline satisfies Registry<typeof inline>;
+export const embedded = (): Promise<Vitrine> =>
+  createVitrine({ databaseUrl: 'postgres://localhost/x', resources: inline });
+
+export async function read(): Promise<void> {
+  const { book, user } = createClient<typeof inline>({ baseUrl: 'https://example.org/' });
+  const { objects } = await book.list({ reader__username: 'ada', ordering: 'title' });
+  objects[0]?.reader_id satisfies number | undefined;
+  await book.create({ title: 'x' });
+  // @ts-expect-error the title of another model
+  await user.list({ title: 'x' });
+  // @ts-expect-error that one is excluded
+  await user.list({ password: 'x' });
 }

@@ -14,7 +14,7 @@ const MOST_YEARS = 40;
 
 const pad = (number: number, width = 2): string => String(number).padStart(width, '0');
 
-/** The first day of a period, and the first day after it; undefined where the calendar of `Date` ends. */
+/** The first day of a period, and the first day after it; undefined for a day that no calendar has, and from the year 10000 on. */
 export function daysOf(period: Period): readonly [string, string] | undefined {
   const [year = 0, month, day] = period.split('-').map(Number);
   const start = new Date(Date.UTC(2000, (month ?? 1) - 1, day ?? 1));
@@ -26,7 +26,7 @@ export function daysOf(period: Period): readonly [string, string] | undefined {
   if (end.getUTCFullYear() > 9999) return undefined;
   const text = (date: Date): string =>
     `${pad(date.getUTCFullYear(), 4)}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}`;
-  return [text(start), text(end)];
+  return text(start).startsWith(period) ? [text(start), text(end)] : undefined;
 }
 
 const namesOf = ({ name }: Column): readonly [string, string] => [`${name}__gte`, `${name}__lt`];

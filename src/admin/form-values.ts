@@ -123,7 +123,9 @@ export function initialValues(
   return new Map(
     columns.map((column) => {
       const text = given(column) ?? initialText(column);
-      return [column, { text: text ?? '', isNull: text === undefined || !textsOf(column) }];
+      const isEmptyText = text === '' && isFreeText(column);
+      const isChosen = text !== undefined && textsOf(column) !== undefined;
+      return [column, { text: text ?? '', isNull: !isEmptyText && !isChosen }];
     }),
   );
 }

@@ -77,7 +77,7 @@ function printForPeople({ message, warnings, matrix, count }: Outcome, withMatri
 export async function check(words: readonly string[]): Promise<number> {
   const given = parse(words, OPTIONS, HELP);
   if (!given) return 0;
-  noWords('check', given.positionals);
+  noWords(given.positionals);
   const { matrix, json, strict } = given.values;
   const outcome = await examineAll();
   const { errors, warnings } = outcome;

@@ -6,7 +6,7 @@ import { startEmbedded } from '../db/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/sqlstate.ts';
 import { StartError } from '../errors.ts';
 
-/** A mistake on the command line: exit code 2. */
+/** A mistake on the command line, said without the name of the command: exit code 2. */
 export class UsageError extends Error {}
 
 /** A result, on standard output. */
@@ -54,16 +54,15 @@ export function parse<Given extends Options>(
   } catch (error) {
     // Behind the first sentence Node tells of things that no command here takes.
     const [what = ''] = (error as Error).message.split('. ');
-    const [, command] = /^Usage: (vitrine \w+)/.exec(help.trim()) ?? [];
-    throw new UsageError(command === undefined ? what : `${command}: ${what}`);
+    throw new UsageError(what);
   }
   print(help.trim());
   return undefined;
 }
 
-/** @throws UsageError that names the command */
-export function noWords(command: string, words: readonly string[]): void {
-  if (words.length > 0) throw new UsageError(`vitrine ${command} takes no ${JSON.stringify(words[0])}`);
+/** @throws UsageError for a word that the command does not take */
+export function noWords(words: readonly string[]): void {
+  if (words.length > 0) throw new UsageError(`Unexpected argument ${JSON.stringify(words[0])}`);
 }
 
 /**

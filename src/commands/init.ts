@@ -117,7 +117,7 @@ export async function init(words: readonly string[]): Promise<void> {
   if (!given) return;
   const { force = false } = given.values;
   const [name = '.', ...others] = given.positionals;
-  if (others.length > 0 || name === '') throw new UsageError('vitrine init takes one FOLDER');
+  if (others.length > 0 || name === '') throw new UsageError('Expected one FOLDER');
   const folder = resolve(name);
   await requireRoom(folder, force);
   const { version, devDependencies = {} } = readJson(join(ROOT, 'package.json')) as Manifest;

@@ -48,7 +48,7 @@ async function readRelations(
 export async function introspect(words: readonly string[]): Promise<void> {
   const given = parse(words, OPTIONS, HELP);
   if (!given) return;
-  noWords('introspect', given.positionals);
+  noWords(given.positionals);
   const { schema = 'public', table = [] } = given.values;
   const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
     await requireFidelity(database);

@@ -94,7 +94,7 @@ async function printGrants(role: string, resources: readonly Resource[], setting
 export async function schema(words: readonly string[]): Promise<void> {
   const given = parse(words, OPTIONS, HELP);
   if (!given) return;
-  noWords('schema', given.positionals);
+  noWords(given.positionals);
   const { diff = false, role } = given.values;
   if (diff && role !== undefined) throw new UsageError('give one of --diff and --role');
   if (role !== undefined) checkRole(role);

@@ -96,6 +96,6 @@ It takes no options but --help; the settings below say what it serves, and where
 export async function serve(words: readonly string[], general: string): Promise<void> {
   const given = parse(words, {}, `${HELP}\n${general}`);
   if (!given) return;
-  noWords('serve', given.positionals);
+  noWords(given.positionals);
   await run(readSettings(process.env));
 }

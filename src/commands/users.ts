@@ -71,14 +71,12 @@ export async function users(words: readonly string[]): Promise<void> {
   const settings = readSettings(process.env);
   const [action = '', name, ...rest] = given.positionals;
   const takesName = action === 'add' || action === 'password';
-  if (!takesName && action !== 'list') throw new UsageError('vitrine user takes add, password or list');
+  if (!takesName && action !== 'list') throw new UsageError('Expected add, password or list');
   if (takesName ? name === undefined || rest.length > 0 : name !== undefined) {
-    throw new UsageError(
-      takesName ? `vitrine user ${action} takes one NAME` : 'vitrine user list takes no name',
-    );
+    throw new UsageError(takesName ? `"user ${action}" takes one NAME` : '"user list" takes no name');
   }
   if (action !== 'add' && (admin || sets.length > 0))
-    throw new UsageError('--admin and --set belong to vitrine user add');
+    throw new UsageError('--admin and --set are options of "user add"');
   const values = parseSets(sets);
   // Only the first user can be one of a database that is still to be made.
   const schema = action === 'add' ? settings.schema : 'check';

@@ -33,10 +33,7 @@ export interface AdminOptions {
   readonly hidden?: boolean;
 }
 
-/**
- * One resource, as the registry's author writes it: a model and its rules (see docs/resources.md). `satisfies Resource[]`
- * finds misspelt keys and wrong values; that names fit each other, `Registry` finds.
- */
+/** One resource: a model and its rules (see docs/resources.md). */
 export interface Resource extends ModelDefinition {
   /** Who may write; the service's setting ACCESS when absent. */
   readonly access?: AccessLevel;
@@ -61,17 +58,30 @@ export interface Resource extends ModelDefinition {
   readonly history?: boolean;
 }
 
-type ColumnName<R extends Resource> = keyof R['columns'] & string;
+/**
+ * One resource, as the registry's author writes it. `satisfies Resource[]` finds misspelt keys and wrong values; that names fit
+ * each other, `Registry` finds. In an array of literals TypeScript gives each the columns of the others, as undefined.
+ */
+export interface WrittenResource extends Omit<Resource, 'columns'> {
+  readonly columns: Readonly<Record<string, ColumnDefinition | undefined>>;
+}
 
-type ForeignKeyName<R extends Resource> = {
+/** The columns that a resource has itself. */
+export type ColumnsOf<R extends WrittenResource> = {
+  [C in keyof R['columns'] as R['columns'][C] extends undefined ? never : C]: R['columns'][C];
+};
+
+type ColumnName<R extends WrittenResource> = keyof ColumnsOf<R> & string;
+
+type ForeignKeyName<R extends WrittenResource> = {
   [C in ColumnName<R>]: R['columns'][C] extends { type: 'foreignKey' } ? C : never;
 }[ColumnName<R>];
 
 /** The columns as a query names them: `id` and foreign keys by their `_id` name included. */
-type PathEnd<R extends Resource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
+type PathEnd<R extends WrittenResource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
 
 /** Whether a path leads to a column, its own or one behind foreign keys. */
-type IsPath<R extends Resource, All extends Resource, Path extends string> =
+type IsPath<R extends WrittenResource, All extends WrittenResource, Path extends string> =
   Path extends PathEnd<R>
     ? true
     : Path extends `${infer Head}__${infer Tail}`
@@ -82,13 +92,13 @@ type IsPath<R extends Resource, All extends Resource, Path extends string> =
           : false
       : false;
 
-type Referred<C, All extends Resource> = C extends { references: infer M }
+type Referred<C, All extends WrittenResource> = C extends { references: infer M }
   ? Extract<All, { readonly model: M }>
   : never;
 
 type IsOrdering<
-  R extends Resource,
-  All extends Resource,
+  R extends WrittenResource,
+  All extends WrittenResource,
   Text extends string,
 > = Text extends `${infer Head},${infer Tail}`
   ? IsOrdering<R, All, Head> extends true
@@ -96,13 +106,13 @@ type IsOrdering<
     : false
   : IsPath<R, All, Text extends `-${infer Path}` ? Path : Text>;
 
-type CheckedColumns<R extends Resource, Models extends string> = {
+type CheckedColumns<R extends WrittenResource, Models extends string> = {
   readonly [C in keyof R['columns']]: R['columns'][C] extends { type: 'foreignKey' }
     ? R['columns'][C] & { readonly references: Models }
     : R['columns'][C];
 };
 
-type Checked<R extends Resource, All extends Resource> = R extends Resource
+type Checked<R extends WrittenResource, All extends WrittenResource> = R extends WrittenResource
   ? {
       readonly model: R['model'];
       readonly columns: CheckedColumns<R, All['model']>;
@@ -122,7 +132,7 @@ type Checked<R extends Resource, All extends Resource> = R extends Resource
  * `exclude`, `readonly` or `ordering` that names no column, and a `references` that names no model. It is a second step,
  * because TypeScript cannot relate two keys of one object while it infers that very object.
  */
-export type Registry<R extends readonly Resource[]> = readonly Checked<R[number], R[number]>[];
+export type Registry<R extends readonly WrittenResource[]> = readonly Checked<R[number], R[number]>[];
 
 interface Values {
   string: string;
@@ -140,9 +150,13 @@ interface Values {
   password: string;
 }
 
-type KeyValue<R extends Resource> = R extends { primaryKey: { type: 'uuid' | 'string' } } ? string : number;
+type KeyValue<R extends WrittenResource> = R extends { primaryKey: { type: 'uuid' | 'string' } }
+  ? string
+  : number;
 
-type ColumnValue<C extends ColumnDefinition, Models extends Resource> = C extends { type: keyof Values }
+type ColumnValue<C extends ColumnDefinition, Models extends WrittenResource> = C extends {
+  type: keyof Values;
+}
   ? Values[C['type']]
   : C extends { references: infer Target }
     ? [Models] extends [never]
@@ -152,7 +166,7 @@ type ColumnValue<C extends ColumnDefinition, Models extends Resource> = C extend
 
 type Nullable<C extends ColumnDefinition, Value> = C extends { null: true } ? Value | null : Value;
 
-type Excluded<R extends Resource> = R extends { exclude: readonly (infer C)[] } ? C : never;
+type Excluded<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
 
 type RowKey<C extends ColumnDefinition, Name extends string> = C extends { type: 'foreignKey' }
   ? `${Name}_id`
@@ -162,7 +176,7 @@ type RowKey<C extends ColumnDefinition, Name extends string> = C extends { type:
  * A record of the resource as the API outputs it: `Row<typeof message>`. Foreign keys are numbers, unless the union of
  * the registry's resources is given and says otherwise: `Row<typeof message, (typeof resources)[number]>`.
  */
-export type Row<R extends Resource, Models extends Resource = never> = { id: KeyValue<R> } & {
+export type Row<R extends WrittenResource, Models extends WrittenResource = never> = { id: KeyValue<R> } & {
   [C in Exclude<ColumnName<R>, Excluded<R>> as RowKey<R['columns'][C] & ColumnDefinition, C>]: Nullable<
     R['columns'][C] & ColumnDefinition,
     ColumnValue<R['columns'][C] & ColumnDefinition, Models>

@@ -13,6 +13,7 @@ const sample: Resource = {
     must: { type: 'string', choices: ['', 'x'] },
     shown: { type: 'string', default: 'as shown', null: true },
     text: { type: 'string', default: 'as shown' },
+    empty: { type: 'string', default: '', null: true },
     level: { type: 'integer', default: 3, null: true, max: 10 },
     at: { type: 'datetime', default: 'now', null: true },
   },
@@ -112,6 +113,12 @@ describe('what a form leaves open', () => {
     assert.ok(at instanceof Date, 'one that the database makes is');
     const path = await added({ shown: '', shown__null: [] });
     assert.equal((await row(path))['shown'], '');
+  });
+
+  test('a default of the empty text is stored by a form that is left as it comes', async () => {
+    const path = await added({});
+    assert.equal((await row(path))['empty'], '');
+    assert.equal((await row(await added({ empty: '', empty__null: '1' })))['empty'], null);
   });
 
   test('a number beyond its bounds does not keep the form from being sent', async () => {

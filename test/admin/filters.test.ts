@@ -55,6 +55,9 @@ describe('the panel makes the API’s own parameters', () => {
     ['at', 'lte', '2024-12-31', '?at__lt=2025-01-01'],
     ['at', 'gt', '2024-12-31', '?at__gte=2025-01-01'],
     ['at', 'gte', '2024-12-31', '?at__gte=2024-12-31'],
+    // A day that no calendar has stays what it is, so that the list names it as a fault.
+    ['at', 'eq', '2021-02-30', '?at=2021-02-30'],
+    ['at', 'lte', '2020-13-45', '?at__lte=2020-13-45'],
     ['at', 'eq', '2024-02-29 10:00', '?at=2024-02-29 10:00'],
     ['name', 'in', ' a , "b , c" ,d', '?name__in=a,"b , c",d'],
     ['name', 'ilike', '%x_', '?name__ilike=%x_'],

@@ -19,8 +19,23 @@ describe('every command', { concurrency: 2, timeout: 60_000 }, () => {
       assert.deepEqual([code, stdout], [2, '']);
       assert.match(
         stderr,
-        new RegExp(`^vitrine: vitrine ${command}: .*--bogus.*\\nTry vitrine .*--help\\.\\n$`),
+        new RegExp(`^vitrine ${command}: Unknown option '--bogus'\\nTry vitrine ${command} --help\\.\\n$`),
       );
     });
   }
+
+  test('help and the short options do what the long options do', async () => {
+    const [long, ...others] = await Promise.all(
+      [['--help'], ['help'], ['-h'], ['help', 'nothing']].map((words) => run(words)),
+    );
+    for (const other of others) assert.deepEqual(other, long);
+    assert.deepEqual(await run(['help', 'serve']), await run(['serve', '--help']));
+    assert.deepEqual(await run(['-v']), await run(['--version']));
+  });
+
+  test('a setting that is given as an option is named as the environment variable that it is', async () => {
+    const { code, stderr } = await run(['serve', '--max-body', '9000']);
+    assert.equal(code, 2);
+    assert.match(stderr, /^vitrine serve: Unknown option '--max-body'.* MAX_BODY=… vitrine serve\nTry /);
+  });
 });

@@ -8,7 +8,7 @@ import chinook from '../../examples/chinook/resources.ts';
 import type { AccessLevel } from '../../src/config.ts';
 import { buildModels } from '../../src/db/build-models.ts';
 import { openApiDocument } from '../../src/http/openapi.ts';
-import type { Resource } from '../../src/index.ts';
+import type { Resource } from '../../src/resources/resource.ts';
 import shipped from '../../src/resources/registry.ts';
 import { serveResources } from '../../src/resources/served.ts';
 import { resources as things } from '../admin/things.ts';
