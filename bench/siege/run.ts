@@ -14,6 +14,7 @@ import { disclosure } from './scenarios/disclosure.ts';
 import { fairness } from './scenarios/fairness.ts';
 import { guessing } from './scenarios/guessing.ts';
 import { logins } from './scenarios/logins.ts';
+import { neighbors } from './scenarios/neighbors.ts';
 import { parsing } from './scenarios/parsing.ts';
 import { transport } from './scenarios/transport.ts';
 import { createStage, type Stage } from './stage.ts';
@@ -21,6 +22,7 @@ import { createWorld, type World } from './world.ts';
 
 const SCENARIOS: readonly Scenario[] = [
   ...fairness,
+  ...neighbors,
   ...logins,
   ...guessing,
   ...parsing,

@@ -1,0 +1,123 @@
+// What many clients with costly requests take from one whose requests of the same kind are cheap.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { addresses, besiege, readRow, writeRows } from '../besiege.ts';
+import { encode, openConnection, type Connection } from '../connection.ts';
+import type { Flood, RequestShape } from '../jobs.ts';
+import { atMost, median, type Scenario } from '../scenario.ts';
+import type { Stage } from '../stage.ts';
+
+const NEIGHBOR = '198.51.100.20';
+/** Milliseconds between two requests of the neighbor. */
+const PAUSE = 40;
+/** Milliseconds in which an attack gets going. */
+const RAMP = 1_500;
+
+interface Asked {
+  /** Milliseconds. */
+  readonly median: number;
+  /** The share of answers other than 200. */
+  readonly failures: number;
+  readonly count: number;
+}
+
+/** One client that asks over and over. */
+async function ask(port: number, { path, headers }: RequestShape, seconds: number): Promise<Asked> {
+  const request = encode({ path, headers: { 'X-Forwarded-For': NEIGHBOR, ...headers } });
+  const times: number[] = [];
+  let failures = 0;
+  let connection: Connection | undefined;
+  for (const until = performance.now() + seconds * 1000; performance.now() < until; await sleep(PAUSE)) {
+    const started = performance.now();
+    if (!connection?.isOpen()) connection = openConnection(port);
+    const answer = await connection.ask(request).catch(() => undefined);
+    times.push(performance.now() - started);
+    if (answer?.status !== 200) failures += 1;
+  }
+  connection?.destroy();
+  return { median: median(times), failures: failures / times.length, count: times.length };
+}
+
+interface Neighborhood {
+  readonly name: string;
+  readonly title: string;
+  /** What the neighbor asks, and what the others do. */
+  readonly own: RequestShape;
+  readonly others: RequestShape;
+  readonly clients: number;
+  /** The most times the reference that the neighbor's median may take. */
+  readonly limit: number;
+}
+
+const floodOf = (port: number, clients: number, request: RequestShape): Flood => ({
+  kind: 'flood',
+  port,
+  connections: clients,
+  addresses: addresses(clients),
+  keepsAddress: true,
+  requests: [request],
+});
+
+const neighborhood = ({ name, title, own, others, clients, limit }: Neighborhood): Scenario => ({
+  name,
+  title,
+  async run(stage: Stage) {
+    const { port } = await stage.service();
+    const seconds = stage.either(8, 4);
+    await ask(port, own, 1); // warms up
+    const before = await ask(port, own, stage.either(3, 1));
+    const attack = await stage.attack(floodOf(port, clients, others));
+    await sleep(RAMP);
+    const during = await ask(port, own, seconds);
+    await attack.stop();
+    const note = `${during.median.toFixed(1)} ms, reference ${before.median.toFixed(1)} ms`;
+    return [
+      atMost('ratio', 'median of the neighbor', limit, during.median / before.median, '×', note),
+      atMost('count', 'refused', 25, 100 * during.failures, '%', `of ${during.count}`),
+    ];
+  },
+});
+
+const largeRecord: Scenario = {
+  name: 'large-record',
+  title: '20 addresses that read one large record',
+  async run(stage) {
+    const { sql } = stage.world;
+    const [large] = await sql<{ id: number }[]>`
+      insert into message (user_id, content) values (1, repeat('x', 900000)) returning id`;
+    try {
+      const path = `/api/message/${large?.id}/`;
+      const siege = await besiege(stage, (port) => [floodOf(port, 20, { path })]);
+      return [readRow(siege, 20), ...writeRows(stage, siege, 200)];
+    } finally {
+      await sql`delete from message where id = ${large?.id ?? 0}`;
+    }
+  },
+};
+
+export const neighbors: readonly Scenario[] = [
+  largeRecord,
+  neighborhood({
+    name: 'browser-pages',
+    title: '60 addresses with pages of 300 records for browsers, and one with small ones',
+    own: { path: '/api/message/', headers: { Accept: 'text/html' } },
+    others: { path: '/api/message/?limit=300', headers: { Accept: 'text/html' } },
+    clients: 60,
+    limit: 60,
+  }),
+  neighborhood({
+    name: 'costly-values',
+    title: '20 addresses that make a search costly, and one for whom it is cheap',
+    own: { path: '/api/message/?content__ilike=Message%201%25' },
+    others: { path: '/api/message/?content__ilike=%25zz_z%25q{n}%25' },
+    clients: 20,
+    limit: 30,
+  }),
+  neighborhood({
+    name: 'longer-reads',
+    title: '60 addresses with reads of 10 ms and more, and one with brief ones',
+    own: { path: '/api/message/?user=77' },
+    others: { path: '/api/message/?id__lt=6000&content__ilike=%25zz_z%25q{n}%25&limit=7' },
+    clients: 60,
+    limit: 60,
+  }),
+];
