@@ -87,6 +87,8 @@ const COUNTED = 10_000;
 const COMPARED = 100;
 /** What is longer is nobody's name. */
 const LONGEST_LABEL = 2000;
+/** Normalizing takes quadratic time for long runs of combining marks. Longer texts are compared without it. */
+const LONGEST_NORMALIZED = 300;
 /** Bytes from which on a value is cut, to a quarter of them in characters: more than a list or a confirmation shows. */
 const LONGEST_SHOWN = 2048;
 /**
@@ -99,12 +101,17 @@ const MOST_STEPS = 4;
 
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
-const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
+function plainText(text: string): string {
+  const normal = text.length <= LONGEST_NORMALIZED ? text.normalize() : text;
+  return normal.replace(/\s+/g, ' ').trim().toLowerCase();
+}
 
-/** Whether a record is called just so, in capital letters or small ones. */
-export const isCalled = ({ label }: Entry, text: string): boolean =>
-  // Normalizing takes quadratic time for long runs of combining marks.
-  label.length <= LONGEST_LABEL && plainText(label) === plainText(text);
+/** Gives a function that says whether a record has just this name, in capital letters or small ones. */
+export function isCalled(name: string): (entry: Pick<Entry, 'label'>) => boolean {
+  if (name.length > LONGEST_LABEL) return () => false;
+  const plain = plainText(name);
+  return ({ label }) => label.length <= LONGEST_LABEL && plainText(label) === plain;
+}
 
 const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
 
@@ -275,21 +282,19 @@ export function createBrowsing(
     const pattern = encodeURIComponent(name);
     const isSearch = fitBudget(wordsOf(words).map(containing));
     const nothing: Found = { entries: [], hasNext: false };
-    const [matches, same, keyed] = await Promise.all([
+    const [matches, named, keyed] = await Promise.all([
       isSearch ? list(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
       isName && list(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
       list(resource, { query: 'limit=1', search: '', ids: [words] }),
     ]);
-    const found = [...keyed.entries, ...(same ? same.entries : []), ...matches.entries];
+    const found = [...keyed.entries, ...(named ? named.entries : []), ...matches.entries];
     if (found.length === 0) {
       const bare = bareWords(words);
       return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
     }
     const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const sorted = [
-      ...entries.filter((one) => isCalled(one, words)),
-      ...entries.filter((one) => !isCalled(one, words)),
-    ];
+    const same = new Set(entries.filter(isCalled(words)));
+    const sorted = [...same, ...entries.filter((one) => !same.has(one))];
     return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
   }
 
