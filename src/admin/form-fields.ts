@@ -181,7 +181,7 @@ export function fieldControl(field: Field): Html {
   const isShort = (column.maxLength ?? LONG) < LONG;
   return html`<input${common}
     type="text"
-    value="${typed.text}"
+    value="${longText ?? typed.text}"
     ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
   />`;
 }
