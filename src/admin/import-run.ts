@@ -13,6 +13,7 @@ import {
   createImporter,
   faulty,
   findNamed,
+  lockNamed,
   ROW,
   type NamedRow,
   type RowKind,
@@ -33,6 +34,15 @@ export interface ImportOutcome {
 const MOST_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
 /** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
 const GROUP = 64;
+
+/**
+ * Whether a row can neither be a duplicate of another one, except by its key, nor refer to it. A preview can then undo one group
+ * of rows before it tries the next.
+ */
+const hasIndependentRows = ({ model }: AdminResource): boolean =>
+  model.uniques.size > 0 &&
+  [...model.uniques.values()].every((columns) => columns.length === 1 && columns[0] === model.primaryKey) &&
+  model.columns.every(({ references }) => references?.table !== model.table);
 
 /** Ends a transaction that is not to be. */
 class Undone extends Error {}
@@ -76,6 +86,7 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
 /**
  * Imports a file in one transaction, which is kept where that is wanted of what it does, and undone else.
  * @param mark of the form: what has been kept already is not done again
+ * @param isPreview whether it is undone in any case
  * @returns `done` for that
  * @throws Problem 503 when the database is in the way
  */
@@ -86,9 +97,11 @@ export async function runImportFile(
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
+  isPreview: boolean,
 ): Promise<ImportOutcome | 'done'> {
   const { database, resources, passwords, history, sessions } = desk;
   const tally = createTally(resource, file);
+  const isPassing = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'done' | undefined;
   try {
     await database.transaction(async (send) => {
@@ -129,10 +142,15 @@ export async function runImportFile(
 
       // What the database would find at the end only is to be told of the row that it is about.
       await send('set constraints all immediate');
-      const named = await findNamed(run, resource, file);
+      const named = await findNamed(run, resource, file, !isPassing);
       for (let at = 0; at < named.length; at += GROUP) {
         const group = named.slice(at, at + GROUP);
+        if (isPassing) await send('savepoint passing');
+        if (isPassing) await lockNamed(run, resource, group);
         const outcomes = await importRows(group);
+        // Gives the locks back before the next group.
+        if (isPassing) await send('rollback to savepoint passing');
+        if (isPassing) await send('release savepoint passing');
         group.forEach((row, index) => {
           const done = outcomes[index];
           if (done) tally.add(done, row);

@@ -164,7 +164,15 @@ export async function runImport(
     isConfirmed || sent.digest === undefined ? undefined : await confirmCaller(desk, visit, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === sent.digest && !refusal;
-  const outcome = await runImportFile(desk, visit, resource, file, isWanted, onceMark(form));
+  const outcome = await runImportFile(
+    desk,
+    visit,
+    resource,
+    file,
+    isWanted,
+    onceMark(form),
+    sent.digest === undefined,
+  );
   if (outcome === 'done')
     return redirectWith(visit, links.list(resource.name), {
       kind: 'done',
