@@ -2,7 +2,7 @@ import type { AdminResource } from '../resources/admin.ts';
 import type { Selection } from '../resources/browse.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
-import { html, type Html } from './html.ts';
+import { hiddenInputs, html, type Html } from './html.ts';
 import { links, Parameters } from './links.ts';
 import { selectionOf } from './list.ts';
 import { counted, grouped } from './text.ts';
@@ -28,13 +28,13 @@ export function readChoice(form: Form): Choice {
 }
 
 /** The same in hidden fields, for the next page. */
-export const hiddenChoice = ({ csrf }: Visit, { state, ids }: Choice, action: string): Html =>
+export const hiddenChoice = async ({ csrf }: Visit, { state, ids }: Choice, action: string): Promise<Html> =>
   html`<input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_action" value="${action}" />
     ${
       ids
-        ? ids.map((id) => html`<input type="hidden" name="_id" value="${id}" />`)
+        ? await hiddenInputs(ids.map((id) => ['_id', id]))
         : html`<input type="hidden" name="_all" value="1" />`
     }`;
 

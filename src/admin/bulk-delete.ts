@@ -58,7 +58,7 @@ async function deletePage(
       ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${back}">Back to the list</a></p>`
       : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
-          ${hiddenChoice(visit, choice, 'delete')}
+          ${await hiddenChoice(visit, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_effects" value="${digest}" />
           <input type="hidden" name="_confirm" value="1" />

@@ -7,11 +7,11 @@ import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from
 import { confirmationField, confirmCaller, hasPowers, type Refusal } from './confirmation.ts';
 import type { Desk } from './desk.ts';
 import type { Form } from './form-data.ts';
-import { fieldRow } from './form-fields.ts';
+import { fieldRow, renderLongTexts } from './form-fields.ts';
 import { editableColumns } from './form-page.ts';
 import { typedMember } from './form-body.ts';
 import { isFreeText, isTickBox, noChoice, nullName, typedValues, type Typed } from './form-values.ts';
-import { html, type Content, type Html } from './html.ts';
+import { hiddenInputs, html, type Content, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import { links } from './links.ts';
 import { addLockOut } from './lock-out.ts';
@@ -44,9 +44,9 @@ function page(asking: Asking, title: string, body: Content, status = 200): Reply
   });
 }
 
-function formOf({ visit, resource, choice }: Asking, fields: Content, buttons: Content): Html {
+async function formOf({ visit, resource, choice }: Asking, fields: Content, buttons: Content): Promise<Html> {
   return html`<form method="post" action="${links.action(resource.name, 'bulk')}" class="record">
-    ${hiddenChoice(visit, choice, 'set')} ${fields}
+    ${await hiddenChoice(visit, choice, 'set')} ${fields}
     <div class="buttons">
       ${buttons} <a class="button" href="${listOf(resource, choice)}">Back to the list</a>
     </div>
@@ -64,7 +64,7 @@ async function columnPage(asking: Asking, columns: readonly Column[]): Promise<R
       </select>
     </div>
   </div>`;
-  const body = html`${formOf(asking, field, html`<button class="primary">Go on</button>`)}
+  const body = html`${await formOf(asking, field, html`<button class="primary">Go on</button>`)}
   ${await chosenRecords(desk, resource, choice, count)}`;
   return page(asking, `Set a column of ${counted(count, 'record')}`, body);
 }
@@ -78,18 +78,26 @@ interface Faults {
 async function valuePage(asking: Asking, { column, typed }: Wanted, faults?: Faults): Promise<Reply> {
   const { desk, resource, choice } = asking;
   const { errors = {}, notice } = faults ?? {};
-  const [count, references] = await Promise.all([
+  const [count, references, longTexts] = await Promise.all([
     desk.bulk.count(resource, choice.selection),
     referencesOf(desk, new Map([[column, typed]])),
+    renderLongTexts(new Map([[column, typed]])),
   ]);
   const isRequired = !column.nullable && !isFreeText(column) && !isTickBox(column, false);
-  const field = { column, typed, isNew: false, references: references.get(column), isRequired };
+  const field = {
+    column,
+    typed,
+    isNew: false,
+    references: references.get(column),
+    longText: longTexts.get(column),
+    isRequired,
+  };
   const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
     ${fieldRow(messages ? { ...field, errors: messages } : field)}`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
   ${Object.keys(errors).length > 0 && errorSummary(errors, { [column.key]: column.title })}
-  ${formOf(asking, fields, html`<button class="primary" name="_value" value="1">Go on</button>`)}`;
+  ${await formOf(asking, fields, html`<button class="primary" name="_value" value="1">Go on</button>`)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}`;
   return page(asking, title, body, faults ? (faults.status ?? 400) : 200);
 }
@@ -124,11 +132,7 @@ async function confirmPage(
       text: 'There is nothing to change.',
     });
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
-    <input
-      type="hidden"
-      name="${column.key}"
-      value="${typed.isNull && typed.text === '' ? noChoice(column) : typed.text}"
-    />
+    ${await hiddenInputs([[column.key, typed.isNull && typed.text === '' ? noChoice(column) : typed.text]])}
     ${typed.isNull && html`<input type="hidden" name="${nullName(column)}" value="1" />`}
     <input type="hidden" name="_value" value="1" />
     <input type="hidden" name="_expected" value="${count}" />
@@ -141,7 +145,7 @@ async function confirmPage(
     Set it in ${counted(count, 'record')}
   </button>`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${formOf(asking, fields, button)}
+  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${await formOf(asking, fields, button)}
   ${await chosenRecords(desk, resource, choice, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
   return page(asking, title, body, refusal?.status ?? (notice === undefined ? 200 : 409));

@@ -7,7 +7,9 @@ import { runBulk } from './bulk.ts';
 import { showDashboard } from './dashboard.ts';
 import { confirmDelete, showDelete } from './delete.ts';
 import type { Desk } from './desk.ts';
+import { boundedForm } from './form-bounds.ts';
 import { type Form } from './form-data.ts';
+import { editableColumns } from './form-page.ts';
 import { showChange, showHistory } from './history.ts';
 import { runImport, showImport } from './import.ts';
 import { showKeys } from './keys.ts';
@@ -82,18 +84,18 @@ export function change(desk: Desk, visit: Visit, route: AdminRoute, form: Form):
   switch (route.page) {
     case 'add':
       assertMay(resource, 'add');
-      return saveRecord(desk, visit, resource, undefined, form);
+      return saveRecord(desk, visit, resource, undefined, boundedForm(form, editableColumns(resource, true)));
     case 'record':
       assertMay(resource, 'change');
-      return saveRecord(desk, visit, resource, route.id, form);
+      return saveRecord(desk, visit, resource, route.id, boundedForm(form, editableColumns(resource, false)));
     case 'delete':
       assertMay(resource, 'delete');
-      return confirmDelete(desk, visit, resource, route.id, form);
+      return confirmDelete(desk, visit, resource, route.id, boundedForm(form, []));
     case 'password':
       assertMay(resource, 'change');
       return setPassword(desk, visit, resource, route.id, form);
     case 'bulk':
-      return runBulk(desk, visit, resource, form);
+      return runBulk(desk, visit, resource, boundedForm(form, editableColumns(resource, false)));
     case 'import':
       return runImport(desk, visit, resource, form);
     case 'list':

@@ -7,6 +7,7 @@ import { confirmCaller, needsConfirmation, newPasswordFault } from './confirmati
 import { isChoice, resolved, showConflict } from './conflict.ts';
 import type { Desk } from './desk.ts';
 import { addPassword, attempt, bodyOf, type FormBody } from './form-body.ts';
+import { boundedForm } from './form-bounds.ts';
 import type { Form } from './form-data.ts';
 import { editableColumns, formPage } from './form-page.ts';
 import {
@@ -195,12 +196,14 @@ export async function showSent(
   visit: Visit,
   resource: AdminResource,
   id: string | undefined,
-  form: Form,
+  sent: Form,
   status: number,
 ): Promise<Reply> {
   const isNew = id === undefined;
   const stored = isNew ? undefined : await desk.browsing.read(resource, id);
-  const typed = typedValues(form, heldBy(form, editableColumns(resource, isNew)), isNew);
+  const columns = editableColumns(resource, isNew);
+  const form = boundedForm(sent, columns);
+  const typed = typedValues(form, heldBy(form, columns), isNew);
   // Choices between two people's values are made again, against what is stored by now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(desk, visit, { resource, stored, typed, form });

@@ -6,6 +6,7 @@ import type { Writing } from '../resources/body.ts';
 import type { Entry } from '../resources/browse.ts';
 import { memberOf, type Member } from '../resources/members.ts';
 import type { Operations } from '../resources/operations.ts';
+import { lengthFault } from './form-bounds.ts';
 import type { Form } from './form-data.ts';
 import {
   hidesDefault,
@@ -25,6 +26,8 @@ export interface FormBody {
 
 /** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
 export function typedMember(column: Column, { text, isNull }: Typed): Member | { readonly fault: string } {
+  const fault = lengthFault(column, text);
+  if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)

@@ -1,7 +1,7 @@
 import type { Settings } from '../config.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest } from '../http/message.ts';
-import { readMultipart, tooManyFields } from '../http/multipart.ts';
+import { readMultipartInTurns, tooManyFields } from '../http/multipart.ts';
 import { essenceOf } from '../http/text.ts';
 import { decodeForm } from '../query/grammar.ts';
 import { LONGEST_FORM } from '../resources/browse.ts';
@@ -61,7 +61,7 @@ export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit
   const contentType = request.headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
-    return createForm(readMultipart(await request.body(bytes), contentType, fields));
+    return createForm(await readMultipartInTurns(await request.body(bytes), contentType, fields));
   }
   if (essence !== 'application/x-www-form-urlencoded') throw new Problem(415, 'The body must be a form.');
   const decoded = decodeForm((await request.body(bytes)).toString('latin1'), fields);

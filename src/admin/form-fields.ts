@@ -36,6 +36,8 @@ export interface Field {
   readonly isRequired: boolean;
 }
 
+/** Browsers drop line breaks from a text that is not in a textarea. */
+const LINE_BREAK = /[\r\n]/;
 const LONG = 60;
 const MOST_LINES = 20;
 
@@ -63,6 +65,10 @@ function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max
   const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
   return isBeyond ? {} : { min, max };
 }
+
+/** Whether a control for numbers can hold the text: browsers empty one that is too large for JavaScript. */
+const isNumeral = (text: string): boolean =>
+  text === '' || (/^-?\d+(\.\d+)?$/.test(text) && Number.isFinite(Number(text)));
 
 const idOf = ({ key }: Column): string => `field-${key}`;
 
@@ -145,21 +151,19 @@ export function fieldControl(field: Field): Html {
   if (control === 'checkbox') return selectOf(field, [['true', 'Yes'], ['false', 'No']], common); // prettier-ignore
   const texts = textsOf(column);
   if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
-  if (column.references) {
+  const hasBreaks = LINE_BREAK.test(typed.text);
+  if (column.references && (references?.options || !hasBreaks)) {
     return references?.options
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }
   const lines = typed.text.split('\n', MOST_LINES).length;
-  if (
-    control === 'textarea' ||
-    (control === 'text' && (typed.text.includes('\n') || typed.text.length > 500))
-  ) {
+  if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
     const isCode = column.type.input.json === 'json';
     // A parser drops the first line break of a textarea, so that one of its own has to stand before it.
     return html`<textarea${common} rows="${Math.min(MOST_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
   }
-  if (control === 'number' && (typed.text === '' || /^-?\d+(\.\d+)?$/.test(typed.text)))
+  if (control === 'number' && isNumeral(typed.text))
     return html`<input${common}
       type="number"
       value="${typed.text}"
@@ -177,7 +181,7 @@ export function fieldControl(field: Field): Html {
   const isShort = (column.maxLength ?? LONG) < LONG;
   return html`<input${common}
     type="text"
-    value="${typed.text}"
+    value="${longText ?? typed.text}"
     ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
   />`;
 }

@@ -63,8 +63,24 @@ export const isTickBox = (column: Column, isNew: boolean): boolean =>
   !column.nullable &&
   !(isNew && column.hasDefault && column.initial === undefined);
 
-/** Browsers send line breaks as CR LF, whatever they were. */
-const withoutReturns = (text: string): string => text.replace(/\r\n?/g, '\n');
+/**
+ * Browsers send line breaks as CR LF, whatever they were.
+ * @param keepsLone whether a CR without LF stays
+ */
+export function withoutReturns(text: string, keepsLone = false): string {
+  if (!text.includes('\r')) return text;
+  // Many times faster than a replacement where there are many line breaks.
+  const units = Buffer.from(text, 'utf16le');
+  let length = 0;
+  for (let at = 0; at < units.length; at += 2) {
+    const isReturn = units[at] === 0x0d && units[at + 1] === 0;
+    if (isReturn && units[at + 2] === 0x0a && units[at + 3] === 0) continue;
+    units[length] = isReturn && !keepsLone ? 0x0a : (units[at] ?? 0);
+    units[length + 1] = units[at + 1] ?? 0;
+    length += 2;
+  }
+  return units.toString('utf16le', 0, length);
+}
 
 /** Moments as the output has them: a browser writes a T between date and time, and leaves out seconds that are zero. */
 const plainMoment = (text: string): string =>

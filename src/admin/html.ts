@@ -29,7 +29,9 @@ const escape = (text: string): string => text.replace(/[&<>"']/g, (character) =>
 function render(content: Content): string {
   if (content === null || content === undefined || content === false) return '';
   if (content instanceof Html) return content.toString();
-  if (Array.isArray(content)) return (content as readonly Content[]).map(render).join('');
+  // Unlike `join`, this copies nothing: a long text may stand in lists within lists.
+  if (Array.isArray(content))
+    return (content as readonly Content[]).reduce<string>((text, part) => text + render(part), '');
   return escape(String(content));
 }
 

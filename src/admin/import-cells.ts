@@ -4,6 +4,7 @@ import { isFree, withoutGuard, type CsvRow } from '../query/csv.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { textOfMember } from '../resources/browse.ts';
 import { memberOf, type Member, type Members } from '../resources/members.ts';
+
 import { mustHaveText, NULL } from './form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { grouped } from './text.ts';
@@ -23,15 +24,16 @@ export function cellText(cell: string | null, column: Column): string | null {
   return told === '' && !isFree(column) ? null : told;
 }
 
-/** Characters of JSON in a cell: a scan of more would hold the event loop. */
-const LONGEST_JSON = 1024 * 1024;
+/** Characters of a cell: to read and write more would hold the event loop. */
+const LONGEST_CELL = 1024 * 1024;
 
 /** True and false by all their names: spreadsheets write them in capitals. */
 export function cellMember(column: Column, told: string | null): Member | { readonly fault: string } {
   if (told === null) return NULL;
-  if (column.type.input.json === 'json' && told.length > LONGEST_JSON)
+  // Other columns have a shorter bound of their own.
+  if (told.length > LONGEST_CELL && isFree(column) && column.maxLength === undefined)
     return {
-      fault: `must be at most ${grouped(LONGEST_JSON)} characters in an import (got ${grouped(told.length)})`,
+      fault: `must be at most ${grouped(LONGEST_CELL)} characters in an import (got ${grouped(told.length)})`,
     };
   if (column.type.input.json !== 'boolean') return memberOf(column, told);
   return memberOf(column, column.type.parse(told, column).value ?? told);

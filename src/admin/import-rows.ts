@@ -53,11 +53,23 @@ export const faulty = ({ row: { line }, id }: NamedRow, errors: FieldErrors): Ro
   errors,
 });
 
-/** The records that the rows name, locked until the end of the transaction. */
+/** Locks the records that rows name, in the order of their keys. */
+export async function lockNamed(
+  run: (statement: Statement) => Promise<RawRow[]>,
+  { model, may }: AdminResource,
+  rows: readonly NamedRow[],
+): Promise<void> {
+  const keys = rows.flatMap(({ record, id }) => (record && id !== undefined ? [id] : []));
+  if (keys.length > 0 && may.has('change'))
+    await run(presentStatement(model, [model.primaryKey], keys, true));
+}
+
+/** The records that the rows name, where wanted locked until the end of the transaction. */
 export async function findNamed(
   run: (statement: Statement) => Promise<RawRow[]>,
   resource: AdminResource,
   { columns, rows }: ImportFile,
+  isLocked: boolean,
 ): Promise<NamedRow[]> {
   const { may, model, output } = resource;
   const { primaryKey } = model;
@@ -72,7 +84,7 @@ export async function findNamed(
   });
   if (known.length > 0) {
     const keys = known.map(({ key }) => key);
-    for (const found of await run(presentStatement(model, output, keys, may.has('change')))) {
+    for (const found of await run(presentStatement(model, output, keys, isLocked && may.has('change')))) {
       const index = known[Number(text(found[0])) - 1]?.index;
       if (index !== undefined) records.set(index, parseMembers(text(found[1]) ?? '{}'));
     }

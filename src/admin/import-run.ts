@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { RawRow } from '../db/connection.ts';
 import type { Statement } from '../db/fragment.ts';
 import { asProblem } from '../db/sqlstate.ts';
@@ -6,11 +7,13 @@ import type { FieldErrors } from '../errors.ts';
 import type { AdminResource } from '../resources/admin.ts';
 import { createOperations } from '../resources/operations.ts';
 import type { Desk } from './desk.ts';
+import { PIECE } from './html.ts';
 import type { ImportFile } from './import-file.ts';
 import {
   createImporter,
   faulty,
   findNamed,
+  lockNamed,
   ROW,
   type NamedRow,
   type RowKind,
@@ -32,6 +35,15 @@ const MOST_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, 
 /** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
 const GROUP = 64;
 
+/**
+ * Whether a row can neither be a duplicate of another one, except by its key, nor refer to it. A preview can then undo one group
+ * of rows before it tries the next.
+ */
+const hasIndependentRows = ({ model }: AdminResource): boolean =>
+  model.uniques.size > 0 &&
+  [...model.uniques.values()].every((columns) => columns.length === 1 && columns[0] === model.primaryKey) &&
+  model.columns.every(({ references }) => references?.table !== model.table);
+
 /** Ends a transaction that is not to be. */
 class Undone extends Error {}
 
@@ -40,6 +52,15 @@ function errorsOf(error: unknown): FieldErrors {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
   return problem.errors ?? { [ROW]: [problem.message] };
+}
+
+const lengthOf = ({ row: { cells } }: NamedRow): number =>
+  cells.reduce((length, cell) => length + (cell?.length ?? 0), 0);
+
+/** Adds texts to a hash so that no other texts give the same. JSON of a long text would hold the event loop. */
+function addTexts(hash: Hash, texts: readonly (string | null)[]): void {
+  hash.update(`${texts.map((text) => text?.length ?? 'null').join(',')};`);
+  for (const text of texts) if (text !== null) hash.update(text);
 }
 
 /** Counts, keeps the first rows of each kind, and takes the mark of all. */
@@ -55,8 +76,8 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
       // What the database gives to a new record by itself (a number, the time) is another one each time.
       const told = changes
         .filter(({ column }) => columns.includes(column))
-        .map(({ column, before, after }) => [column.key, before, after]);
-      hash.update(JSON.stringify([line, kind, id, kind === 'new' ? cells : told]));
+        .flatMap(({ column, before, after }) => [column.key, before, after]);
+      addTexts(hash, [String(line), kind, id ?? null, ...(kind === 'new' ? cells : told)]);
     },
     outcome: (): ImportOutcome => ({ counts, shown, digest: hash.digest('base64url') }),
   };
@@ -65,6 +86,7 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
 /**
  * Imports a file in one transaction, which is kept where that is wanted of what it does, and undone else.
  * @param mark of the form: what has been kept already is not done again
+ * @param isPreview whether it is undone in any case
  * @returns `done` for that
  * @throws Problem 503 when the database is in the way
  */
@@ -75,9 +97,11 @@ export async function runImportFile(
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
+  isPreview: boolean,
 ): Promise<ImportOutcome | 'done'> {
   const { database, resources, passwords, history, sessions } = desk;
   const tally = createTally(resource, file);
+  const isPassing = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'done' | undefined;
   try {
     await database.transaction(async (send) => {
@@ -96,7 +120,11 @@ export async function runImportFile(
         const outcomes: RowOutcome[] = [];
         await send('savepoint rows');
         try {
-          for (const row of rows) outcomes.push(await importRow(row));
+          for (const row of rows) {
+            // A faulty row sends no statement, during which other requests are served.
+            if (lengthOf(row) > PIECE) await setImmediate();
+            outcomes.push(await importRow(row));
+          }
         } catch (error) {
           const errors = errorsOf(error);
           await send('rollback to savepoint rows');
@@ -114,10 +142,15 @@ export async function runImportFile(
 
       // What the database would find at the end only is to be told of the row that it is about.
       await send('set constraints all immediate');
-      const named = await findNamed(run, resource, file);
+      const named = await findNamed(run, resource, file, !isPassing);
       for (let at = 0; at < named.length; at += GROUP) {
         const group = named.slice(at, at + GROUP);
+        if (isPassing) await send('savepoint passing');
+        if (isPassing) await lockNamed(run, resource, group);
         const outcomes = await importRows(group);
+        // Gives the locks back before the next group.
+        if (isPassing) await send('rollback to savepoint passing');
+        if (isPassing) await send('release savepoint passing');
         group.forEach((row, index) => {
           const done = outcomes[index];
           if (done) tally.add(done, row);

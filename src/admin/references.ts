@@ -20,11 +20,17 @@ const MOST_OPTIONS = 100;
 const MOST_FOUND = 20;
 /** Of so many that words find, one is looked for that is called just so. */
 const MOST_COMPARED = 100;
-/** Characters of a search: more can match nothing. */
+/** Characters of a search: more can match nothing, and name no record. */
 const LONGEST_WORDS = 1000;
 
-/** Names in the order in which people look for them: `Part 2` before `part 10`. */
-const { compare } = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
+const collator = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
+
+/** What is compared of a name: the collator takes quadratic time for long runs of combining marks. */
+const compared = (label: string): string => label.slice(0, 100).replace(/(\p{M}{4})\p{M}+/gu, '$1');
+
+/** Compares names in the order in which people look for them: `Part 2` before `part 10`. */
+export const compare = (one: string, other: string): number =>
+  collator.compare(compared(one), compared(other));
 
 /** Fields that a page in between does not carry on: those that steer a form, and passwords. */
 const DROPPED = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
@@ -53,8 +59,9 @@ export async function recordMeant(
   words: string,
   isExact = false,
 ): Promise<Named | undefined> {
+  if (words.length > LONGEST_WORDS) return undefined;
   const { entries, hasNext } = await desk.browsing.lookUp(resource, words, MOST_COMPARED);
-  const [same, other] = entries.filter((one) => isCalled(one, words));
+  const [same, other] = entries.filter(isCalled(words));
   if (same) return other ? undefined : same;
   return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
 }

@@ -1,4 +1,5 @@
 // Forms in parts (RFC 7578), with all that it allows in the headers of a part; Node's own parser takes what browsers write.
+import { setImmediate } from 'node:timers/promises';
 import { Problem } from '../errors.ts';
 import { decodeBody, parameterOf } from './text.ts';
 
@@ -9,6 +10,10 @@ const MAX_PART_HEADERS = 16_384;
 export const tooManyFields = (most: number): Problem =>
   new Problem(413, `The form has more than ${most} fields.`);
 
+/** Characters of a text whose letters are looked at before it is decoded. */
+const SHORT = 1000;
+// eslint-disable-next-line no-control-regex -- all of ASCII
+const IS_ASCII = /^[\x00-\x7f]*$/;
 /** How browsers write what would end a name or its line. */
 const ESCAPES: Readonly<Record<string, string>> = { '%22': '"', '%0d': '\r', '%0a': '\n' };
 
@@ -43,25 +48,63 @@ function readPart(part: string): [name: string, content: string] | undefined {
   return [name.replace(/%22|%0d|%0a/gi, (sign) => ESCAPES[sign.toLowerCase()] ?? sign), part.slice(end + 4)];
 }
 
+type Field = [name: string, content: string];
+
+/** Parts that are read between two chances for other requests. */
+const PARTS_IN_TURN = 1000;
+
+/** Reads a form in parts, and yields where other requests may be served. See `readMultipart`. */
+function* readParts(
+  bytes: Buffer,
+  contentType: string,
+  most: number,
+  only?: string,
+): Generator<undefined, Field[]> {
+  const boundary = parameterOf(contentType, 'boundary');
+  // As Latin-1 each byte is a character, and what is found can be turned back into bytes and decoded strictly.
+  const parts = boundary ? splitParts(bytes.toString('latin1'), boundary, most) : undefined;
+  if (!parts) throw new Problem(400, NOT_IN_PARTS);
+  const fields: Field[] = [];
+  for (const [index, part] of parts.entries()) {
+    if (index % PARTS_IN_TURN === PARTS_IN_TURN - 1) yield;
+    const field = readPart(part);
+    if (!field) throw new Problem(400, NOT_IN_PARTS);
+    fields.push(field);
+  }
+  const wanted = only === undefined ? fields : fields.filter(([name]) => name === only);
+  return wanted.map(([name, content]): Field => [decode(name), decode(content)]);
+}
+
+const NOT_IN_PARTS = 'The body is not multipart/form-data.';
+
+// Most fields are short and in ASCII, which needs no decoder.
+const decode = (text: string): string =>
+  text.length < SHORT && IS_ASCII.test(text) ? text : decodeBody(Buffer.from(text, 'latin1'));
+
 /**
  * The fields of a form in parts, files as their text.
  * @param most the most fields
  * @param only the one field that is wanted; of others it does not matter what they hold
  * @throws Problem 400; 413 for too many fields
  */
-export function readMultipart(
+export function readMultipart(bytes: Buffer, contentType: string, most: number, only?: string): Field[] {
+  const steps = readParts(bytes, contentType, most, only);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same with all fields, while other requests are served. @throws Problem 400, 413 */
+export async function readMultipartInTurns(
   bytes: Buffer,
   contentType: string,
   most: number,
-  only?: string,
-): [string, string][] {
-  const boundary = parameterOf(contentType, 'boundary');
-  // As Latin-1 each byte is a character, and what is found can be turned back into bytes and decoded strictly.
-  const fields = boundary ? splitParts(bytes.toString('latin1'), boundary, most)?.map(readPart) : undefined;
-  if (!fields?.every((field) => field !== undefined))
-    throw new Problem(400, 'The body is not multipart/form-data.');
-  const decode = (text: string): string => decodeBody(Buffer.from(text, 'latin1'));
-  return fields
-    .filter(([name]) => only === undefined || name === only)
-    .map(([name, content]) => [decode(name), decode(content)]);
+): Promise<Field[]> {
+  const steps = readParts(bytes, contentType, most);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await setImmediate();
+  }
 }

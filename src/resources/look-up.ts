@@ -25,12 +25,20 @@ export const LONGEST_NAME = 2000;
 /** How many foreign keys an ordering may follow. */
 const MOST_STEPS = 4;
 
-const plainText = (text: string): string => text.normalize().replace(/\s+/g, ' ').trim().toLowerCase();
+/** Normalizing takes quadratic time for long runs of combining marks. Longer texts are compared without it. */
+const LONGEST_NORMALIZED = 300;
 
-/** Whether a record is called just so, in capital letters or small ones. */
-export const isCalled = ({ label }: Named, text: string): boolean =>
-  // Normalizing takes quadratic time for long runs of combining marks.
-  label.length <= LONGEST_NAME && plainText(label) === plainText(text);
+function plainText(text: string): string {
+  const normal = text.length <= LONGEST_NORMALIZED ? text.normalize() : text;
+  return normal.replace(/\s+/g, ' ').trim().toLowerCase();
+}
+
+/** Gives a function that says whether a record has just this name, in capital letters or small ones. */
+export function isCalled(name: string): (entry: Pick<Named, 'label'>) => boolean {
+  if (name.length > LONGEST_NAME) return () => false;
+  const plain = plainText(name);
+  return ({ label }) => label.length <= LONGEST_NAME && plainText(label) === plain;
+}
 
 /** The words of a search. */
 export const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
@@ -71,21 +79,19 @@ export function createLookUp({ labels, count }: Pick<Browsing, 'labels' | 'count
     const pattern = encodeURIComponent(name);
     const isSearch = fitBudget(wordsOf(words).map(containing));
     const nothing: Found = { entries: [], hasNext: false };
-    const [matches, same, keyed] = await Promise.all([
+    const [matches, named, keyed] = await Promise.all([
       isSearch ? labels(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
       isName && labels(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
       labels(resource, { query: 'limit=1', search: '', ids: [words] }),
     ]);
-    const found = [...keyed.entries, ...(same ? same.entries : []), ...matches.entries];
+    const found = [...keyed.entries, ...(named ? named.entries : []), ...matches.entries];
     if (found.length === 0) {
       const bare = bareWords(words);
       return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
     }
     const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const sorted = [
-      ...entries.filter((one) => isCalled(one, words)),
-      ...entries.filter((one) => !isCalled(one, words)),
-    ];
+    const same = new Set(entries.filter(isCalled(words)));
+    const sorted = [...same, ...entries.filter((one) => !same.has(one))];
     return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
   };
 }

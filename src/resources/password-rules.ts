@@ -31,6 +31,8 @@ export function passwordFault(
   const least = leastCharacters(column, rules);
   const length = lengthOf(password);
   if (length < least) return tooShort(least, length);
-  if (name !== undefined && comparable(password) === comparable(name)) return 'must not be the user name';
+  // Normalizing takes quadratic time for long runs of combining marks.
+  const isComparable = name !== undefined && name.length <= MAX_PASSWORD;
+  if (isComparable && comparable(password) === comparable(name)) return 'must not be the user name';
   return undefined;
 }

@@ -387,6 +387,14 @@ describe('a foreign key to many records', () => {
     assert.deepEqual((await lookedUp('(Zoë) – Lovelace,')).labels, ['zoë lovelace']);
   });
 
+  test('a text of more than 1,000 characters means no record', async () => {
+    const meant = await add({ name: 'Found by words', author_id: `Zoë Lovelace ${'( '.repeat(400)}` });
+    assert.equal(meant.status, 303);
+    const answer = await add({ name: 'Not found', author_id: `Zoë Lovelace ${'( '.repeat(500)}` });
+    assert.equal(answer.status, 400);
+    assert.match(errorsIn(answer)['author_id'] ?? '', /Choose one of the records/);
+  });
+
   test('does not sort a large table by a column without an index, but finds in it as ever', async () => {
     const first = async (): Promise<string> =>
       (JSON.parse((await ada.get('/admin/land/-/lookup/')).text) as { records: { label: string }[] })

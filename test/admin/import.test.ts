@@ -34,6 +34,7 @@ const resources = [
     columns: { name: { type: 'string' } },
   },
   { model: 'visit', columns: { place: { type: 'foreignKey', references: 'place' } } },
+  { model: 'looker', columns: { name: { type: 'string' } } },
   { model: 'grown', columns: { name: { type: 'string' } }, admin: { allow: ['add'] } },
   { model: 'kept', columns: { name: { type: 'string' } }, admin: { allow: ['change'] } },
   { model: 'looked', columns: { name: { type: 'string' } }, admin: { allow: ['delete'] } },
@@ -105,7 +106,9 @@ describe('an import', () => {
     (await service.sql<{ title: string }[]>`select title from book order by id`).map(({ title }) => title);
   const history = async (): Promise<number> => (await service.sql`select from vitrine_history`).count;
 
-  test('refuses a cell of JSON above 1,048,576 characters, and takes one below', async () => {
+  test('refuses a cell above 1,048,576 characters, and takes one below', async () => {
+    const text = await upload(crlf('title,note', `Long,${'x'.repeat(1024 * 1024 + 1)}`));
+    assert.match(readable(text.text), /must be at most 1,048,576 characters in an import \(got 1,048,577\)/);
     const long = await upload(crlf('title,data', `Long,${'['.repeat(2 * 1024 * 1024)}`));
     assert.match(readable(long.text), /must be at most 1,048,576 characters in an import \(got 2,097,152\)/);
     const short = await upload(crlf('title,data', `Short,"""${'v'.repeat(1024 * 1024 - 10)}"""`));
@@ -167,6 +170,26 @@ describe('an import', () => {
     await service.sql`update book set note = ${'a\nb\nc'} where id = 3`;
     const pasted = await paste(withoutReturns.replaceAll('\n', '\r\n').replaceAll('\r\r\n', '\r\n'));
     assert.match(readable(pasted.text), /6 rows: 0 new, 0 changed, 6 unchanged, 0 faulty\./);
+  });
+
+  test('locks one group of rows at a time for its preview', async () => {
+    await service.sql`insert into looker (id, name) select n, 'a' from generate_series(1, 200) n`;
+    const rows = Array.from({ length: 200 }, (_, index) => `${index + 1},b`);
+    let preview: Promise<AdminAnswer> | undefined;
+    await service.sql.begin(async (sql) => {
+      await sql`update looker set name = 'held' where id = 200`;
+      preview = upload(crlf('id,name', ...rows), '/admin/looker/-/import/');
+      const waiting = async (): Promise<number> =>
+        (
+          await service.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+        ).length;
+      while ((await waiting()) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      await service.sql`select 1 from looker where id <= 128 for update nowait`;
+    });
+    const answer = await preview;
+    assert.match(readable(answer?.text ?? ''), /0 new, 200 changed, 0 unchanged, 0 faulty/);
+    const stored = await service.sql`select distinct name from looker where id < 200`;
+    assert.deepEqual([...stored], [{ name: 'a' }]);
   });
 
   test('keeps line breaks inside of cells through the preview', async () => {

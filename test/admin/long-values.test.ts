@@ -61,13 +61,15 @@ describe('long values in the admin area', () => {
   });
 });
 
+const figure = { model: 'figure', columns: { price: { type: 'decimal' } } } as const;
+
 const MB = 1_000_000;
 
 describe('very long values in forms', () => {
   let service: TestService;
   let ada: Browser;
   before(async () => {
-    service = await startService([user, item]);
+    service = await startService([user, item, figure]);
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
   });
@@ -95,6 +97,18 @@ describe('very long values in forms', () => {
     assert.deepEqual(await valuesOf(path), { name: 'b', text, size: 7 });
     assert.equal((await ada.post(path, { ...fieldsOf(await ada.get(path)), text: `x${text}` })).status, 303);
     assert.equal((await valuesOf(path))?.text, `x${text}`);
+  });
+
+  test('a number that browsers cannot hold as one is in a field for texts', async () => {
+    for (const [digits, control] of [
+      [308, 'number'],
+      [310, 'text'],
+    ] as const) {
+      const [row] =
+        await service.sql`insert into figure (price) values (repeat('9', ${digits})::numeric) returning id`;
+      const { text } = await ada.get(`/admin/figure/${row?.['id']}/`);
+      assert.equal(/name="price"[^>]*type="(\w+)"/.exec(text)?.[1], control);
+    }
   });
 
   test('a value that is too long for a form is not in it, and stays as it is when the rest is saved', async () => {

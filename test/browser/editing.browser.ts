@@ -70,6 +70,34 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await heading(page), 'Things');
     });
 
+    test('texts that are not touched stay as they are, whatever characters they have', async () => {
+      const { sql } = stage.service;
+      const texts = [
+        'a\rb',
+        '\r',
+        '\n',
+        '\r\n',
+        '\n\na',
+        'a\n\rb',
+        '\ta\t',
+        ' a ',
+        'a\u2028b\u2029',
+        '\u0085',
+        '\ufeffa',
+        '\u200e\u0001',
+      ];
+      for (const [at, text] of texts.entries()) {
+        const code = `${mode} ${at}`;
+        await sql`insert into land (code, name, capital) values (${code}, 'Before', ${text})`;
+        await page.goto(`/admin/land/${encodeURIComponent(code)}/`);
+        await page.getByLabel('Name').fill('After');
+        await follow(button(page, 'Save'));
+        await told(page, 'was changed');
+        const [row] = await sql`select name, capital from land where code = ${code}`;
+        assert.deepEqual(row, { name: 'After', capital: text }, JSON.stringify(text));
+      }
+    });
+
     test('the name of a related record that is typed in full is enough, and what it can mean is asked for', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));

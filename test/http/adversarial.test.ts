@@ -10,9 +10,11 @@ import { filterValues, OPERATORS } from '../../src/query/filter-values.ts';
 import { parseCsv, withoutGuard } from '../../src/query/csv.ts';
 import { checkKey } from '../../src/resources/body.ts';
 import { parseMembers } from '../../src/resources/members.ts';
+import { passwordFault } from '../../src/resources/password-rules.ts';
 import { isCalled } from '../../src/resources/look-up.ts';
 import { readCookie } from '../../src/admin/cookies.ts';
 import { comparisonsOf } from '../../src/admin/filters.ts';
+import { compare } from '../../src/admin/references.ts';
 import { parseBasic } from '../../src/http/credentials.ts';
 import { isNotModified, parseIfMatch } from '../../src/http/etag.ts';
 import type { ApiRequest } from '../../src/http/message.ts';
@@ -122,7 +124,19 @@ const parsers: Record<string, Parser> = {
   },
   'the label of a record': {
     most: MEGABYTE,
-    read: (text) => isCalled({ id: '1', label: text }, 'name'),
+    read: (text) => isCalled('name')({ label: text }),
+  },
+  'the words for a record': {
+    most: MEGABYTE,
+    read: (text) => isCalled(text)({ label: text }),
+  },
+  'two labels in a list': {
+    most: MEGABYTE,
+    read: (text) => compare(`${text}b${text}`, `${text}a${text}`),
+  },
+  'a user name beside a new password': {
+    most: MEGABYTE,
+    read: (text) => passwordFault('correct horse', columnOf('password'), { name: text, minPassword: 8 }),
   },
   'a query': {
     most: HEADER,
