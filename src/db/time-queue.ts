@@ -21,6 +21,11 @@ export class TimeQueue<T> {
     return this.#size;
   }
 
+  /** How many clients have entries. */
+  get clients(): number {
+    return this.#clients.size;
+  }
+
   /** How many entries a client has. */
   sizeOf(key: string): number {
     return this.#clients.get(key)?.size ?? 0;

@@ -12,8 +12,9 @@ const TURNS_BETWEEN = 4;
 /** The longest rest after a piece of work (milliseconds). */
 const MAX_REST = 250;
 
-/** Milliseconds that a piece may wait; what is expected to wait longer is refused at once. */
+/** Milliseconds that a piece may wait, and that one of the only client may; what is expected to wait longer is refused at once. */
 const MAX_WAIT = 2_000;
+const MAX_WAIT_ALONE = 10_000;
 /** Bytes of records that may wait to become pages. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Weight of the newest duration in the mean, and the mean at the start (milliseconds). */
@@ -78,11 +79,12 @@ export class HeavyWork {
    * @throws Refusal 503, or 429 for a client whose own work is the reason, where the wait would be too long
    */
   turn({ key, network }: HeavyClient, bytes = 0): Promise<void> {
-    const isOwn = this.#waiting.sizeOf(key) > 0;
+    const own = this.#waiting.sizeOf(key);
+    const isAlone = this.#waiting.clients === (own > 0 ? 1 : 0);
     const wait = this.#waiting.ahead(key, this.#mean) * this.#mean;
     const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
-    if (wait > MAX_WAIT || excess !== undefined)
-      return Promise.reject(isOwn || excess === 'share' ? TOO_MANY : OVERLOADED);
+    if (wait > (isAlone ? MAX_WAIT_ALONE : MAX_WAIT) || excess !== undefined)
+      return Promise.reject(own > 0 || excess === 'share' ? TOO_MANY : OVERLOADED);
     return new Promise((begin, refuse) => {
       this.#bytes.take(key, bytes);
       this.#waiting.push(key, { key, network, bytes, since: performance.now(), begin, refuse });
@@ -126,8 +128,9 @@ export class HeavyWork {
   }
 
   #refuseLate(now: number): void {
+    const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
     for (const [key, piece] of this.#waiting.entries()) {
-      if (now - piece.since <= MAX_WAIT) continue;
+      if (piece.since >= latest) continue;
       this.#waiting.remove(key, piece);
       this.#bytes.release(key, piece.bytes);
       piece.refuse(OVERLOADED);

@@ -233,7 +233,7 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     for (const words of [['--bogus'], ['now'], ['--json=yes']]) {
       const { code, stdout, stderr } = await run(['check', ...words]);
       assert.deepEqual([code, stdout], [2, '']);
-      assert.match(stderr, /^vitrine: .+\nTry vitrine check --help\.\n$/s);
+      assert.match(stderr, /^vitrine check: .+\nTry vitrine check --help\.\n$/s);
     }
   });
 

@@ -88,7 +88,7 @@ describe('vitrine introspect', { timeout: 110_000 }, () => {
         env: { DATABASE_URL: database.url },
       });
       assert.deepEqual([code, stdout], [2, ''], words.join());
-      assert.match(stderr, /^vitrine: .+\nTry vitrine introspect --help\.\n$/s);
+      assert.match(stderr, /^vitrine introspect: .+\nTry vitrine introspect --help\.\n$/s);
     }
     const none = await run(['introspect']);
     assert.deepEqual([none.code, none.stdout], [1, '']);
