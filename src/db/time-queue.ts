@@ -1,12 +1,11 @@
 /** Clients whose time is remembered while they do not wait. */
 const MAX_CLIENTS = 10_000;
-/** Milliseconds that a client which comes, or comes back, may have had less than the one that is served at the moment. */
-const CREDIT = 100;
 
 /**
  * A queue that gives its clients equal time, not equal turns: the next entry is one of the client that has had the least. A client
- * with brief work hardly waits for any number of clients with long work. Nobody saves up much by not asking for it, see CREDIT
- * (start-time fair queueing, with a bounded lag).
+ * with brief work hardly waits for any number of clients with long work (start-time fair queueing). Nobody saves up time by not
+ * asking for it: a client that begins to wait counts as having had as much as the one that is served at the moment. A credit would
+ * let many new clients shut out those that are there.
  */
 export class TimeQueue<T> {
   /** The entries of each client, the oldest first. */
@@ -15,6 +14,8 @@ export class TimeQueue<T> {
   readonly #had = new Map<string, number>();
   /** What the client had that was served last: the clock of this queue. */
   #now = 0;
+  /** The client whose entry was taken last and has not begun. */
+  #taken: string | undefined;
   #size = 0;
 
   get size(): number {
@@ -49,7 +50,10 @@ export class TimeQueue<T> {
   push(key: string, entry: T): void {
     const entries = this.#clients.get(key);
     if (entries) entries.add(entry);
-    else this.#clients.set(key, new Set([entry]));
+    else {
+      this.#had.set(key, this.#hadBy(key));
+      this.#clients.set(key, new Set([entry]));
+    }
     this.#size += 1;
   }
 
@@ -78,6 +82,7 @@ export class TimeQueue<T> {
     if (next === undefined) return undefined;
     const entry = this.#clients.get(next)?.values().next().value;
     if (entry !== undefined) this.remove(next, entry);
+    this.#taken = next;
     return entry;
   }
 
@@ -86,7 +91,8 @@ export class TimeQueue<T> {
    * @param expected milliseconds that it will take
    */
   begin(key: string, expected: number): void {
-    const had = this.#hadBy(key);
+    const had = this.#taken === key ? (this.#had.get(key) ?? 0) : this.#hadBy(key);
+    this.#taken = undefined;
     this.#now = Math.max(this.#now, had);
     if (this.#had.size >= MAX_CLIENTS && !this.#had.has(key)) this.#forget();
     this.#had.set(key, had + expected);
@@ -103,13 +109,17 @@ export class TimeQueue<T> {
     for (const [key, entries] of this.#clients) for (const entry of entries) yield [key, entry];
   }
 
+  /** One that waits keeps what it had when it began to. */
   #hadBy(key: string): number {
-    return Math.max(this.#now - CREDIT, this.#had.get(key) ?? 0);
+    const had = this.#had.get(key) ?? 0;
+    return this.#clients.has(key) ? had : Math.max(this.#now, had);
   }
 
   /** Forgets what no longer counts, or else all. */
   #forget(): void {
-    for (const [key, had] of this.#had) if (had <= this.#now - CREDIT) this.#had.delete(key);
-    if (this.#had.size >= MAX_CLIENTS) this.#had.clear();
+    for (const [key, had] of this.#had) if (had <= this.#now) this.#had.delete(key);
+    if (this.#had.size < MAX_CLIENTS) return;
+    this.#had.clear();
+    this.#now = 0;
   }
 }

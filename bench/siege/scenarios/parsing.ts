@@ -1,4 +1,5 @@
 // What the service reads: forms, numbers, and texts that make parsers slow.
+import { attemptLogin, openBrowser } from '../../../test/admin/support.ts';
 import { places, type Place } from '../adversarial.ts';
 import { besiege, holdRow, readRow } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
@@ -125,6 +126,39 @@ const digits: Scenario = {
   },
 };
 
+/** Fields of an admin's forms that hold a process which does not bound them. */
+const FIELDS: readonly (readonly [page: string, fields: Readonly<Record<string, string>>])[] = [
+  ['message/-/add/', { user_id: `bob ${'\u0301\u0323'.repeat(100_000)}`, content: 'x' }],
+  ['message/-/add/', { user_id: '"'.repeat(500_000), content: 'x' }],
+  ['value/-/add/', { integer: '"'.repeat(500_000), date: '"'.repeat(500_000) }],
+  ['value/1/', { text: '\r'.repeat(500_000), _list: '"'.repeat(500_000) }],
+  ['value/1/', { json: '['.repeat(500_000) }],
+  ['message/-/bulk/', { _action: 'delete', _id: '"'.repeat(500_000) }],
+];
+
+const adminForms: Scenario = {
+  name: 'admin-forms',
+  title: 'an admin sends long texts in fields that are no texts',
+  async run(stage) {
+    const service = await stage.service();
+    const base = `http://127.0.0.1:${service.port}`;
+    const browser = openBrowser({ base });
+    await attemptLogin({ base }, 'ada', PASSWORD, browser);
+    await browser.get('/admin/');
+    const watch = service.watch();
+    const started = performance.now();
+    const statuses: number[] = [];
+    for (const [page, fields] of FIELDS) statuses.push((await browser.post(`/admin/${page}`, fields)).status);
+    const seconds = (performance.now() - started) / 1000;
+    const isRefused = statuses.every((status) => status >= 400 && status < 500);
+    return [
+      holds('each of them is refused', isRefused, statuses.join(', ')),
+      atMost('count', 'seconds for all', 5, seconds),
+      holdRow(stage, await watch()),
+    ];
+  },
+};
+
 /** How often a frozen service is replaced before the sweep ends. */
 const MOST_FREEZES = 3;
 
@@ -180,4 +214,4 @@ const texts: Scenario = {
   },
 };
 
-export const parsing: readonly Scenario[] = [forms, decimals, bodies, digits, texts];
+export const parsing: readonly Scenario[] = [forms, adminForms, decimals, bodies, digits, texts];
