@@ -150,11 +150,12 @@ export class Runner {
   /** Runs a read in the class of what its shape costs. PostgreSQL estimates that for the first statement of a shape. */
   async #runRead(statement: Shaped, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     const { shape } = statement;
+    const since = performance.now();
     for (;;) {
       const isUnknown = shape.cost === undefined;
       const name = this.#scheduler.classOf(shape, requester);
       if (options?.refuseCostly === true && classify(shape) === 'slow') throw new CostlyStatement();
-      const entered = this.#scheduler.enter(name, requester, shape);
+      const entered = this.#scheduler.enter(name, requester, shape, since);
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;
       let isComplete: boolean | undefined;

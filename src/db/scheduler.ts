@@ -97,14 +97,20 @@ export class Scheduler {
   /**
    * Gives a statement its connection: at once, or resolves when it may begin. `leave` must follow.
    * @param shape of a read, which counts as slow when it takes long
+   * @param since when the statement began to wait, also in another class
    * @returns undefined for a read that belongs to another class, as is known since it began to wait
    * @throws Problem 503, or 429 for a client whose own statements are the reason, at once where the wait would be too long;
    * ClientGone when the client leaves while it waits
    */
-  enter(name: WorkClass, requester: Requester, shape?: Shape): Running | Promise<Running | undefined> {
+  enter(
+    name: WorkClass,
+    requester: Requester,
+    shape?: Shape,
+    since?: number,
+  ): Running | Promise<Running | undefined> {
     const one = this.#classes[name];
     if (one.waiting > 0 || !one.mayRun(requester) || !this.#isFree(one))
-      return this.#wait(one, requester, shape);
+      return this.#wait(one, requester, shape, since ?? performance.now());
     const { key, origin } = requester;
     return this.#begin(one, { key, origin }, shape);
   }
@@ -219,7 +225,12 @@ export class Scheduler {
     return one.running < one.share.most && others + one.running < CONNECTIONS;
   }
 
-  #wait(one: Work, requester: Requester, shape: Shape | undefined): Promise<Running | undefined> {
+  #wait(
+    one: Work,
+    requester: Requester,
+    shape: Shape | undefined,
+    since: number,
+  ): Promise<Running | undefined> {
     const problem = this.#refusal(one, requester, shape?.mean ?? shape?.cost);
     if (problem) {
       one.refused += 1;
@@ -229,7 +240,6 @@ export class Scheduler {
     const queue = one.queueOf(requester);
     const { key, origin } = requester;
     return new Promise((resolve, reject) => {
-      const since = performance.now();
       const end = (error?: Error): void => {
         stopListening();
         if (error) reject(error);
