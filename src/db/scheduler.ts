@@ -20,6 +20,9 @@ const SUSPICIOUS = 1_000;
 /** Slow statements that run at once, those included that turned out to be slow: further ones end and wait for their turn. */
 const MAX_OVERRUNNING = 4;
 
+/** Classes in which a stranger may have to rest. */
+const RESTING: readonly WorkClass[] = [...READS, 'slow'];
+
 /** What the scheduler does and has done. */
 export interface ClassState {
   readonly running: number;
@@ -157,6 +160,19 @@ export class Scheduler {
     const busy = performance.eventLoopUtilization(utilization).utilization;
     this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
     if (isSuspect) this.#slow.suspect(key);
+    if (this.#slow.restOf(key) > MAX_WAIT) this.#refuseResting(key);
+  }
+
+  /** What would wait for its client's rest is refused now, and not when it has waited for long. */
+  #refuseResting(key: string): void {
+    for (const name of RESTING) {
+      if (!this.#slow.isResting(key, name)) continue;
+      const one = this.#classes[name];
+      one.refused += one.end(
+        ({ requester }) => requester.key === key,
+        () => TOO_MANY,
+      );
+    }
   }
 
   /** Ends attempts that were not brief: they wait for their turn as slow statements. */

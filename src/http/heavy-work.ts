@@ -47,8 +47,10 @@ export class HeavyWork {
   #latest = '';
   #watchedUntil = -Infinity;
   #othersSeen = -Infinity;
-  /** Milliseconds that a piece takes on average, with the rest after it. */
+  /** Milliseconds from one piece to the next on average: the turns of others in between count. */
   #mean = FIRST_MEAN;
+  /** When the latest piece began, as long as others wait behind it. */
+  #began: number | undefined;
 
   /** @param onDone gets the network of each piece's client, and the time that it took */
   constructor(onDone: (network: string, milliseconds: number) => void) {
@@ -103,6 +105,8 @@ export class HeavyWork {
     let began = 0;
     setImmediate(() => {
       began = performance.now();
+      if (this.#began !== undefined) this.#mean += (began - this.#began - this.#mean) * NEWEST;
+      this.#began = began;
       this.#refuseLate(began);
       piece = this.#waiting.shift(() => true);
       if (!piece) return;
@@ -119,7 +123,6 @@ export class HeavyWork {
       const rest = now - this.#othersSeen < PRESENT + took ? Math.min(took, MAX_REST) : 0;
       if (piece) {
         this.#waiting.correct(piece.key, took);
-        this.#mean += (took + rest - this.#mean) * NEWEST;
         this.#onDone(piece.network, took);
       }
       if (rest >= 1) setTimeout(() => this.#pass(TURNS_BETWEEN), rest);
@@ -141,6 +144,9 @@ export class HeavyWork {
   #pass(turns: number): void {
     if (turns > 0) setImmediate(() => this.#pass(turns - 1));
     else if (this.#waiting.size > 0) this.#run();
-    else this.#isScheduled = false;
+    else {
+      this.#isScheduled = false;
+      this.#began = undefined;
+    }
   }
 }
