@@ -61,7 +61,9 @@ describe('a start with the embedded database', { timeout: 110_000 }, () => {
       const { pid = 0 } = program.child;
       process.kill(isTerminal ? -pid : pid, isTerminal ? 'SIGINT' : 'SIGTERM');
       const { code, stdout, stderr } = await program.ended;
-      assert.deepEqual([code, stdout], [0, ''], stderr);
+      assert.equal(code, 0, stderr);
+      // On a busy machine the start may have come this far until the signal arrives.
+      assert.match(stdout, /^(created the user .+\n)?$/, stderr);
       assert.doesNotMatch(stderr, /"level":"error"|^vitrine:/m);
       assert.equal(await pidFile(cwd), undefined);
       const left = (await readdir(join(cwd, '.data'))).filter((name) => !/^(cluster|password)$/.test(name));
