@@ -1,3 +1,5 @@
+import { ClientQueue } from './client-queue.ts';
+
 /** Clients whose time is remembered while they do not wait. */
 const MAX_CLIENTS = 10_000;
 
@@ -7,30 +9,13 @@ const MAX_CLIENTS = 10_000;
  * asking for it: a client that begins to wait counts as having had as much as the one that is served at the moment. A credit would
  * let many new clients shut out those that are there.
  */
-export class TimeQueue<T> {
-  /** The entries of each client, the oldest first. */
-  readonly #clients = new Map<string, Set<T>>();
+export class TimeQueue<T> extends ClientQueue<T> {
   /** The time that clients have had (milliseconds). */
   readonly #had = new Map<string, number>();
   /** What the client had that was served last: the clock of this queue. */
   #now = 0;
   /** The client whose entry was taken last and has not begun. */
   #taken: string | undefined;
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  /** How many clients have entries. */
-  get clients(): number {
-    return this.#clients.size;
-  }
-
-  /** How many entries a client has. */
-  sizeOf(key: string): number {
-    return this.#clients.get(key)?.size ?? 0;
-  }
 
   /**
    * How many entries are probably served before a new one of this client.
@@ -40,30 +25,16 @@ export class TimeQueue<T> {
     const own = this.sizeOf(key);
     const begins = this.#hadBy(key) + own * mean;
     let ahead = own;
-    for (const [other, entries] of this.#clients) {
+    for (const [other, entries] of this.waiting) {
       const before = begins - this.#hadBy(other);
       if (other !== key && before >= 0) ahead += Math.min(entries.size, 1 + Math.floor(before / mean));
     }
     return ahead;
   }
 
-  push(key: string, entry: T): void {
-    const entries = this.#clients.get(key);
-    if (entries) entries.add(entry);
-    else {
-      this.#had.set(key, this.#hadBy(key));
-      this.#clients.set(key, new Set([entry]));
-    }
-    this.#size += 1;
-  }
-
-  /** @returns whether the entry was in the queue */
-  remove(key: string, entry: T): boolean {
-    const entries = this.#clients.get(key);
-    if (!entries?.delete(entry)) return false;
-    this.#size -= 1;
-    if (entries.size === 0) this.#clients.delete(key);
-    return true;
+  override push(key: string, entry: T): void {
+    if (!this.waiting.has(key)) this.#note(key, this.#hadBy(key));
+    super.push(key, entry);
   }
 
   /**
@@ -73,17 +44,15 @@ export class TimeQueue<T> {
   shift(mayRun: (key: string) => boolean): T | undefined {
     let least = Infinity;
     let next: string | undefined;
-    for (const key of this.#clients.keys()) {
+    for (const key of this.waiting.keys()) {
       const had = this.#hadBy(key);
       if (had >= least || !mayRun(key)) continue;
       least = had;
       next = key;
     }
     if (next === undefined) return undefined;
-    const entry = this.#clients.get(next)?.values().next().value;
-    if (entry !== undefined) this.remove(next, entry);
     this.#taken = next;
-    return entry;
+    return this.takeFirst(next);
   }
 
   /**
@@ -94,8 +63,7 @@ export class TimeQueue<T> {
     const had = this.#taken === key ? (this.#had.get(key) ?? 0) : this.#hadBy(key);
     this.#taken = undefined;
     this.#now = Math.max(this.#now, had);
-    if (this.#had.size >= MAX_CLIENTS && !this.#had.has(key)) this.#forget();
-    this.#had.set(key, had + expected);
+    this.#note(key, had + expected);
   }
 
   /** @param milliseconds that the work took longer than expected, or less than 0 */
@@ -104,22 +72,21 @@ export class TimeQueue<T> {
     if (had !== undefined) this.#had.set(key, had + milliseconds);
   }
 
-  /** All entries, in no particular order. */
-  *entries(): Iterable<readonly [key: string, entry: T]> {
-    for (const [key, entries] of this.#clients) for (const entry of entries) yield [key, entry];
-  }
-
   /** One that waits keeps what it had when it began to. */
   #hadBy(key: string): number {
     const had = this.#had.get(key) ?? 0;
-    return this.#clients.has(key) ? had : Math.max(this.#now, had);
+    return this.waiting.has(key) ? had : Math.max(this.#now, had);
   }
 
-  /** Forgets what no longer counts, or else all. */
+  #note(key: string, had: number): void {
+    if (this.#had.size >= MAX_CLIENTS && !this.#had.has(key)) this.#forget();
+    this.#had.set(key, had);
+  }
+
+  /** Forgets what no longer counts, or else all but what those have had that wait. */
   #forget(): void {
-    for (const [key, had] of this.#had) if (had <= this.#now) this.#had.delete(key);
+    for (const [key, had] of this.#had) if (had <= this.#now && !this.waiting.has(key)) this.#had.delete(key);
     if (this.#had.size < MAX_CLIENTS) return;
-    this.#had.clear();
-    this.#now = 0;
+    for (const key of this.#had.keys()) if (!this.waiting.has(key)) this.#had.delete(key);
   }
 }

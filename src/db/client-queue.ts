@@ -1,0 +1,49 @@
+/** Entries that wait, by client. Which one is next, those say that extend it. */
+export abstract class ClientQueue<T> {
+  /** The entries of each client, the oldest first. */
+  protected readonly waiting = new Map<string, Set<T>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many clients have entries. */
+  get clients(): number {
+    return this.waiting.size;
+  }
+
+  /** How many entries a client has. */
+  sizeOf(key: string): number {
+    return this.waiting.get(key)?.size ?? 0;
+  }
+
+  push(key: string, entry: T): void {
+    const entries = this.waiting.get(key);
+    if (entries) entries.add(entry);
+    else this.waiting.set(key, new Set([entry]));
+    this.#size += 1;
+  }
+
+  /** @returns whether the entry was in the queue */
+  remove(key: string, entry: T): boolean {
+    const entries = this.waiting.get(key);
+    if (!entries?.delete(entry)) return false;
+    this.#size -= 1;
+    if (entries.size === 0) this.waiting.delete(key);
+    return true;
+  }
+
+  /** Takes the oldest entry of a client. */
+  protected takeFirst(key: string): T | undefined {
+    const first = this.waiting.get(key)?.values().next();
+    if (!first || first.done === true) return undefined;
+    this.remove(key, first.value);
+    return first.value;
+  }
+
+  /** All entries, in no particular order. */
+  *entries(): Iterable<readonly [key: string, entry: T]> {
+    for (const [key, entries] of this.waiting) for (const entry of entries) yield [key, entry];
+  }
+}
