@@ -1,0 +1,304 @@
+// Records what a build answers to thousands of requests, so that two builds can be compared after a change of form:
+// `node --import tsx bench/answers.ts DIRECTORY FILE` for each, then `diff` the files. Needs BENCH_DATABASE_URL.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import ts from 'typescript';
+import { freePort } from '../src/db/embedded.ts';
+import { encode } from './siege/connection.ts';
+
+const [directory = '.', file = 'answers.txt'] = process.argv.slice(2);
+const PASSWORD = 'correct horse battery';
+const NAME = 'vitrine_answers';
+/** The compiled service reads no TypeScript on every release of Node. */
+const registry = join(mkdtempSync(join(tmpdir(), 'vitrine-answers-')), 'registry.mjs');
+writeFileSync(
+  registry,
+  ts.transpile(readFileSync('bench/siege/registry.ts', 'utf8'), {
+    module: ts.ModuleKind.ESNext,
+    target: ts.ScriptTarget.ES2022,
+  }),
+);
+
+interface Request {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const as = (name: string, password = PASSWORD): { Authorization: string } => ({
+  Authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
+});
+const CALLERS = { nobody: {}, user: as('bob'), admin: as('ada') };
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+
+/** Values of each column of `value`: good ones, odd ones and bad ones. */
+const VALUES: Readonly<Record<string, readonly unknown[]>> = {
+  id: ['1', '2', '0', '-1', '01', 'x', '', '99999999999', '2147483648'],
+  string: ['a', '', 'Ä', 'x'.repeat(256), 'a,b', '%', '_', "o'k", '\u0000', 5, null, ['a'], { a: 1 }],
+  text: ['a', '', 'line\nline', '\u{1f600}', 'x'.repeat(3000), true, null, '\ud800'],
+  integer: [1, -1, 0, '7', 1.5, 2147483647, 2147483648, 'x', '', null, 1e3, true],
+  bigint: [1, '9007199254740993', 9007199254740992, '9223372036854775808', 'x', null],
+  float: [1.5, '1e308', '1e309', 'NaN', 'infinity', -0, 'x', '', null],
+  decimal: [1.5, '1.50', '1e3', '.5', 'NaN', 'x', '9'.repeat(60), null],
+  boolean: [true, false, 'true', 'false', '1', '0', 'yes', 'x', '', null, 1],
+  datetime: [
+    '2024-02-29T12:00:00',
+    '2024-02-30',
+    '2024-01-01',
+    '2024-01-01T00:00:00+02:00',
+    'now',
+    'infinity',
+    '',
+    null,
+    5,
+  ],
+  date: ['2024-02-29', '2021-02-29', '2024-13-01', 'infinity', '0001-01-01', 'x', '', null],
+  time: ['12:00', '12:00:00.5', '24:00:00', '25:00', 'x', '', null],
+  uuid: ['00000000-0000-0000-0000-00000000000A', 'x', '', null, 7],
+  json: [{ b: 1, a: [1, null] }, [], 'text', 0, false, null, { a: '\u0000' }],
+};
+const OPERATORS = [
+  '',
+  'eq',
+  'ne',
+  'lt',
+  'lte',
+  'gt',
+  'gte',
+  'in',
+  'like',
+  'ilike',
+  'is_null',
+  'regexp',
+  'contains',
+  'between',
+];
+const MODELS = ['user', 'message', 'value', 'diary', 'team', 'member', 'missing'];
+
+function* filters(): Generator<Request> {
+  for (const [column, values] of Object.entries(VALUES)) {
+    for (const operator of OPERATORS) {
+      const name = operator ? `${column}__${operator}` : column;
+      for (const value of values) {
+        const text = encodeURIComponent(
+          typeof value === 'string' ? value.replace('\ud800', '') : JSON.stringify(value),
+        );
+        yield { path: `/api/value/?${name}=${text}` };
+      }
+      yield { path: `/api/value/?-${name}=1&ordering=-${column}` };
+    }
+    for (const sign of ['', '-']) yield { path: `/api/value/?ordering=${sign}${column}&limit=3` };
+  }
+}
+
+function* reads(): Generator<Request> {
+  const queries = [
+    '', '?limit=2', '?limit=0', '?limit=100000', '?limit=x', '?page=2&limit=1', '?page=0', '?page=999', '?page=99999999999999999999',
+    '?ordering=id', '?ordering=-id,id', '?ordering=nothing', '?ordering=', '?count=exact', '?count=none', '?count=x', '?nothing=1',
+    '?id__in=1,2,3', '?id__in=', '?id=1&id=2', '?limit=1&limit=2', '?user__username=ada', '?team__name=one', '?user__password=x',
+    '?%00=1', '?a%', '?=1', '?&&', '?id=1%00', '?_=1', '?format=json', '?search=a', '?user__user__user=1', '?id__lt=5&-id=2',
+  ]; // prettier-ignore
+  const accepts = [
+    undefined, '*/*', 'application/json', 'text/html', 'text/csv', 'application/x-ndjson', 'image/png', 'text/*;q=0.1', '',
+    'application/json;q=0', 'x', 'text/csv;q=0.5, application/json;q=0.4',
+  ]; // prettier-ignore
+  for (const model of MODELS) {
+    for (const headers of Object.values(CALLERS)) {
+      for (const query of queries) yield { path: `/api/${model}/${query}`, headers };
+      for (const key of ['1', '2', '999', '0', 'x', '-1', '1.0', '', '%31', '1%2F2', '01', ' 1'])
+        yield { path: `/api/${model}/${key}/`, headers };
+    }
+    for (const accept of accepts) {
+      for (const path of [`/api/${model}/`, `/api/${model}/1/`])
+        yield { path, headers: { ...CALLERS.admin, ...(accept !== undefined && { Accept: accept }) } };
+    }
+    for (const method of ['HEAD', 'OPTIONS', 'PATCH', 'TRACE', 'FOO', 'PUT', 'DELETE', 'POST']) {
+      for (const path of [`/api/${model}/`, `/api/${model}/1/`, `/api/${model}`, `/api/${model}/1`]) {
+        const body = ['PUT', 'POST', 'DELETE', 'PATCH'].includes(method) ? '[]' : undefined;
+        yield { method, path, ...(body && { body, headers: JSON_TYPE }) };
+      }
+    }
+  }
+  for (const path of [
+    '/', '/api', '/api/', '/api//', '/api/value', '/API/value/', '/api/openapi.json', '/healthz', '/readyz', '/metrics', '/admin',
+    '/admin/', '/admin/login/', '/admin/value/', '/admin/nothing/', '/x', '//', '/api/../admin/', '/api/%76alue/', '/robots.txt', '/favicon.ico',
+  ]) {
+    for (const headers of Object.values(CALLERS))
+      for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT']) yield { method, path, headers };
+  } // prettier-ignore
+  for (const condition of [
+    'If-None-Match',
+    'If-Match',
+    'If-Modified-Since',
+    'If-Unmodified-Since',
+    'Range',
+    'Expect',
+    'Prefer',
+  ]) {
+    for (const value of [
+      '*',
+      '"x"',
+      'W/"x"',
+      'x',
+      '',
+      '"a", "b"',
+      'bytes=0-1',
+      '100-continue',
+      'paging=none',
+      'return=minimal',
+    ])
+      yield { path: '/api/value/1/', headers: { [condition]: value } };
+  }
+  for (const header of [
+    'Basic',
+    'Basic x',
+    'Basic !!!',
+    'Bearer x',
+    'Basic Og==',
+    'Basic YWRh',
+    'Digest a=b',
+    'basic   x',
+  ]) {
+    for (const model of MODELS) yield { path: `/api/${model}/`, headers: { Authorization: header } };
+  }
+}
+
+function* writes(): Generator<Request> {
+  const send = (method: string, path: string, body: string, headers = {}): Request => ({
+    method,
+    path,
+    body,
+    headers: { ...JSON_TYPE, ...CALLERS.user, ...headers },
+  });
+  for (const [column, values] of Object.entries(VALUES)) {
+    for (const value of values) {
+      const body = JSON.stringify({ [column]: value });
+      yield send('POST', '/api/value/', body);
+      yield send('PUT', '/api/value/1/', body);
+    }
+  }
+  const bodies = [
+    '', '{', '[]', '[{}]', 'null', '1', '"x"', '{}', '{"a":1}', '{"string":"a","string":"b"}', '{"string":1e400}', '{"id":5}',
+    '{"user":1}', '{"user_id":1,"content":"x"}', '{"content":"x"}', '{"content":""}', '{"content":null}', '{"user":{"id":1},"content":"x"}',
+    '{"username":"bob","password":"x","email":"e"}', '{"nickname":"n","team_id":1}', '{"nickname":"n","team_id":999}',
+    '{"nickname":"n","code":"code-of-first"}', '{"name":"four"}', '{"entry":"e"}', '{"__proto__":1}', '{"constructor":1}', '\ufeff{}',
+    `{"string":${'['.repeat(200)}${']'.repeat(200)}}`, '{"string":"\\ud800"}', '{"string":"\\u0000"}',
+  ]; // prettier-ignore
+  for (const model of MODELS) {
+    for (const [method, path] of [['POST', ''], ['PUT', '1/'], ['PUT', '999/'], ['DELETE', '999/']] as const) {
+      for (const body of bodies) {
+        for (const headers of Object.values(CALLERS))
+          yield { method, path: `/api/${model}/${path}`, body, headers: { ...JSON_TYPE, ...headers } };
+      }
+    } // prettier-ignore
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=latin1', 'APPLICATION/JSON', 'multipart/form-data; boundary=x', ''])
+      yield send('POST', `/api/${model}/`, '{}', { 'Content-Type': type }); // prettier-ignore
+    for (const tag of ['"x"', '*', 'x', 'W/"1"', ''])
+      yield send('PUT', `/api/${model}/1/`, '{}', { 'If-Match': tag });
+    for (const headers of Object.values(CALLERS)) {
+      yield { method: 'DELETE', path: `/api/${model}/3/`, headers };
+      yield { method: 'DELETE', path: `/api/${model}/3/`, headers };
+    }
+  }
+}
+
+function run(
+  words: readonly string[],
+  settings: Record<string, string>,
+  input = '',
+): ReturnType<typeof spawn> {
+  const child = spawn(process.execPath, [resolve(directory, 'dist/main.js'), ...words], {
+    cwd: directory,
+    stdio: ['pipe', 'ignore', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      LOG_LEVEL: 'error',
+      RESOURCES: registry,
+      ...settings,
+    },
+  });
+  child.stdin?.end(input);
+  return child;
+}
+
+/** All that comes back on a connection of its own; empty where it is refused. */
+async function ask(port: number, request: Request): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port });
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => undefined);
+  socket.setTimeout(20_000, () => socket.destroy());
+  socket.write(encode({ ...request, headers: { Connection: 'close', ...request.headers } }));
+  await new Promise((close) => socket.once('close', close)); // `once` would reject with the error before
+  return Buffer.concat(chunks).toString();
+}
+
+/** Versions, times and identifiers differ from run to run: each becomes the number of its first appearance, or a word. */
+function normalizer(): (text: string) => string {
+  const tags = new Map<string, string>();
+  return (text) =>
+    text
+      .replace(/^(etag: (?:W\/)?)"([^"]+)"/gim, (_, name: string, tag: string) => {
+        const known = tags.get(tag) ?? `"tag ${tags.size}"`;
+        tags.set(tag, known);
+        return `${name}${known}`;
+      })
+      .replace(/^date: .*$/gim, 'date: now')
+      .replace(/^x-request-id: .*$/gim, 'x-request-id: some')
+      .replace(/20(2[5-9]|3\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?/g, 'now')
+      .replace(/127\.0\.0\.1:\d+/g, 'host')
+      .replace(/(nonce-|name="token" value=")[\w+/=-]+/g, '$1some');
+}
+
+const server = postgres(process.env['BENCH_DATABASE_URL'] ?? '', { max: 1, onnotice: () => undefined });
+await server.unsafe(`drop database if exists ${NAME} with (force)`);
+await server.unsafe(`create database ${NAME} template template0 encoding 'UTF8'`);
+const url = new URL(process.env['BENCH_DATABASE_URL'] ?? '');
+url.pathname = `/${NAME}`;
+const settings = { DATABASE_URL: url.href };
+for (const words of [['ada', '--admin'], ['bob']]) {
+  const [code] = (await once(run(['user', 'add', ...words], settings, PASSWORD), 'exit')) as [number];
+  if (code !== 0) throw new Error(`user add ${words.join(' ')} failed`);
+}
+const sql = postgres(url.href, { max: 1, onnotice: () => undefined });
+await sql`insert into value (string, text, integer, datetime, json) select 'n' || n, 'text', n, timestamp '2024-01-01' + n * interval '1 day', '{"a":1}' from generate_series(1, 30) n`;
+await sql`insert into diary (entry) values ('a'), ('b'), ('c')`;
+await sql`insert into team (name) values ('one'), ('two'), ('three')`;
+await sql`insert into member (nickname, code, team_id) values ('first', 'code-of-first', 1), ('second', 'code-of-second', null)`;
+await sql`insert into message (user_id, content, pub_date) select 1 + n % 2, 'Message ' || n, timestamp '2024-01-01' from generate_series(1, 30) n`;
+await sql.end();
+
+const port = await freePort();
+const service = run(['serve'], {
+  ...settings,
+  PORT: String(port),
+  HOST: '127.0.0.1',
+  TRUST_PROXY: '1',
+  SECRET: 's'.repeat(40),
+});
+const lines: string[] = [];
+const normalize = normalizer();
+try {
+  while (!(await ask(port, { path: '/readyz' })).startsWith('HTTP/1.1 200')) await sleep(50);
+  let n = 0;
+  for (const request of [...reads(), ...filters(), ...writes(), ...reads()]) {
+    n += 1;
+    // Failed logins of one address must not change what others get.
+    const headers = { 'X-Forwarded-For': `2001:db8:${(n % 60_000).toString(16)}::1`, ...request.headers };
+    const answer = await ask(port, { ...request, headers });
+    const asked = `${request.method ?? 'GET'} ${request.path} ${JSON.stringify(request.headers ?? {})} ${request.body ?? ''}`;
+    lines.push(normalize(`>>> ${n} ${asked.slice(0, 400)}\n${answer}\n`));
+  }
+  process.stdout.write(`${n} requests\n`);
+} finally {
+  service.kill('SIGKILL');
+  writeFileSync(file, lines.join('\n'));
+  await server.end();
+}
