@@ -392,7 +392,8 @@ export class Pool {
       for (const one of [...this.#connections]) this.#replace(one, one.underway === 0);
     }
     this.#settle(job, connection);
-    job.reject(job.canceled ?? error);
+    // Whether a statement was carried out whose connection is lost is not known, even where it was to end.
+    job.reject(isCut(error) ? error : (job.canceled ?? error));
   }
 
   #prime(connection: Connection): void {

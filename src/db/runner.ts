@@ -40,6 +40,11 @@ const CHECK = 50;
 
 /** Milliseconds from when a client leaves until its statement is canceled. */
 const SOON = 30;
+/** Why a write ended that has probably waited for a lock, while others waited for its connection. */
+const lockedOut = (): Error =>
+  unavailable(
+    'The change took too long while others waited, perhaps for a record that is locked. Try again.',
+  );
 /** Why a read ended that has to wait for its turn as a slow one. */
 const PREEMPTED = new Error('preempted');
 
@@ -107,8 +112,8 @@ export class Runner {
     const shaped = { text: shape.text, values, fixed, isPage, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
-    return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, () =>
-      this.#execute(shaped, requester, this.#isPrepared(shaped)),
+    return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, (running) =>
+      this.#execute(shaped, requester, this.#isPrepared(shaped), running),
     );
   }
 
@@ -173,7 +178,7 @@ export class Runner {
       } finally {
         if (isComplete !== undefined)
           this.#shapes.measure(shape, this.#scheduler.clock.now() - started, isComplete);
-        this.#scheduler.leave(running);
+        this.#scheduler.leave(running, isComplete === true);
       }
     }
   }
@@ -186,13 +191,13 @@ export class Runner {
 
   /**
    * Runs a statement on a free connection. It ends when its client leaves.
-   * @param read what the scheduler knows of a read: it can be preempted, and ends after the time that anonymous clients get
+   * @param running what the scheduler knows of it: it can be preempted, and a read ends after the time that anonymous clients get
    */
   async #execute(
     statement: Statement,
     requester: Requester,
     prepare: boolean,
-    read?: Running,
+    running?: Running,
   ): Promise<RawRow[]> {
     const { rows, cancel } = this.#work.execute(statement, prepare);
     let timer: NodeJS.Timeout | undefined;
@@ -200,10 +205,11 @@ export class Runner {
       // PostgreSQL starts a process for each request to cancel, which costs more than what is over soon anyway.
       timer = setTimeout(() => cancel(new ClientGone()), SOON).unref();
     });
-    const isLimited = read?.isStranger === true;
+    const isRead = running?.shape !== undefined;
+    const isLimited = isRead && running.isStranger;
     const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
     if (limited) this.#limited.add(limited);
-    if (read) read.preempt = () => cancel(PREEMPTED);
+    if (running) running.preempt = () => cancel(isRead ? PREEMPTED : lockedOut());
     try {
       return await rows;
     } finally {

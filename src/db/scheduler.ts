@@ -20,6 +20,15 @@ const SUSPICIOUS = 1_000;
 /** Slow statements that run at once, those included that turned out to be slow: further ones end and wait for their turn. */
 const MAX_OVERRUNNING = 4;
 
+/** Milliseconds of an attempt while others wait for theirs, whose client had no brief one before. */
+const CROWDED_ATTEMPT = 75;
+
+/**
+ * Milliseconds after which a write may be ended because others wait for a connection: most of those that take so long wait for a
+ * lock. The older half goes on, so that writes that simply take long are done one after the other.
+ */
+const LONG_WRITE = 500;
+
 /** Classes in which a stranger may have to rest. */
 const RESTING: readonly WorkClass[] = [...READS, 'slow'];
 
@@ -31,9 +40,12 @@ export interface ClassState {
   readonly refused: number;
 }
 
+/** Classes that no other read may use, and in whose place none may be used. */
+const CAREFUL: ReadonlySet<WorkClass> = new Set(['slow', 'trial', 'attempt']);
+
 /** Whether a class is wrong for a read, and not only more careful or less than another one. */
 const isWrong = (name: WorkClass, wanted: WorkClass): boolean =>
-  wanted !== name && (wanted === 'slow' || wanted === 'trial' || name === 'trial');
+  wanted !== name && (CAREFUL.has(wanted) || CAREFUL.has(name));
 
 const forEachClass = <T>(make: (name: WorkClass) => T): Readonly<Record<WorkClass, T>> =>
   Object.fromEntries(CLASSES.map((name) => [name, make(name)])) as Record<WorkClass, T>;
@@ -73,10 +85,13 @@ export class Scheduler {
   readonly #watched = new Set<Running>();
   /** The same of reads that are known to be slow with other values. */
   readonly #attempts = new Set<Running>();
+  /** Writes, in the order in which they began. */
+  readonly #writes = new Set<Running>();
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
   readonly clock = new LoopClock(() => {
     this.#refuseLate();
     this.#endAttempts();
+    this.#endLongWrites();
     this.#moveOverruns();
   });
 
@@ -93,7 +108,7 @@ export class Scheduler {
    */
   classOf(shape: Shape, { key, origin }: Caller): WorkClass {
     const name = classify(shape);
-    if (name === 'slow') return isVaried(shape) && this.#slow.mayAttempt(key) ? 'trial' : 'slow';
+    if (name === 'slow') return isVaried(shape) && this.#slow.mayAttempt(key) ? 'attempt' : 'slow';
     return origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
   }
 
@@ -114,8 +129,12 @@ export class Scheduler {
     const one = this.#classes[name];
     if (one.waiting > 0 || !one.mayRun(requester) || !this.#isFree(one))
       return this.#wait(one, requester, shape, since ?? performance.now());
-    const { key, origin } = requester;
-    return this.#begin(one, { key, origin }, shape);
+    return this.#begin(one, this.#callerOf(one, requester), shape);
+  }
+
+  /** The client as it is now: what a requester says of itself changes. */
+  #callerOf({ name }: Work, { key, origin }: Requester): Caller {
+    return { key, origin, isPreferred: name === 'attempt' && this.#slow.isPreferred(key) };
   }
 
   #begin(work: Work, caller: Caller, shape: Shape | undefined): Running {
@@ -123,18 +142,23 @@ export class Scheduler {
     const isStranger = caller.origin === 'anonymous';
     const since = this.clock.now();
     const running: Running = { caller, isStranger, shape, since, first: work, work, expected };
-    if (shape && work.name === 'trial' && classify(shape) === 'slow') this.#attempts.add(running);
+    if (work.name === 'write') this.#writes.add(running);
+    if (shape && work.name === 'attempt' && classify(shape) === 'slow') this.#attempts.add(running);
     else if (shape && work.name !== 'slow') this.#watched.add(running);
     else if (shape && isStranger) running.utilization = performance.eventLoopUtilization();
     return running;
   }
 
-  /** Takes back the connection of a statement that is over. */
-  leave(running: Running): void {
+  /**
+   * Takes back the connection of a statement that is over.
+   * @param isComplete whether it was answered
+   */
+  leave(running: Running, isComplete = false): void {
     const { shape, caller, since, first, work, isStranger } = running;
     const milliseconds = this.clock.now() - since;
     this.#watched.delete(running);
-    this.#attempts.delete(running);
+    this.#writes.delete(running);
+    if (this.#attempts.delete(running) && isComplete) this.#slow.passAttempt(caller.key);
     this.#leave(running, milliseconds);
     if (work.name === 'slow') {
       const hasOverrun = work !== first;
@@ -146,11 +170,15 @@ export class Scheduler {
   }
 
   /** Does some work between `enter` and `leave`. */
-  async run<T>(name: WorkClass, requester: Requester, work: () => Promise<T>): Promise<T> {
+  async run<T>(
+    name: WorkClass,
+    requester: Requester,
+    work: (running: Running | undefined) => Promise<T>,
+  ): Promise<T> {
     const entered = this.enter(name, requester);
     const running = entered instanceof Promise ? await entered : entered;
     try {
-      return await work();
+      return await work(running);
     } finally {
       if (running) this.leave(running);
     }
@@ -177,12 +205,27 @@ export class Scheduler {
 
   /** Ends attempts that were not brief: they wait for their turn as slow statements. */
   #endAttempts(): void {
-    const latest = this.clock.now() - ATTEMPT;
+    const now = this.clock.now();
+    const crowded = this.#classes.attempt.waiting > 0 ? CROWDED_ATTEMPT : ATTEMPT;
     for (const attempt of this.#attempts) {
-      if (attempt.since > latest) return;
+      const { since, caller, preempt } = attempt;
+      if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
       this.#attempts.delete(attempt);
-      this.#slow.failAttempt(attempt.caller.key);
-      attempt.preempt?.();
+      this.#slow.failAttempt(caller.key);
+      preempt?.();
+    }
+  }
+
+  /** Ends writes that have taken long, one for each client that waits for its connection. */
+  #endLongWrites(): void {
+    const { write } = this.#classes;
+    if (write.waiting === 0 || this.#isFree(write)) return;
+    const latest = this.clock.now() - LONG_WRITE;
+    const younger = [...this.#writes].slice(Math.ceil(write.running / 2));
+    const long = younger.filter(({ since }) => since <= latest).slice(0, write.waitingClients);
+    for (const running of long) {
+      this.#writes.delete(running);
+      running.preempt?.();
     }
   }
 
@@ -247,14 +290,15 @@ export class Scheduler {
     shape: Shape | undefined,
     since: number,
   ): Promise<Running | undefined> {
-    const problem = this.#refusal(one, requester, shape?.mean ?? shape?.cost);
+    const caller = this.#callerOf(one, requester);
+    const problem = this.#refusal(one, caller, shape?.mean ?? shape?.cost);
     if (problem) {
       one.refused += 1;
       return Promise.reject(problem);
     }
     requester.park();
-    const queue = one.queueOf(requester);
-    const { key, origin } = requester;
+    const queue = one.queueOf(caller);
+    const { key } = caller;
     return new Promise((resolve, reject) => {
       const end = (error?: Error): void => {
         stopListening();
@@ -263,7 +307,7 @@ export class Scheduler {
       };
       const start = (): void => {
         stopListening();
-        resolve(this.#begin(one, { key, origin }, shape));
+        resolve(this.#begin(one, caller, shape));
       };
       const entry: Entry = { requester, shape, since, start, end };
       queue.push(key, entry);
@@ -275,9 +319,9 @@ export class Scheduler {
     });
   }
 
-  #refusal(one: Work, requester: Requester, cost?: number): Problem | undefined {
-    if (one.waiting < MAX_WAITING && one.expectedWait(requester, cost) <= MAX_WAIT) return undefined;
-    return one.isOwnFault(requester) ? TOO_MANY : OVERLOADED;
+  #refusal(one: Work, caller: Caller, cost?: number): Problem | undefined {
+    if (one.waiting < MAX_WAITING && one.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
+    return one.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
   }
 
   #startNext(): void {

@@ -10,7 +10,10 @@ const REST = 4;
 const SUSPECT_FOR = 60_000;
 /** Milliseconds after a failed attempt until the next one. */
 const NO_ATTEMPT_FOR = 15_000;
-const MAX_FAILED = 10_000;
+/** Milliseconds for which a client with a brief attempt is preferred. */
+const PREFERRED_FOR = 10 * 60_000;
+/** Clients whose attempts are remembered, of each kind. */
+const MAX_REMEMBERED = 10_000;
 
 interface Rest {
   readonly until: number;
@@ -26,15 +29,18 @@ export class SlowClients {
   readonly #rests = new Map<string, Rest>();
   /** Anonymous clients that had an overrun lately. They might look for statements whose cost is misjudged. */
   readonly #suspects = new Map<string, NodeJS.Timeout>();
-  /** When a client's last attempt failed, the oldest first. */
+  /** When a client's last attempt failed, or was brief, the oldest first. */
   readonly #failed = new Map<string, number>();
+  readonly #brief = new Map<string, number>();
   /** The latest rest, as a multiple of what the statement before it took. */
   factor = 0;
 
   /** Whether the client starts nothing of this class for now. */
   isResting(key: string, name: WorkClass): boolean {
     const rest = this.#rests.get(key);
-    return rest !== undefined && (rest.isSuspect || name === 'trial' || name === 'slow');
+    return (
+      rest !== undefined && (rest.isSuspect || name === 'trial' || name === 'attempt' || name === 'slow')
+    );
   }
 
   isSuspect(key: string): boolean {
@@ -43,18 +49,21 @@ export class SlowClients {
 
   /** Whether the client may try to be brief with a statement that was costly for others. */
   mayAttempt(key: string): boolean {
-    const failed = this.#failed.get(key);
-    return failed === undefined || performance.now() - failed > NO_ATTEMPT_FOR;
+    return !isRecent(this.#failed, key, NO_ATTEMPT_FOR);
   }
 
+  /** Whether the client's last attempt was brief. Clients that are ever new must not shut out those that are there. */
+  isPreferred(key: string): boolean {
+    return isRecent(this.#brief, key, PREFERRED_FOR);
+  }
+
+  /** One that was brief before may try again at once: it was perhaps only unlucky. */
   failAttempt(key: string): void {
-    this.#failed.delete(key);
-    if (this.#failed.size >= MAX_FAILED)
-      for (const first of this.#failed.keys()) {
-        this.#failed.delete(first);
-        break;
-      }
-    this.#failed.set(key, performance.now());
+    if (!this.#brief.delete(key)) remember(this.#failed, key);
+  }
+
+  passAttempt(key: string): void {
+    remember(this.#brief, key);
   }
 
   /** Milliseconds until the client may go on. */
@@ -85,6 +94,16 @@ export class SlowClients {
     };
     setTimeout(wake, length).unref();
   }
+}
+
+const isRecent = (times: ReadonlyMap<string, number>, key: string, milliseconds: number): boolean =>
+  performance.now() - (times.get(key) ?? -Infinity) < milliseconds;
+
+function remember(times: Map<string, number>, key: string): void {
+  times.delete(key);
+  const oldest = times.size >= MAX_REMEMBERED ? times.keys().next() : undefined;
+  if (oldest?.done === false) times.delete(oldest.value);
+  times.set(key, performance.now());
 }
 
 export function increment(counts: Map<string, number>, key: string, by: number): void {

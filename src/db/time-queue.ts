@@ -1,55 +1,73 @@
 import { ClientQueue } from './client-queue.ts';
 
-/** Clients whose time is remembered while they do not wait. */
-const MAX_CLIENTS = 10_000;
+/** Clients that count as known: those that were served last. */
+const MAX_KNOWN = 64;
+/** Milliseconds by which known clients, or new ones, may be ahead: what they had while the others did not wait is forgotten. */
+const MAX_LEAD = 100;
+/** What counts of work that is expected to take no time, so that known clients and new ones still take turns. */
+const LEAST = 0.01;
 
 /**
  * A queue that gives its clients equal time, not equal turns: the next entry is one of the client that has had the least. A client
  * with brief work hardly waits for any number of clients with long work (start-time fair queueing). Nobody saves up time by not
- * asking for it: a client that begins to wait counts as having had as much as the one that is served at the moment. A credit would
- * let many new clients shut out those that are there.
+ * asking for it: a client that begins to wait counts as having had as much as the one that is served at the moment.
+ *
+ * That holds for known clients. New ones get half of the time, in the order in which they came: a client with any number of
+ * addresses, each used once, shuts out neither those that are there nor the next new one.
  */
 export class TimeQueue<T> extends ClientQueue<T> {
-  /** The time that clients have had (milliseconds). */
+  /** The time that known clients have had (milliseconds), those first that were served longest ago. */
   readonly #had = new Map<string, number>();
-  /** What the client had that was served last: the clock of this queue. */
+  /** What the known client had that was served last: the clock of this queue. */
   #now = 0;
   /** The client whose entry was taken last and has not begun. */
   #taken: string | undefined;
+  /** The time that known clients were given beyond that of new ones, or less than 0 (milliseconds). */
+  #lead = 0;
 
   /**
    * How many entries are probably served before a new one of this client.
    * @param mean milliseconds that an entry is expected to take
    */
   ahead(key: string, mean: number): number {
+    const isKnown = this.#had.has(key);
     const own = this.sizeOf(key);
     const begins = this.#hadBy(key) + own * mean;
-    let ahead = own;
+    let same = own;
+    let others = 0;
     for (const [other, entries] of this.waiting) {
-      const before = begins - this.#hadBy(other);
-      if (other !== key && before >= 0) ahead += Math.min(entries.size, 1 + Math.floor(before / mean));
+      if (other === key) continue;
+      if (this.#had.has(other) !== isKnown) others += entries.size;
+      else if (!isKnown) same += 1;
+      else {
+        const before = begins - this.#hadBy(other);
+        if (before >= 0) same += Math.min(entries.size, 1 + Math.floor(before / mean));
+      }
     }
-    return ahead;
+    return same + Math.min(others, same + 1);
   }
 
   override push(key: string, entry: T): void {
-    if (!this.waiting.has(key)) this.#note(key, this.#hadBy(key));
+    if (!this.waiting.has(key) && this.#had.has(key)) this.#had.set(key, this.#hadBy(key));
     super.push(key, entry);
   }
 
   /**
-   * Takes the oldest entry of the client that has had the least time. `begin` must follow.
+   * Takes the next entry. `begin` must follow.
    * @param mayRun skips clients for which it is false
    */
   shift(mayRun: (key: string) => boolean): T | undefined {
     let least = Infinity;
-    let next: string | undefined;
+    let known: string | undefined;
+    let newOne: string | undefined;
     for (const key of this.waiting.keys()) {
-      const had = this.#hadBy(key);
-      if (had >= least || !mayRun(key)) continue;
-      least = had;
-      next = key;
+      const had = this.#had.get(key);
+      if (had === undefined ? newOne !== undefined : had >= least) continue;
+      if (!mayRun(key)) continue;
+      if (had === undefined) newOne = key;
+      else [known, least] = [key, had];
     }
+    const next = this.#lead >= 0 ? (newOne ?? known) : (known ?? newOne);
     if (next === undefined) return undefined;
     this.#taken = next;
     return this.takeFirst(next);
@@ -60,10 +78,14 @@ export class TimeQueue<T> extends ClientQueue<T> {
    * @param expected milliseconds that it will take
    */
   begin(key: string, expected: number): void {
-    const had = this.#taken === key ? (this.#had.get(key) ?? 0) : this.#hadBy(key);
+    const had = (this.#taken === key ? this.#had.get(key) : undefined) ?? this.#hadBy(key);
     this.#taken = undefined;
     this.#now = Math.max(this.#now, had);
-    this.#note(key, had + expected);
+    const given = Math.max(LEAST, expected);
+    const lead = this.#lead + (this.#had.delete(key) ? given : -given);
+    this.#lead = Math.max(-MAX_LEAD, Math.min(MAX_LEAD, lead));
+    if (this.#had.size >= MAX_KNOWN) this.#forgetOldest();
+    this.#had.set(key, had + expected);
   }
 
   /** @param milliseconds that the work took longer than expected, or less than 0 */
@@ -74,19 +96,16 @@ export class TimeQueue<T> extends ClientQueue<T> {
 
   /** One that waits keeps what it had when it began to. */
   #hadBy(key: string): number {
-    const had = this.#had.get(key) ?? 0;
+    const had = this.#had.get(key) ?? this.#now;
     return this.waiting.has(key) ? had : Math.max(this.#now, had);
   }
 
-  #note(key: string, had: number): void {
-    if (this.#had.size >= MAX_CLIENTS && !this.#had.has(key)) this.#forget();
-    this.#had.set(key, had);
-  }
-
-  /** Forgets what no longer counts, or else all but what those have had that wait. */
-  #forget(): void {
-    for (const [key, had] of this.#had) if (had <= this.#now && !this.waiting.has(key)) this.#had.delete(key);
-    if (this.#had.size < MAX_CLIENTS) return;
-    for (const key of this.#had.keys()) if (!this.waiting.has(key)) this.#had.delete(key);
+  /** One that waits is not forgotten: it would lose its place. */
+  #forgetOldest(): void {
+    for (const key of this.#had.keys()) {
+      if (this.waiting.has(key)) continue;
+      this.#had.delete(key);
+      return;
+    }
   }
 }

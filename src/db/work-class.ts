@@ -1,14 +1,15 @@
+import { AlternatingQueue } from './alternating-queue.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from './shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
-import { TimeQueue } from './time-queue.ts';
+import type { TimeQueue } from './time-queue.ts';
 
 /**
  * What a statement needs a connection for: `short` ones that the pipelined connection cannot take at the moment, changes, pages
- * of the admin area, reads that have been brief so far, other reads, reads that may cost more than expected, and reads that are
- * known to be costly.
+ * of the admin area, reads that have been brief so far, other reads, reads that may cost more than expected, reads that are costly
+ * only with some values, and reads that are known to be costly.
  */
-export type WorkClass = 'short' | 'write' | 'admin' | 'brief' | 'read' | 'trial' | 'slow';
+export type WorkClass = 'short' | 'write' | 'admin' | 'brief' | 'read' | 'trial' | 'attempt' | 'slow';
 
 /** How many of the exclusive connections the statements of a class get. */
 interface Share {
@@ -27,6 +28,7 @@ const SHARES: Readonly<Record<WorkClass, Share>> = {
   brief: { most: 10, kept: 1, perClient: 10 },
   read: { most: 4, kept: 1, perClient: 3 },
   trial: { most: 3, kept: 1, perClient: 1 },
+  attempt: { most: 3, kept: 1, perClient: 1 },
   slow: { most: 2, kept: 1, perClient: 2 },
 };
 
@@ -34,7 +36,7 @@ const SHARES: Readonly<Record<WorkClass, Share>> = {
 export const CLASSES = Object.keys(SHARES) as readonly WorkClass[];
 
 /** Classes whose statements may turn out to be slow. */
-export const READS: readonly WorkClass[] = ['trial', 'read', 'brief'];
+export const READS: readonly WorkClass[] = ['attempt', 'trial', 'read', 'brief'];
 
 /** Slow statements of one anonymous client, counting those of other classes that turned out to be slow. */
 const SLOW_PER_STRANGER = 1;
@@ -44,6 +46,11 @@ const NEWEST = 0.1;
 const FIRST_MEAN = 10;
 const FIRST_SLOW_MEAN = 1_000;
 const LEAST_MEAN = 0.1;
+/**
+ * Milliseconds that count of a write at most: one that takes longer mostly waits for a lock, which says nothing about what others
+ * will take.
+ */
+const LONGEST_WRITE = 150;
 /** A client whose own statements make it wait longer than this (milliseconds) is told so. */
 const OWN_FAULT = 500;
 
@@ -59,14 +66,16 @@ export interface Entry {
   readonly end: (error?: Error) => void;
 }
 
-export type Caller = Pick<Requester, 'key' | 'origin'>;
+export interface Caller extends Pick<Requester, 'key' | 'origin'> {
+  /** Whether a stranger takes turns with users. */
+  readonly isPreferred?: boolean;
+}
 
 /** The queues and counters of one class. */
 export class Work {
   readonly share: Share;
   readonly name: WorkClass;
-  /** Users and strangers take turns, so that many strangers do not delay users. */
-  readonly queues = { known: new TimeQueue<Entry>(), strangers: new TimeQueue<Entry>() };
+  readonly #queue = new AlternatingQueue<Entry>();
   readonly #byClient = new Map<string, number>();
   readonly #slow: SlowClients;
   readonly #isRead: boolean;
@@ -74,7 +83,6 @@ export class Work {
   refused = 0;
   /** The mean duration of its statements (milliseconds). */
   #mean: number;
-  #strangersNext = false;
 
   constructor(name: WorkClass, slow: SlowClients) {
     this.name = name;
@@ -90,11 +98,19 @@ export class Work {
   }
 
   get waiting(): number {
-    return this.queues.known.size + this.queues.strangers.size;
+    return this.#queue.size;
   }
 
-  queueOf({ origin }: Pick<Requester, 'origin'>): TimeQueue<Entry> {
-    return origin === 'anonymous' ? this.queues.strangers : this.queues.known;
+  /** How many clients wait that may run one more statement. */
+  get waitingClients(): number {
+    const keys = new Set<string>();
+    for (const [, key, { requester }] of this.#queue.entries())
+      if (!keys.has(key) && this.mayRun(requester)) keys.add(key);
+    return keys.size;
+  }
+
+  queueOf(caller: Caller): TimeQueue<Entry> {
+    return this.#queue.of(isKnown(caller));
   }
 
   /**
@@ -103,10 +119,8 @@ export class Work {
    */
   expectedWait(caller: Caller, cost = Infinity): number {
     const { key } = caller;
-    const queue = this.queueOf(caller);
-    const own = queue.sizeOf(key);
-    const sameKind = queue.ahead(key, this.#mean);
-    const ahead = sameKind + Math.min(this.waiting - queue.size, sameKind + 1);
+    const own = this.queueOf(caller).sizeOf(key);
+    const ahead = this.#queue.ahead(key, isKnown(caller), this.#mean);
     const mean = ahead === own ? Math.min(this.#mean, cost) : this.#mean;
     const wait = (ahead * mean) / (ahead === own ? this.#most(caller) : this.share.most);
     if (!this.#mayRest(caller)) return wait;
@@ -143,27 +157,17 @@ export class Work {
 
   /** Takes the next entry whose client may run one more statement. */
   next(): Entry | undefined {
-    this.#strangersNext = !this.#strangersNext;
-    return this.#strangersNext
-      ? (this.#take('anonymous') ?? this.#take('user'))
-      : (this.#take('user') ?? this.#take('anonymous'));
-  }
-
-  #take(origin: 'anonymous' | 'user'): Entry | undefined {
-    const queue = this.queueOf({ origin });
-    return queue.size === 0 ? undefined : queue.shift((key) => this.mayRun({ key, origin }));
+    return this.#queue.shift((key, isUser) => this.mayRun({ key, origin: isUser ? 'user' : 'anonymous' }));
   }
 
   /** Takes entries out of the queues. @returns how many */
   end(isOver: (entry: Entry) => boolean, reason: (entry: Entry) => Error | undefined): number {
     let count = 0;
-    for (const queue of Object.values(this.queues)) {
-      for (const [key, entry] of queue.entries()) {
-        if (!isOver(entry)) continue;
-        queue.remove(key, entry);
-        count += 1;
-        entry.end(reason(entry));
-      }
+    for (const [queue, key, entry] of this.#queue.entries()) {
+      if (!isOver(entry)) continue;
+      queue.remove(key, entry);
+      count += 1;
+      entry.end(reason(entry));
     }
     return count;
   }
@@ -180,9 +184,12 @@ export class Work {
     this.running -= 1;
     increment(this.#byClient, caller.key, -1);
     this.queueOf(caller).correct(caller.key, milliseconds - expected);
-    this.#mean = Math.max(LEAST_MEAN, this.#mean + (milliseconds - this.#mean) * NEWEST);
+    const counted = this.name === 'write' ? Math.min(milliseconds, LONGEST_WRITE) : milliseconds;
+    this.#mean = Math.max(LEAST_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }
 }
+
+const isKnown = ({ origin, isPreferred }: Caller): boolean => origin !== 'anonymous' || isPreferred === true;
 
 const mostSlow = (origin: Requester['origin']): number =>
   origin === 'anonymous' ? SLOW_PER_STRANGER : SHARES.slow.perClient;

@@ -135,7 +135,7 @@ export class Admission {
   #assertMayWait(key: string): void {
     const waiting = this.#waiting.sizeOf(key);
     const isAlone = this.#waiting.clients === (waiting === 0 ? 0 : 1);
-    const own = waiting + this.#heavy.sizeOf(key);
+    const own = waiting + this.#heavy.sizeOf({ key, network: key });
     if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
     if (this.waiting >= MAX_WAITING) throw OVERLOADED;
   }

@@ -1,4 +1,4 @@
-import { TimeQueue } from '../db/time-queue.ts';
+import { AlternatingQueue } from '../db/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../errors.ts';
 import { Budget } from './budget.ts';
 
@@ -21,11 +21,13 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const NEWEST = 0.1;
 const FIRST_MEAN = 2;
 
-/** Who waits: users by themselves, others by network. */
+/** Who waits: users by themselves, strangers by network. */
 export interface HeavyClient {
   readonly key: string;
   readonly network: string;
 }
+
+const isUser = ({ key, network }: HeavyClient): boolean => key !== network;
 
 interface Piece extends HeavyClient {
   readonly bytes: number;
@@ -36,11 +38,11 @@ interface Piece extends HeavyClient {
 }
 
 /**
- * Work that holds the event loop for a millisecond or more: one piece begins at a time, and clients get equal time. While other
- * clients are present, the loop is then left to them for as long as the piece took.
+ * Work that holds the event loop for a millisecond or more: one piece begins at a time. Users and strangers take turns, and
+ * clients get equal time. While other clients are present, the loop is then left to them for as long as the piece took.
  */
 export class HeavyWork {
-  readonly #waiting = new TimeQueue<Piece>();
+  readonly #waiting = new AlternatingQueue<Piece>();
   readonly #bytes = new Budget(MAX_BYTES);
   readonly #onDone: (network: string, milliseconds: number) => void;
   #isScheduled = false;
@@ -57,8 +59,8 @@ export class HeavyWork {
     this.#onDone = onDone;
   }
 
-  sizeOf(key: string): number {
-    return this.#waiting.sizeOf(key);
+  sizeOf(client: HeavyClient): number {
+    return this.#waiting.of(isUser(client)).sizeOf(client.key);
   }
 
   get size(): number {
@@ -80,16 +82,18 @@ export class HeavyWork {
    * @param bytes that are held meanwhile and counted nowhere else
    * @throws Refusal 503, or 429 for a client whose own work is the reason, where the wait would be too long
    */
-  turn({ key, network }: HeavyClient, bytes = 0): Promise<void> {
-    const own = this.#waiting.sizeOf(key);
+  turn(client: HeavyClient, bytes = 0): Promise<void> {
+    const { key, network } = client;
+    const own = this.sizeOf(client);
     const isAlone = this.#waiting.clients === (own > 0 ? 1 : 0);
-    const wait = this.#waiting.ahead(key, this.#mean) * this.#mean;
+    const wait = this.#waiting.ahead(key, isUser(client), this.#mean) * this.#mean;
     const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
     if (wait > (isAlone ? MAX_WAIT_ALONE : MAX_WAIT) || excess !== undefined)
       return Promise.reject(own > 0 || excess === 'share' ? TOO_MANY : OVERLOADED);
     return new Promise((begin, refuse) => {
       this.#bytes.take(key, bytes);
-      this.#waiting.push(key, { key, network, bytes, since: performance.now(), begin, refuse });
+      const piece = { key, network, bytes, since: performance.now(), begin, refuse };
+      this.#waiting.of(isUser(client)).push(key, piece);
       this.#schedule();
     });
   }
@@ -103,6 +107,7 @@ export class HeavyWork {
   #run(): void {
     let piece: Piece | undefined;
     let began = 0;
+    const expected = this.#mean;
     setImmediate(() => {
       began = performance.now();
       if (this.#began !== undefined) this.#mean += (began - this.#began - this.#mean) * NEWEST;
@@ -111,7 +116,7 @@ export class HeavyWork {
       piece = this.#waiting.shift(() => true);
       if (!piece) return;
       this.#latest = piece.network;
-      this.#waiting.begin(piece.key, 0);
+      this.#waiting.of(isUser(piece)).begin(piece.key, expected);
       this.#bytes.release(piece.key, piece.bytes);
       piece.begin();
     });
@@ -122,7 +127,7 @@ export class HeavyWork {
       this.#watchedUntil = now + took + PRESENT;
       const rest = now - this.#othersSeen < PRESENT + took ? Math.min(took, MAX_REST) : 0;
       if (piece) {
-        this.#waiting.correct(piece.key, took);
+        this.#waiting.of(isUser(piece)).correct(piece.key, took - expected);
         this.#onDone(piece.network, took);
       }
       if (rest >= 1) setTimeout(() => this.#pass(TURNS_BETWEEN), rest);
@@ -132,9 +137,9 @@ export class HeavyWork {
 
   #refuseLate(now: number): void {
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
-    for (const [key, piece] of this.#waiting.entries()) {
+    for (const [queue, key, piece] of this.#waiting.entries()) {
       if (piece.since >= latest) continue;
-      this.#waiting.remove(key, piece);
+      queue.remove(key, piece);
       this.#bytes.release(key, piece.bytes);
       piece.refuse(OVERLOADED);
     }

@@ -112,4 +112,38 @@ describe('a record that somebody else holds locked', () => {
       assert.equal(answer.status, 200);
     });
   }
+
+  test('keeps no connection that others wait for: their changes are made, and the one that waits is 503', async () => {
+    const users = ['mia', 'max', 'eva'];
+    for (const name of users) await service.addUser(name);
+    const paths = await Promise.all(
+      users.map(async (user) => {
+        const sent = { method: 'POST', user, body: { content: 'as it was' } };
+        return (await service.request('/api/message/', sent)).headers.get('location') ?? '';
+      }),
+    );
+    await holder`begin`;
+    await holder`select from message where id = any(${paths.map(idOf)}) for update`;
+    let answered = 0;
+    const all = paths.flatMap((path, index) =>
+      [1, 2, 3, 4].map(async (n) => {
+        const sent = { method: 'PUT', user: users[index] ?? '', body: { content: `changed ${n}` } };
+        const answer = await service.request(path, sent);
+        answered += 1;
+        return answer;
+      }),
+    );
+    await waiter();
+    const others = await Promise.all(Array.from({ length: 8 }, () => create()));
+    assert.equal(others.filter((path) => path !== '').length, 8);
+    assert.ok(answered < all.length, 'the records are still locked');
+    await holder`commit`;
+    const answers = await Promise.all(all);
+    const ended = answers.filter(({ status }) => status !== 200);
+    assert.ok(ended.length > 0 && ended.length < answers.length);
+    for (const answer of ended) {
+      assertProblem(answer, 503);
+      assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]/);
+    }
+  });
 });

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { addresses, besiege, readRow, writeRows } from '../besiege.ts';
 import { encode, openConnection, type Connection } from '../connection.ts';
+import { PASSWORD } from '../../rows.ts';
 import type { Flood, RequestShape } from '../jobs.ts';
 import { atMost, median, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
@@ -44,20 +45,26 @@ interface Neighborhood {
   readonly own: RequestShape;
   readonly others: RequestShape;
   readonly clients: number;
+  /** The addresses that the requests of the others take in turn; else each of these clients keeps its own. */
+  readonly from?: readonly string[];
   /** The most times the reference that the neighbor's median may take. */
   readonly limit: number;
 }
 
-const floodOf = (port: number, clients: number, request: RequestShape): Flood => ({
+const floodOf = (port: number, clients: number, request: RequestShape, from?: readonly string[]): Flood => ({
   kind: 'flood',
   port,
   connections: clients,
-  addresses: addresses(clients),
-  keepsAddress: true,
+  addresses: from ?? addresses(clients),
+  keepsAddress: from === undefined,
   requests: [request],
 });
 
-const neighborhood = ({ name, title, own, others, clients, limit }: Neighborhood): Scenario => ({
+/** The networks of one customer (a /56), or more than are ever used. */
+const networks = (count: number): string[] =>
+  Array.from({ length: count }, (_, n) => `2001:db8:${(n >> 8).toString(16)}:${(n & 0xff).toString(16)}::1`);
+
+const neighborhood = ({ name, title, own, others, clients, from, limit }: Neighborhood): Scenario => ({
   name,
   title,
   async run(stage: Stage) {
@@ -65,7 +72,7 @@ const neighborhood = ({ name, title, own, others, clients, limit }: Neighborhood
     const seconds = stage.either(8, 4);
     await ask(port, own, 1); // warms up
     const before = await ask(port, own, stage.either(3, 1));
-    const attack = await stage.attack(floodOf(port, clients, others));
+    const attack = await stage.attack(floodOf(port, clients, others, from));
     await sleep(RAMP);
     const during = await ask(port, own, seconds);
     await attack.stop();
@@ -94,8 +101,39 @@ const largeRecord: Scenario = {
   },
 };
 
+/** Records and their users, who are none of the honest ones. */
+const LOCKED = [101, 102, 103];
+
+const lockedRows: Scenario = {
+  name: 'locked-rows',
+  title: '3 users whose records somebody else holds locked, with 4 changes each',
+  async run(stage) {
+    const jobs = (port: number): Flood[] =>
+      LOCKED.map((user) => ({
+        ...floodOf(port, 4, {
+          method: 'PUT',
+          path: `/api/message/${user}/`,
+          headers: { 'Content-Type': 'application/json', Authorization: `Basic user${user}:${PASSWORD}` },
+          body: '{"content":"{n}"}',
+        }),
+        addresses: [`10.1.${user}.1`],
+      }));
+    const own = await stage.world.sql.reserve();
+    try {
+      await own`begin`;
+      await own`select from message where id = any(${LOCKED}) for update`;
+      const siege = await besiege(stage, jobs);
+      return writeRows(stage, siege, 500);
+    } finally {
+      await own`rollback`;
+      own.release();
+    }
+  },
+};
+
 export const neighbors: readonly Scenario[] = [
   largeRecord,
+  lockedRows,
   neighborhood({
     name: 'browser-pages',
     title: '60 addresses with pages of 300 records for browsers, and one with small ones',
@@ -111,6 +149,24 @@ export const neighbors: readonly Scenario[] = [
     others: { path: '/api/message/?content__ilike=%25zz_z%25q{n}%25' },
     clients: 20,
     limit: 30,
+  }),
+  neighborhood({
+    name: 'new-clients',
+    title: '20 connections that ask for pages of 300 records, each time from a new address',
+    own: { path: '/api/message/', headers: { Accept: 'text/html' } },
+    others: { path: '/api/message/?limit=300', headers: { Accept: 'text/html' } },
+    clients: 20,
+    from: networks(50_000),
+    limit: 60,
+  }),
+  neighborhood({
+    name: 'new-searches',
+    title: '40 connections from the networks of one customer that make a search costly',
+    own: { path: '/api/message/?content__ilike=Message%201%25' },
+    others: { path: '/api/message/?content__ilike=%25zz_z%25q{n}%25' },
+    clients: 40,
+    from: networks(256),
+    limit: 60,
   }),
   neighborhood({
     name: 'longer-reads',
