@@ -1,5 +1,7 @@
 import { findColumn } from '../db/model.ts';
+import { asProblem } from '../db/sqlstate.ts';
 import { badBody, Problem, type FieldErrors } from '../errors.ts';
+import type { Login } from '../http/authentication.ts';
 import { Unauthorized, type Reply } from '../http/message.ts';
 import { parseMembers } from '../resources/members.ts';
 import { newPasswordFault, passwordHint } from './confirmation.ts';
@@ -8,10 +10,10 @@ import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
 import { buttonForm, pageReply } from './layout.ts';
 import { links } from './links.ts';
-import { openSession } from './login.ts';
+import { loginAddress, openSession } from './login.ts';
 import { moment } from './text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from './widgets.ts';
-import { redirectWith, type Visit } from './visit.ts';
+import { redirect, redirectWith, type Visit } from './visit.ts';
 
 /** A list of the admin's own sessions. */
 async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit): Promise<Html> {
@@ -78,10 +80,28 @@ export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors
 const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
   password ? { _password: password, ...others } : others;
 
+/** Verifies a password of the admin who makes the request. */
+const logInAgain = ({ authentication }: Desk, { caller, request }: Visit, password: string): Promise<Login> =>
+  authentication.logIn({ name: caller.name, password }, request.client().address, (callback) =>
+    request.requester.onGone(callback),
+  );
+
+/** A session with the new password; undefined where that does not come about, and the admin has to log in. */
+async function sessionAfter(desk: Desk, visit: Visit, password: string): ReturnType<typeof openSession> {
+  try {
+    // The new password is verified like any other: another admin may have set a later one meanwhile.
+    return await openSession(desk, visit.request, await logInAgain(desk, visit, password));
+  } catch (error) {
+    // The password is changed all the same.
+    if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
+    return undefined;
+  }
+}
+
 /** Changes the admin's own password, given the present one, and begins a new session here. */
 export async function changePassword(desk: Desk, visit: Visit, form: Form): Promise<Reply> {
-  const { caller, request } = visit;
-  const { resources, operations, settings, authentication } = desk;
+  const { caller } = visit;
+  const { resources, operations, settings } = desk;
   const users = resources.get(settings.userModel);
   if (!users) throw new Problem(409, 'The users are not looked after here.');
   const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
@@ -94,11 +114,7 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
     const own = parseMembers(JSON.stringify({ username: caller.name }));
     const fault = column && newPasswordFault(desk, users, column, password, own);
     if (fault !== undefined) throw badBody({ _password: [fault] });
-    await authentication.logIn(
-      { name: caller.name, password: current },
-      request.client().address,
-      (callback) => request.requester.onGone(callback),
-    );
+    await logInAgain(desk, visit, current);
     await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
   } catch (error) {
     if (error instanceof Unauthorized)
@@ -107,7 +123,9 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
       return showAccount(desk, visit, passwordErrors(error.errors));
     throw error;
   }
-  const { token, cookie } = await openSession(desk, request, caller);
+  const opened = await sessionAfter(desk, visit, password);
+  if (!opened) return redirect(loginAddress(links.account, 'changed'));
+  const { token, cookie } = opened;
   const reply = redirectWith({ ...visit, token }, links.account, {
     kind: 'done',
     text: 'Your password was changed.',

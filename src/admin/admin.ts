@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { asProblem } from '../db/sqlstate.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message.ts';
 import { assertOrigin } from '../http/origin.ts';
@@ -146,10 +147,17 @@ function assertMethod(method: string, { page }: AdminRoute): void {
 
 /** Shows again what was typed before the login; whatever else was sent is not tried again. */
 async function resume(desk: Desk, visit: Visit, path: string, form: Form): Promise<Reply> {
-  const route = findAdminRoute(path, desk.resources);
-  return isEdit(route)
-    ? showSent(desk, visit, route.resource, idOf(route), form, 200)
-    : redirect(links.dashboard);
+  try {
+    const route = findAdminRoute(path, desk.resources);
+    return isEdit(route)
+      ? await showSent(desk, visit, route.resource, idOf(route), form, 200)
+      : redirect(links.dashboard);
+  } catch (error) {
+    // The session is open: its cookie has to reach the browser. The form is still kept, so that a reload may show it.
+    const problem = asProblem(error);
+    if (!problem) throw error;
+    return problemPage(visit, problem, '', problem.status === 404 && elsewhere(desk, path));
+  }
 }
 
 /** A page for somebody who is logged in. */

@@ -78,7 +78,7 @@ export async function confirmCaller(
   if (password === '') return { errors: { _current: ['is required for this'] }, status: 400 };
   const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
   try {
-    const verified = await authentication.logIn(
+    const { caller: verified } = await authentication.logIn(
       { name: caller.name, password },
       request.client().address,
       (callback) => request.requester.onGone(callback),

@@ -22,8 +22,9 @@ import { links, Parameters } from './links.ts';
 import { addLockOut, isOneself } from './lock-out.ts';
 import { addOnce } from './once.ts';
 import { showLookup, withKeys } from './references.ts';
+import { afterSave } from './saved.ts';
 import { shortened } from './text.ts';
-import { redirectWith, type Visit } from './visit.ts';
+import type { Visit } from './visit.ts';
 
 type Stored = Entry & { readonly version: string };
 
@@ -43,31 +44,6 @@ export async function showRecord(
   const stored = await desk.browsing.read(resource, id);
   const typed = storedValues(stored, holdable(stored, editableColumns(resource, false)));
   return formPage(desk, visit, { resource, stored, typed });
-}
-
-/** To where the button that was pressed leads: the list from which the visitor came, the record, or a new one. */
-function afterSave(
-  visit: Visit,
-  { name, title }: AdminResource,
-  saved: Entry,
-  form: Form,
-  done: string,
-): Reply {
-  const how = form.get('_save');
-  const list = form.get('_list');
-  const to =
-    how === 'stay' || how === 'new'
-      ? links.from(list, links.record(name, saved.id))
-      : how === 'another'
-        ? links.action(name, 'add')
-        : links.back(name, list);
-  const text = `${title}: “${shortened(saved.label, 80)}” ${done}`;
-  const isThere = how === 'stay' || how === 'new';
-  return redirectWith(visit, to, {
-    kind: 'done',
-    text,
-    ...(!isThere && { href: links.record(name, saved.id) }),
-  });
 }
 
 /**
@@ -111,14 +87,7 @@ async function create(
   if (!outcome.done)
     return formPage(desk, visit, { resource, typed, stored: undefined, sent: form, ...outcome, ...status });
   const { id, isRepeated } = outcome.done;
-  const saved = await readStored(desk, resource, id);
-  if (!saved)
-    return redirectWith(visit, links.back(resource.name, form.get('_list')), {
-      kind: 'failed',
-      text: 'The record was added, and is gone by now.',
-    });
-  const done = isRepeated ? 'was added once: the form was sent twice.' : 'was added.';
-  return afterSave(visit, resource, saved, form, done);
+  return afterSave(desk, visit, resource, id, form, isRepeated ? 'repeated' : 'added');
 }
 
 async function update(
@@ -132,7 +101,7 @@ async function update(
   const typed = resolved({ resource, stored, typed: sent, form });
   const body = bodyOf(typed, stored);
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
-    return afterSave(visit, resource, stored, form, 'is as it was: nothing was changed.');
+    return afterSave(desk, visit, resource, stored.id, form, 'kept');
   const { caller } = visit;
   if (isOneself(desk, resource, stored.id, caller)) addLockOut(body.errors, body.members);
   const status = await addConfirmation(desk, visit, resource, stored, body, form);
@@ -151,8 +120,7 @@ async function update(
     // The page repeats the form as it was sent, so the choices are made again for all of it.
     return showConflict(desk, visit, { resource, stored: now, typed: sent, form });
   }
-  const saved = await desk.browsing.read(resource, stored.id);
-  return afterSave(visit, resource, saved, form, 'was changed.');
+  return afterSave(desk, visit, resource, stored.id, form, 'changed');
 }
 
 /** Names the columns that the form of the other record did not hold: a new record is without their values. */

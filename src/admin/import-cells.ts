@@ -24,6 +24,9 @@ export function cellText(cell: string | null, column: Column): string | null {
   return told === '' && !isFree(column) ? null : told;
 }
 
+const isJsonNull = (cell: string | null, column: Column): boolean =>
+  column.type.input.json === 'json' && cell?.trim() === 'null';
+
 /** Characters of a cell: to read and write more would hold the event loop. */
 const LONGEST_CELL = 1024 * 1024;
 
@@ -42,7 +45,7 @@ export function cellMember(column: Column, told: string | null): Member | { read
 /**
  * The members that a row sets: those that differ from the record, or of a new one all that it says. Spreadsheets do not tell
  * NULL from the empty text, so in a column that takes no NULL an empty cell is the empty text, where the form takes that or the
- * record has it, and of a new record the default.
+ * record has it, and of a new record the default. A cell of JSON that says `null` is not empty.
  */
 export function membersOf(
   { columns }: ImportFile,
@@ -56,7 +59,11 @@ export function membersOf(
     if (!isSettable(column, resource)) return;
     let told = cellText(cells[index] ?? null, column);
     if (told === null && !column.nullable) {
-      if (!present) return;
+      if (!present) {
+        // Unlike an empty cell this one says what the value is.
+        if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
+        return;
+      }
       if (isFree(column) && column.type.input.json === 'string') told = '';
       if (told === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../errors.ts';
+import type { Login } from '../http/authentication.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../http/message.ts';
 import { assertOrigin } from '../http/origin.ts';
 import { readCookie, setCookie } from './cookies.ts';
@@ -98,6 +99,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   ended: 'Your login has ended. Log in again to go on.',
   undone: 'Your login has ended, and nothing was done. Log in again to go on.',
   out: 'You are logged out.',
+  changed: 'Your password was changed. Log in again.',
 };
 
 export function showLogin(request: ApiRequest): Reply {
@@ -110,7 +112,7 @@ export function showLogin(request: ApiRequest): Reply {
 }
 
 /** Where somebody goes who has to log in first; `page` is where they come back to. */
-export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out'): string =>
+export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out' | 'changed'): string =>
   `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
 /** The login in place of what a form should have done. The form is kept and comes back after the login. */
@@ -130,30 +132,52 @@ function parkedId(form: Form): string | undefined {
 }
 
 /** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
-async function verify({ authentication }: Desk, request: ApiRequest, form: Form): Promise<Visit['caller']> {
+async function verify({ authentication }: Desk, request: ApiRequest, form: Form): Promise<Login> {
   const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
   try {
-    const caller = await authentication.logIn(credentials, request.client().address, (callback) =>
+    const login = await authentication.logIn(credentials, request.client().address, (callback) =>
       request.requester.onGone(callback),
     );
-    if (caller.admin) return caller;
+    if (login.caller.admin) return login;
   } catch (error) {
     if (!(error instanceof Unauthorized)) throw error;
   }
   throw new Problem(401, REFUSED);
 }
 
-/** A new session for an admin, in place of whatever the browser has. */
+interface OpenedSession {
+  readonly token: string;
+  readonly cookie: string;
+}
+
+/** A new session for an admin, in place of whatever the browser has; undefined where the user has changed since the verification. */
 export async function openSession(
   { sessions }: Desk,
   request: ApiRequest,
-  caller: Visit['caller'],
-): Promise<{ readonly token: string; readonly cookie: string }> {
+  { caller, claim }: Login,
+): Promise<OpenedSession | undefined> {
   const old = readCookie(request, 'session');
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
-  const token = await sessions.open(caller, request.client().address, agent);
-  return { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
+  const token = await sessions.open(caller, claim, request.client().address, agent);
+  return token === undefined
+    ? undefined
+    : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
+}
+
+/** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
+async function begin(
+  desk: Desk,
+  request: ApiRequest,
+  form: Form,
+): Promise<OpenedSession & Pick<Login, 'caller'>> {
+  // A right password has another hash where a login from elsewhere has just replaced it: the second try knows that one.
+  for (let tries = 0; tries < 2; tries += 1) {
+    const login = await verify(desk, request, form);
+    const opened = await openSession(desk, request, login);
+    if (opened) return { ...opened, caller: login.caller };
+  }
+  throw new Problem(401, REFUSED);
 }
 
 /**
@@ -178,9 +202,8 @@ export async function logIn(
   }
   assertSameSite(request, form, token, desk.settings);
   try {
-    const caller = await verify(desk, request, form);
+    const { caller, token, cookie } = await begin(desk, request, form);
     request.recognize(caller);
-    const { token, cookie } = await openSession(desk, request, caller);
     desk.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
     const sent = desk.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];

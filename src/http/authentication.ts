@@ -1,4 +1,5 @@
 import { hash as digest, randomBytes } from 'node:crypto';
+import type { Fragment } from '../db/fragment.ts';
 import { MAX_PASSWORD } from '../db/plain-password.ts';
 import { isClientGone, type Requester } from '../db/requester.ts';
 import { Problem } from '../errors.ts';
@@ -31,6 +32,13 @@ interface Verified {
   readonly familiar: Familiar;
 }
 
+/** Verified credentials, and what they were verified against. */
+export interface Login {
+  readonly caller: Caller;
+  /** Whether the user's row is still the one that was verified: verification takes time in which it may change. */
+  readonly claim: Fragment;
+}
+
 export interface Authentication {
   /**
    * The user of an `Authorization` header, read from the database.
@@ -52,11 +60,7 @@ export interface Authentication {
   /** The same without a claim to be checked: whom the database has confirmed within minutes, for nothing but turns and time. */
   readonly peek: (header: string | undefined, address: string) => Caller | undefined;
   /** Like `authenticate`, for a name and a password that came in another way. */
-  readonly logIn: (
-    credentials: Credentials,
-    address: string,
-    onGone?: Requester['onGone'],
-  ) => Promise<Caller>;
+  readonly logIn: (credentials: Credentials, address: string, onGone?: Requester['onGone']) => Promise<Login>;
 }
 
 export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
@@ -177,7 +181,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     credentials: Credentials,
     address: string,
     onGone?: Requester['onGone'],
-  ): Promise<Caller> {
+  ): Promise<Login> {
     const digest = digestOf(credentials, address);
     const memory = remembered.get(digest);
     // Only the typed name is known here. Whether the user exists must not matter before the user is read.
@@ -189,8 +193,9 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const isSame = user?.id === memory?.caller.id && user?.password === memory?.stored;
     if (memory && user?.active && isSame) {
       const caller = { id: user.id, name: user.name, admin: user.admin };
-      remember(digest, { ...memory, caller: { ...caller, claim: users.claim(user) } });
-      return caller;
+      const claim = users.claim(user);
+      remember(digest, { ...memory, caller: { ...caller, claim } });
+      return { caller, claim };
     }
     // A claim that is no longer true must not be renewed by requests that fail because of it.
     if (memory) remembered.delete(digest);
@@ -201,7 +206,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const familiar = familiars.add(address, credentials.name, user.id);
     const claim = users.claim({ ...user, password: stored });
     remember(digest, { stored, caller: { ...caller, claim }, familiar });
-    return caller;
+    return { caller, claim };
   }
 
   return {
@@ -215,7 +220,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     async authenticate(header, address, onGone) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
-      return logIn(credentials, address, onGone);
+      return (await logIn(credentials, address, onGone)).caller;
     },
   };
 }

@@ -41,8 +41,17 @@ export interface SessionInfo {
 
 /** Logins of the admin area, kept in the database so that several processes share them. */
 export interface Sessions {
-  /** Begins a session, and ends the least recently used ones of a user who has too many. @returns its token, which is kept nowhere else */
-  readonly open: (caller: Caller, address: string, agent: string) => Promise<string>;
+  /**
+   * Begins a session, and ends the least recently used ones of a user who has too many.
+   * @param claim that the user's row is still the one that was verified
+   * @returns its token, which is kept nowhere else; undefined where the claim does not hold
+   */
+  readonly open: (
+    caller: Caller,
+    claim: Fragment,
+    address: string,
+    agent: string,
+  ) => Promise<string | undefined>;
   /** The admin whose session it is; undefined when it has ended, which it does for good with the user's password, `active` or `admin`. */
   readonly find: (token: string) => Promise<Caller | undefined>;
   /** Ends the sessions that are too old, or whose user has another password, is no longer active or not an admin. */
@@ -169,14 +178,16 @@ export function createSessions(database: Database, sessions: Model, users: Model
       await send(statement.text, statement.values);
     },
 
-    async open({ id }, address, agent) {
+    async open({ id }, claim, address, agent) {
       const token = randomBytes(32).toString('base64url');
-      if (prunedAt + PRUNE_PAUSE <= Date.now()) await prune();
+      // Later logins do what fails here and below: neither is worth refusing this one.
+      if (prunedAt + PRUNE_PAUSE <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
-      await run(
-        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)}`,
+      const [opened] = await run(
+        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${claim} returning true`,
       );
-      await trim(id, token);
+      if (!opened) return undefined;
+      await trim(id, token).catch(() => undefined);
       return token;
     },
 

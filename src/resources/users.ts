@@ -234,11 +234,12 @@ export function createUsers(
     async rehash({ id, password: present }, hash) {
       const key = reference(ROOT, model.primaryKey);
       const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
-      const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key)`;
+      const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
       const marked = sessions
-        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
+        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
         : EMPTY;
-      const statement = compile(sql`with ${changed}${marked} select count(*) from changed`);
+      // A trigger may keep the hash that was there.
+      const statement = compile(sql`with ${changed}${marked} select count(*) from changed where is_stored`);
       const [row] = await database.run({ ...statement, fixed: true }, 'write');
       return text(row?.[0]) === '1';
     },

@@ -90,7 +90,7 @@ describe('a login that is refused', () => {
 
   test('comes at once, as a page, where too many passwords are being checked', async () => {
     const browsers = await Promise.all(
-      Array.from({ length: 150 }, async () => {
+      Array.from({ length: 300 }, async () => {
         const browser = openBrowser(service);
         await browser.get(LOGIN);
         return browser;

@@ -28,6 +28,23 @@ const expire = (): Promise<unknown> =>
   service.sql`update vitrine_session set seen = seen - interval '13 hours' where password_mark <> ''`;
 
 describe('a form that is sent after the login has ended', () => {
+  test('leaves the login as it is where its page cannot be made', async () => {
+    const address = await thing('Deleted meanwhile');
+    const browser = await logIn(service, 'ada');
+    const typed = fieldsOf(await browser.get(address));
+    await expire();
+    const asked = await browser.post(address, { ...typed, note: 'typed' });
+    assert.equal(asked.status, 401);
+    await service.sql`delete from thing where name = 'Deleted meanwhile'`;
+    const login = { ...fieldsOf(asked), username: 'ada', password: 'pw-ada' };
+    assert.equal((await browser.post('/admin/-/login/', login)).status, 404);
+    assert.equal((await browser.get('/admin/')).status, 200);
+    await service.sql`insert into thing (id, name) overriding system value values (${address.split('/')[3] ?? ''}, 'Back')`;
+    const back = await browser.post('/admin/-/login/', login);
+    assert.equal(back.status, 200);
+    assert.equal(fieldsOf(back)['note'], 'typed');
+  });
+
   for (const [what, path] of [
     ['a record', async () => thing('Kept')],
     ['a new record', async () => Promise.resolve('/admin/thing/-/add/')],

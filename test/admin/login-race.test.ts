@@ -1,0 +1,136 @@
+// Passwords that change while somebody logs in with the old one: what comes of the login.
+import assert from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
+import { after, before, describe, test } from 'node:test';
+import { cheapHash, startService, type TestService } from '../support.ts';
+import { fromNewAddress } from '../http/expect.ts';
+import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
+import { resources } from './things.ts';
+
+const SESSION = 'admin-session';
+const ACCOUNT = '/admin/-/account/';
+const NEW = 'an entirely new password';
+
+let service: TestService;
+before(async () => {
+  service = await startService(resources, { trustProxy: 1 });
+  await service.addUser('ada', { admin: true });
+});
+after(() => service.close());
+
+const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/user/')).status === 200;
+
+/** Logs in, and changes the database after the user was verified but before the session is there. */
+async function logInDuring(
+  name: string,
+  browser: Browser,
+  change: () => Promise<unknown>,
+): Promise<AdminAnswer> {
+  let answer: Promise<AdminAnswer> | undefined;
+  await service.sql.begin(async (lock) => {
+    await lock`lock table vitrine_session in access exclusive mode`;
+    answer = attemptLogin(service, name, `pw-${name}`, browser);
+    const waiting = async (): Promise<number> =>
+      (
+        await lock`select from pg_locks where not granted and relation = 'vitrine_session'::regclass
+        and database = (select oid from pg_database where datname = current_database())`
+      ).count;
+    while ((await waiting()) === 0) await setTimeout(10);
+    await change();
+  });
+  assert.ok(answer);
+  return answer;
+}
+
+const setPassword = async (name: string, password: string): Promise<unknown> =>
+  service.sql`update "user" set password = ${await cheapHash(password)} where username = ${name}`;
+
+describe('a login during which the user changes', () => {
+  for (const [what, change] of [
+    ['the password', (name: string) => setPassword(name, NEW)],
+    ['admin', (name: string) => service.sql`update "user" set admin = false where username = ${name}`],
+    ['active', (name: string) => service.sql`update "user" set active = false where username = ${name}`],
+  ] as const) {
+    test(`is refused like a wrong password: ${what}`, async () => {
+      const name = `during ${what}`;
+      await service.addUser(name, { admin: true });
+      const browser = openBrowser(service);
+      const answer = await logInDuring(name, browser, () => change(name));
+      assert.equal(answer.status, 401);
+      assert.match(answer.text, /do not open the admin area/);
+      assert.equal(browser.cookies.has(SESSION), false);
+      const [row] = await service.sql`select count(*)::int as count from vitrine_session s
+        join "user" u on u.id::text = s.user_key where u.username = ${name}`;
+      assert.equal(row?.['count'], 0);
+    });
+  }
+
+  test('works where the same password has got another hash', async () => {
+    await service.addUser('rehashed', { admin: true });
+    const browser = openBrowser(service);
+    const answer = await logInDuring('rehashed', browser, () => setPassword('rehashed', 'pw-rehashed'));
+    assert.equal(answer.status, 303);
+    assert.equal(await isIn(browser), true);
+  });
+});
+
+test('no session of many logins with the old password survives a new one', async () => {
+  await service.addUser('boss', { admin: true });
+  const opened: Browser[] = [];
+  let isOver = false;
+  const guesser = async (): Promise<void> => {
+    while (!isOver) {
+      const browser = openBrowser(service);
+      const answer = await attemptLogin(service, 'boss', 'pw-boss', browser);
+      if (answer.status === 303) opened.push(browser);
+      else if (opened.length > 0) return;
+    }
+  };
+  const guessers = Array.from({ length: 8 }, guesser);
+  try {
+    while (opened.length < 20) await setTimeout(10);
+    // As another admin or a command does it, who would have to wait behind so many logins.
+    await setPassword('boss', NEW);
+    await setTimeout(300);
+  } finally {
+    isOver = true;
+    await Promise.all(guessers);
+  }
+  const survivors = await Promise.all(opened.map(isIn));
+  assert.equal(survivors.filter(Boolean).length, 0);
+});
+
+test('one’s own change of the password leads to the login where another one is set meanwhile', async () => {
+  await service.addUser('emil', { admin: true });
+  const browser = await logIn(service, 'emil');
+  const other = await cheapHash('set by another admin');
+  await service.sql.unsafe(`
+    create function overtake() returns trigger language plpgsql as $$
+      begin new.password := '${other}'; return new; end $$;
+    create trigger overtake before update on "user" for each row
+      when (old.username = 'emil') execute function overtake()`);
+  try {
+    const fields = { _current: 'pw-emil', _password: NEW, _repeat: NEW };
+    const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
+    assert.equal(answer.status, 303);
+    assert.match(answer.location ?? '', /^\/admin\/-\/login\//);
+    assert.match((await browser.follow(answer)).text, /Your password was changed\. Log in again\./);
+    assert.equal(await isIn(browser), false);
+    assert.equal((await attemptLogin(service, 'emil', 'set by another admin', browser)).location, '/admin/');
+  } finally {
+    await service.sql`drop function overtake cascade`;
+  }
+});
+
+test('a login is not refused where the sessions cannot be tidied up', async () => {
+  await service.sql.unsafe(`
+    create function keep() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
+    create trigger keep before delete on vitrine_session for each statement execute function keep()`);
+  try {
+    const browser = openBrowser(service);
+    assert.equal((await attemptLogin(service, 'ada', 'pw-ada', browser)).status, 303);
+    assert.equal(await isIn(browser), true);
+  } finally {
+    await service.sql`drop function keep cascade`;
+  }
+});

@@ -1,0 +1,122 @@
+// What a form answers whose change is committed, while the database is in the way of reading the record again.
+import assert from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Sql, type TestService } from '../support.ts';
+import { fieldsOf, logIn, type AdminAnswer, type Browser } from './support.ts';
+
+const resources: readonly Resource[] = [
+  user,
+  { model: 'band', columns: { name: { type: 'string' } } },
+  {
+    model: 'album',
+    columns: { title: { type: 'string' }, band: { type: 'foreignKey', references: 'band', null: true } },
+  },
+  {
+    model: 'song',
+    columns: {
+      title: { type: 'string' },
+      album: { type: 'foreignKey', references: 'album', null: true },
+    },
+    admin: { title: 'Songs', label: '{title} ({album__band__name})' },
+  },
+];
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService(resources);
+  await service.addUser('ada', { admin: true });
+  ada = await logIn(service, 'ada');
+  await service.sql`insert into song (id, title) overriding system value values (1001, 'Old'), (1002, 'Doomed')`;
+});
+after(() => service.close());
+
+/** Begins a transaction, and gives what ends it. */
+async function holding(lock: (sql: Sql) => Promise<unknown>): Promise<() => Promise<void>> {
+  const connection = await service.sql.reserve();
+  await connection`begin`;
+  await lock(connection);
+  return async () => {
+    await connection`rollback`;
+    connection.release();
+  };
+}
+
+/** How many statements wait for a lock. */
+const waiting = async (): Promise<number> =>
+  (
+    await service.sql`select from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`
+  ).count;
+
+async function untilOneWaits(): Promise<void> {
+  while ((await waiting()) === 0) await setTimeout(10);
+}
+
+/**
+ * Sends a form whose write waits for a lock, and then commits. What a song is called cannot be read by then, since the table of
+ * bands is locked. (The table of albums would keep a new song from being written, too.)
+ */
+async function saveUnread(
+  path: string,
+  title: string,
+  held: (sql: Sql) => Promise<unknown>,
+): Promise<AdminAnswer> {
+  const fields = { ...fieldsOf(await ada.get(path)), title, _save: 'stay' };
+  const letWrite = await holding(held);
+  const answer = ada.post(path, fields);
+  await untilOneWaits();
+  const letRead = await holding((sql) => sql`lock table band in access exclusive mode`);
+  await letWrite();
+  try {
+    return await answer;
+  } finally {
+    await letRead();
+  }
+}
+
+const flash = ({ text }: AdminAnswer): string =>
+  (/class="flash[^>]*>([\s\S]*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<[^>]*>/g, '').trim();
+
+describe('a form whose change is committed is answered as done where the name cannot be read', () => {
+  test('of a new record', async () => {
+    const answer = await saveUnread(
+      '/admin/song/-/add/',
+      'New',
+      (sql) => sql`select from vitrine_session for update`,
+    );
+    const [song] = await service.sql`select id from song where title = 'New'`;
+    assert.ok(song);
+    assert.equal(answer.status, 303, answer.text);
+    assert.match(answer.location ?? '', new RegExp(`^/admin/song/${song['id']}/`));
+    assert.match(flash(await ada.follow(answer)), /^Songs: the record was added\./);
+  });
+
+  test('of a changed record', async () => {
+    const answer = await saveUnread(
+      '/admin/song/1001/',
+      'Changed',
+      (sql) => sql`select from song where id = 1001 for update`,
+    );
+    const [song] = await service.sql`select title from song where id = 1001`;
+    assert.equal(song?.['title'], 'Changed');
+    assert.equal(answer.status, 303, answer.text);
+    assert.match(flash(await ada.follow(answer)), /^Songs: the record was changed\./);
+  });
+});
+
+test('a record that is gone right after its change leads to the list', async () => {
+  await service.sql.unsafe(`
+    create function vanish() returns trigger language plpgsql as $$
+      begin delete from song where id = new.id; return null; end $$;
+    create constraint trigger vanish after update on song deferrable initially deferred
+      for each row when (new.title = 'Vanished') execute function vanish()`);
+  const path = '/admin/song/1002/';
+  const fields = { ...fieldsOf(await ada.get(path)), title: 'Vanished', _save: 'stay' };
+  const answer = await ada.post(path, fields);
+  assert.equal(answer.location, '/admin/song/');
+  assert.equal(flash(await ada.follow(answer)), 'The record was changed, and is gone by now.');
+});
