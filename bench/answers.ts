@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import ts from 'typescript';
-import { freePort } from '../src/db/embedded.ts';
+import { freePort } from '../src/db/connection/embedded.ts';
 import { encode } from './siege/connection.ts';
 
 const [directory = '.', file = 'answers.txt'] = process.argv.slice(2);

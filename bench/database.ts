@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import postgres from 'postgres';
-import { startEmbedded } from '../src/db/embedded.ts';
+import { startEmbedded } from '../src/db/connection/embedded.ts';
 import { processorTime } from './processes.ts';
 import { MESSAGES, USERS } from './rows.ts';
 

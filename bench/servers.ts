@@ -4,7 +4,7 @@ import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
-import { freePort } from '../src/db/embedded.ts';
+import { freePort } from '../src/db/connection/embedded.ts';
 import { processorTime, residentMemory } from './processes.ts';
 
 export interface Program {

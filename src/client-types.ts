@@ -1,6 +1,6 @@
-import type { Operator } from './db/column-type.ts';
-import type { KeyTypeName } from './db/column-types.ts';
-import type { ColumnsOf, Row, WrittenResource } from './resources/resource.ts';
+import type { Operator } from './db/types/column-type.ts';
+import type { KeyTypeName } from './db/types/column-types.ts';
+import type { ColumnsOf, Row, WrittenResource } from './resources/definition/resource.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;

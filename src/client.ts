@@ -1,6 +1,6 @@
 // A client of the API for Node, Deno, Bun and browsers: only `fetch`, and types that come from the registry itself.
 import type { CallOptions, ChangeOptions, Client, Id, Page } from './client-types.ts';
-import type { WrittenResource } from './resources/resource.ts';
+import type { WrittenResource } from './resources/definition/resource.ts';
 
 export type {
   CallOptions,
@@ -13,7 +13,7 @@ export type {
   ResourceClient,
   UpdateBody,
 } from './client-types.ts';
-export type { Registry, WrittenResource as Resource, Row } from './resources/resource.ts';
+export type { Registry, WrittenResource as Resource, Row } from './resources/definition/resource.ts';
 
 export interface ClientOptions {
   /** Where the service is, without `/api/`: `https://example.org`; in a browser `''` is the origin of the page. */

@@ -1,17 +1,17 @@
 import { checkSettings, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
-import { createLogger } from './http/logger.ts';
-import { openListener, type Listener } from './http/listener.ts';
-import type { Handler } from './http/handler.ts';
-import type { Panel } from './resources/panel.ts';
-import type { WrittenResource } from './resources/resource.ts';
+import { createLogger } from './http/observability/logger.ts';
+import { openListener, type Listener } from './http/server/listener.ts';
+import type { Handler } from './http/server/request-handler.ts';
+import type { Panel } from './resources/definition/panel.ts';
+import type { WrittenResource } from './resources/definition/resource.ts';
 import { createService, requireRegistry } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';
-export type { ColumnDefinition, ModelDefinition } from './db/definition.ts';
-export type { Handler } from './http/handler.ts';
-export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/panel.ts';
-export type { Method, Registry, Row, WrittenResource as Resource } from './resources/resource.ts';
+export type { ColumnDefinition, ModelDefinition } from './db/schema/model-definition.ts';
+export type { Handler } from './http/server/request-handler.ts';
+export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/definition/panel.ts';
+export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
 export { StartError } from './errors.ts';
 
 /** The settings of the service by their names in code; `resources` are the objects themselves. */

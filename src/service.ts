@@ -1,29 +1,29 @@
 import type { Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
-import { createApiPages } from './admin/api-pages.ts';
-import type { Catalog } from './db/catalog.ts';
-import { openDatabase, type Database } from './db/connection.ts';
-import type { Requester } from './db/requester.ts';
-import { missingIndexes, missingSchema } from './db/schema.ts';
-import { isAway, isDatabaseError, reasonOf } from './db/sqlstate.ts';
+import { createApiPages } from './admin/api-browser/api-browser.ts';
+import type { Catalog } from './db/schema/catalog.ts';
+import { openDatabase, type Database } from './db/connection/database.ts';
+import type { Requester } from './db/scheduling/requester.ts';
+import { missingIndexes, missingSchema } from './db/schema/missing-schema.ts';
+import { isAway, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
-import { createApi } from './http/api.ts';
-import { createAuthentication } from './http/authentication.ts';
-import { createHandler, type Handler } from './http/handler.ts';
-import { createInFlight } from './http/in-flight.ts';
-import type { Logger } from './http/logger.ts';
-import { createMetrics, type Metrics } from './http/metrics.ts';
-import { createPressure } from './http/pressure.ts';
-import type { Site } from './http/site.ts';
-import { createThrottle } from './http/throttle.ts';
-import { checkRegistry } from './resources/check.ts';
-import { createListing, type ListingSite } from './resources/listing.ts';
-import { createOperations, type Operations } from './resources/operations.ts';
-import { HISTORY, OWN, SESSION } from './resources/own.ts';
-import { checkPanels, type Panel } from './resources/panel.ts';
-import { createPasswords } from './resources/passwords.ts';
-import { recordingOf } from './resources/recording.ts';
-import type { Resource } from './resources/resource.ts';
+import { createApi } from './http/api/api.ts';
+import { createAuthentication } from './http/auth/authentication.ts';
+import { createHandler, type Handler } from './http/server/request-handler.ts';
+import { createInFlight } from './http/server/in-flight-requests.ts';
+import type { Logger } from './http/observability/logger.ts';
+import { createMetrics, type Metrics } from './http/observability/metrics.ts';
+import { createPressure } from './http/load/pressure.ts';
+import type { Site } from './http/api/site.ts';
+import { createThrottle } from './http/auth/login-throttle.ts';
+import { checkRegistry } from './resources/check/check-registry.ts';
+import { createListing, type ListingSite } from './resources/records/listing.ts';
+import { createOperations, type Operations } from './resources/records/operations.ts';
+import { HISTORY, OWN, SESSION } from './resources/definition/system-tables.ts';
+import { checkPanels, type Panel } from './resources/definition/panel.ts';
+import { createPasswords } from './resources/passwords/password-hashing.ts';
+import { recordingOf } from './resources/serve/recording.ts';
+import type { Resource } from './resources/definition/resource.ts';
 import {
   applySchema,
   checkSchema,
@@ -31,10 +31,10 @@ import {
   SchemaLocked,
   sealHistory,
   type Schema,
-} from './resources/schema.ts';
-import { hasLogins, serveResources, type ServedResources } from './resources/served.ts';
-import { createSessions } from './resources/sessions.ts';
-import { createUsers, type Users } from './resources/users.ts';
+} from './resources/serve/schema-setup.ts';
+import { hasLogins, serveResources, type ServedResources } from './resources/serve/served-resource.ts';
+import { createSessions } from './resources/users/sessions.ts';
+import { createUsers, type Users } from './resources/users/users.ts';
 
 /** What a database that was read and fits the registry makes possible. */
 export interface Prepared extends Site {

@@ -1,4 +1,4 @@
-// Holds the floors of the source: a file imports from its own floor or from below, and files do not need one another in a circle.
+// Holds the layers of the source: files import from their own room or from one below, and never in a circle.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
@@ -8,45 +8,80 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** The floors from the ground up; a folder's name stands for the files in it. */
-const FLOORS = [
-  ['errors.ts', 'config.ts'],
-  ['db'],
-  ['query'],
-  ['resources'],
-  ['http'],
-  ['admin'],
-  ['service.ts', 'index.ts', 'client-types.ts', 'client.ts', 'commands', 'main.ts'],
+/** The rooms from the ground up: a file imports from its own room or from one before it. */
+const ROOMS = [
+  'errors.ts',
+  'config.ts',
+  'db',
+  'db/types',
+  'db/schema',
+  'db/scheduling',
+  'db/connection',
+  'query/parse',
+  'query',
+  'query/statements',
+  'resources/definition',
+  'resources/serve',
+  'resources/check',
+  'resources/passwords',
+  'resources/records',
+  'resources/users',
+  'resources',
+  'http/message',
+  'http/load',
+  'http/auth',
+  'http/openapi',
+  'http/api',
+  'http/observability',
+  'http/server',
+  'admin/web',
+  'admin/session',
+  'admin/fields',
+  'admin/history',
+  'admin/list',
+  'admin/form',
+  'admin/bulk',
+  'admin/import',
+  'admin/dashboard',
+  'admin/api-browser',
+  'admin',
+  'service.ts',
+  'index.ts',
+  'client-types.ts',
+  'client.ts',
+  'commands/introspect',
+  'commands/check',
+  'commands',
+  'main.ts',
 ];
+/** Files of one room at most: what has more hides its parts. */
+const MOST_FILES = 16;
 const PACKAGES = ['@node-rs/argon2', 'postgres'];
 
 interface Import {
   readonly file: string;
   /** As written; undefined where it is computed. */
   readonly target: string | undefined;
-  /** Gone once the types are stripped. */
-  readonly isType: boolean;
 }
 
 function importsOf(file: string): Import[] {
   const found: Import[] = [];
   const text = readFileSync(join(ROOT, 'src', file), 'utf8');
-  const add = (target: ts.Node | undefined, isType: boolean): void => {
+  const add = (target: ts.Node | undefined): void => {
     const isText = target !== undefined && ts.isStringLiteralLike(target);
-    found.push({ file, target: isText ? target.text : undefined, isType });
+    found.push({ file, target: isText ? target.text : undefined });
   };
   const visit = (node: ts.Node): void => {
     if (ts.isImportDeclaration(node)) {
-      // `import { type A }` does not count: what is left of it is an import of nothing, which still loads the file.
-      add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
+      add(node.moduleSpecifier);
     } else if (ts.isExportDeclaration(node) && node.moduleSpecifier) {
-      add(node.moduleSpecifier, node.isTypeOnly);
+      add(node.moduleSpecifier);
     } else if (ts.isImportTypeNode(node)) {
-      add(ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined, true);
+      add(ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined);
     } else if (ts.isCallExpression(node)) {
       const isImport = node.expression.kind === ts.SyntaxKind.ImportKeyword;
       const isRequire = ts.isIdentifier(node.expression) && node.expression.text === 'require';
-      if (isImport || isRequire) add(node.arguments[0], false);
+      if (isImport || isRequire) add(node.arguments[0]);
     }
     ts.forEachChild(node, visit);
   };
@@ -61,18 +96,18 @@ const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8'
 const imports = files.flatMap(importsOf);
 const local = imports.filter(({ target }) => target?.startsWith('.'));
 
-const floorOf = (file: string): number =>
-  FLOORS.findIndex((names) => names.includes(file.split('/')[0] ?? ''));
+const roomOf = (file: string): string => (file.includes('/') ? dirname(file) : file);
+const rankOf = (file: string): number => ROOMS.indexOf(roomOf(file));
 /** The file that an import names, from `src`. */
 const fileOf = ({ file, target = '' }: Import): string =>
   relative('.', join(dirname(file), target)).replaceAll(sep, '/');
 
 describe('the layers of the source', () => {
-  test('every file stands on a floor, and every local import names a file', () => {
+  test('every file is in a room, and every local import names a file', () => {
     assert.ok(files.length > 30);
     assert.ok(local.length > 100);
     assert.deepEqual(
-      files.filter((file) => floorOf(file) < 0),
+      files.filter((file) => rankOf(file) < 0),
       [],
     );
     assert.deepEqual(
@@ -81,21 +116,29 @@ describe('the layers of the source', () => {
     );
   });
 
-  test('no file imports from a floor above its own, not even a type', () => {
-    const upward = local.filter((one) => floorOf(fileOf(one)) > floorOf(one.file));
+  test('every room has files, and no more than a reader can survey', () => {
+    const counts = ROOMS.map((room) => files.filter((file) => roomOf(file) === room).length);
+    assert.deepEqual(
+      ROOMS.filter((_, index) => !counts[index] || counts[index] > MOST_FILES),
+      [],
+    );
+  });
+
+  test('no file imports from a room above its own, not even a type', () => {
+    const upward = local.filter((one) => rankOf(fileOf(one)) > rankOf(one.file));
     assert.deepEqual(
       upward.map((one) => `${one.file} -> ${fileOf(one)}`),
       [],
     );
   });
 
-  test('no files need one another in a circle', () => {
+  test('no files import one another in a circle, not even types', () => {
     const done = new Set<string>();
     const circles: string[] = [];
     const walk = (file: string, path: readonly string[]): void => {
       if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' -> '));
       if (done.has(file) || path.includes(file)) return;
-      for (const one of local) if (one.file === file && !one.isType) walk(fileOf(one), [...path, file]);
+      for (const one of local) if (one.file === file) walk(fileOf(one), [...path, file]);
       done.add(file);
     };
     for (const file of files) walk(file, []);
@@ -114,7 +157,7 @@ describe('the layers of the source', () => {
 
   test('what is imported by a computed name is the registry file and the embedded PostgreSQL', () => {
     const computed = imports.filter(({ target }) => target === undefined).map(({ file }) => file);
-    assert.deepEqual(computed, ['db/embedded.ts', 'resources/load.ts']);
+    assert.deepEqual(computed, ['db/connection/embedded.ts', 'resources/load-registry.ts']);
   });
 
   test('package.json asks for these two packages and nothing more at run time', () => {

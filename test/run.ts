@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { startEmbedded } from '../src/db/embedded.ts';
+import { startEmbedded } from '../src/db/connection/embedded.ts';
 
 const given = process.env['TEST_DATABASE_URL'] || undefined;
 const chosen = process.argv.slice(2).filter((word) => word !== '--browser');
@@ -38,7 +38,7 @@ async function install(folder: string): Promise<string> {
     await cp(name, join(folder, name), { recursive: true });
   await symlink(resolve('node_modules'), join(folder, 'node_modules'));
   for (const name of ['style.css', 'script.js'])
-    await cp(join('src/admin', name), join(folder, 'dist/admin', name));
+    await cp(join('src/admin/web', name), join(folder, 'dist/admin/web', name));
   // The type check is a step of its own.
   const words = ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', join(folder, 'dist')];
   await promisify(execFile)(join('node_modules', '.bin', 'tsc'), words);

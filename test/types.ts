@@ -1,6 +1,6 @@
 // Checked by `npm run typecheck`: what the types of the registry find, and what they let pass.
 import { message, user } from '../src/resources/registry.ts';
-import type { Registry, Resource, Row } from '../src/resources/resource.ts';
+import type { Registry, Resource, Row } from '../src/resources/definition/resource.ts';
 
 export const row: Row<typeof message> = { id: 1, user_id: 2, content: 'x', pub_date: '2024-01-01 00:00:00' };
 export const person: Row<typeof user> = { id: 1, username: 'x', join_date: 'y', active: true, admin: false };

@@ -4,7 +4,7 @@ import { chown, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promis
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
-import { findBinaries, freePort, serverOwner, type Binaries } from '../../src/db/embedded.ts';
+import { findBinaries, freePort, serverOwner, type Binaries } from '../../src/db/connection/embedded.ts';
 import { ended, hasEnded, until } from './processes.ts';
 
 const run = promisify(execFile);

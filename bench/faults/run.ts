@@ -2,7 +2,7 @@
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../src/db/embedded.ts';
+import { freePort } from '../../src/db/connection/embedded.ts';
 import { createCluster } from './cluster.ts';
 import { isIsolated, runIsolated } from './isolation.ts';
 import { FAULTS } from './kinds/index.ts';

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../../src/db/embedded.ts';
+import { freePort } from '../../src/db/connection/embedded.ts';
 import { residentMemory } from '../processes.ts';
 import { askOnce } from './connection.ts';
 

@@ -1,33 +1,41 @@
 import { STATUS_CODES } from 'node:http';
-import { asProblem } from '../db/sqlstate.ts';
+import { asProblem } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
-import type { ApiRequest, Area, Reply } from '../http/message.ts';
-import { assertOrigin } from '../http/origin.ts';
-import { serveForAdmin, type AdminResource } from '../resources/admin.ts';
-import { createBrowsing, createEntryStatements } from '../resources/browse.ts';
-import { createBulk } from '../resources/bulk.ts';
-import { historyOf } from '../resources/masked-history.ts';
-import { createOperations } from '../resources/operations.ts';
-import { HISTORY } from '../resources/own.ts';
-import { createPanels, type Panel } from '../resources/panel.ts';
-import type { Resource } from '../resources/resource.ts';
-import type { Schema } from '../resources/schema.ts';
-import { findAsset, isAsset } from './assets.ts';
-import { readCookie } from './cookies.ts';
-import type { Desk } from './desk.ts';
-import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './form-data.ts';
-import { html, type Html } from './html.ts';
-import { IMPORT_LIMIT, showImport } from './import.ts';
-import { pageReply } from './layout.ts';
-import { links } from './links.ts';
-import { showSent } from './edit.ts';
-import { logIn, loginAddress, showLogin, showLoginFor } from './login.ts';
-import { createParking } from './parking.ts';
-import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './routes.ts';
-import { csrfOf, isOurs, isOwnForm, readFlash, redirect, staleForm, type Visit } from './visit.ts';
-import type { Requester } from '../db/requester.ts';
-import type { Database } from '../db/connection.ts';
-import type { Caller } from '../resources/served.ts';
+import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
+import { assertOrigin } from '../http/auth/request-origin.ts';
+import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
+import { createBrowsing, createEntryStatements } from '../resources/records/browsing.ts';
+import { createBulk } from '../resources/records/bulk-operations.ts';
+import { historyOf } from '../resources/serve/visible-history.ts';
+import { createOperations } from '../resources/records/operations.ts';
+import { HISTORY } from '../resources/definition/system-tables.ts';
+import { createPanels, type Panel } from '../resources/definition/panel.ts';
+import type { Resource } from '../resources/definition/resource.ts';
+import type { Schema } from '../resources/serve/schema-setup.ts';
+import { findAsset, isAsset } from './web/assets.ts';
+import { readCookie } from './web/cookies.ts';
+import type { Desk } from './web/admin-context.ts';
+import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
+import { html, type Html } from './web/html.ts';
+import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
+import { pageReply } from './web/layout.ts';
+import { links } from './web/admin-links.ts';
+import { showSent } from './form/edit-page.ts';
+import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
+import { createParking } from './web/parked-forms.ts';
+import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './admin-routes.ts';
+import {
+  csrfOf,
+  isOurs,
+  isOwnForm,
+  readFlash,
+  redirect,
+  staleForm,
+  type Visit,
+} from './web/admin-request.ts';
+import type { Requester } from '../db/scheduling/requester.ts';
+import type { Database } from '../db/connection/database.ts';
+import type { Caller } from '../resources/serve/served-resource.ts';
 import { change, show } from './dispatch.ts';
 
 export interface AdminOptions extends Pick<

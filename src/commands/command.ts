@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readSettings, type Settings } from '../config.ts';
-import { openDatabase, type Database } from '../db/connection.ts';
-import { startEmbedded } from '../db/embedded.ts';
-import { isDatabaseError, reasonOf } from '../db/sqlstate.ts';
+import { openDatabase, type Database } from '../db/connection/database.ts';
+import { startEmbedded } from '../db/connection/embedded.ts';
+import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 
 /** A mistake on the command line, said without the name of the command: exit code 2. */

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
-import { isHeld, openListener, takePassedSocket, type Listener } from '../http/listener.ts';
-import { loadSamples } from '../resources/samples.ts';
+import { isHeld, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
+import { loadSamples } from './samples.ts';
 import type { Prepared } from '../service.ts';
 import { noWords, parse, print } from './command.ts';
 import { open, refusal, type Session } from './session.ts';

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 import type { Settings } from '../config.ts';
-import { startEmbedded, type EmbeddedDatabase } from '../db/embedded.ts';
-import { isDatabaseError, reasonOf } from '../db/sqlstate.ts';
+import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
+import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
-import { createLogger, type Logger } from '../http/logger.ts';
-import { loadResources } from '../resources/load.ts';
-import type { Panel } from '../resources/panel.ts';
+import { createLogger, type Logger } from '../http/observability/logger.ts';
+import { loadResources } from '../resources/load-registry.ts';
+import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
 
 /** Everything that a running service works with, opened together and closed together. */

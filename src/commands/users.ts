@@ -2,8 +2,8 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { readSettings } from '../config.ts';
 import { StartError } from '../errors.ts';
-import { shown } from '../http/log-text.ts';
-import { UTF8_FATAL } from '../http/text.ts';
+import { shown } from '../http/observability/log-text.ts';
+import { UTF8_FATAL } from '../http/message/text-decoding.ts';
 import { parse, print, UsageError } from './command.ts';
 import { withService } from './session.ts';
 

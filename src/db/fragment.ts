@@ -1,4 +1,4 @@
-import type { Shape } from './shapes.ts';
+import type { Shape } from './statement-shapes.ts';
 
 /**
  * A piece of SQL as plain data: `text` has one more element than `values`, and a value stands between each two of them.

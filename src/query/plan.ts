@@ -1,9 +1,9 @@
-import type { Operator } from '../db/column-type.ts';
-import type { Column, Model } from '../db/model.ts';
+import type { Operator } from '../db/types/column-type.ts';
+import type { Column, Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
-import { filterValues, OPERATORS } from './filter-values.ts';
-import type { FilterQuery, ListQuery, OrderingQuery } from './grammar.ts';
-import { PatternBudget, SEARCH_TOO_LONG } from './pattern-budget.ts';
+import { filterValues, OPERATORS } from './parse/filter-values.ts';
+import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
+import { PatternBudget, SEARCH_TOO_LONG } from './parse/pattern-budget.ts';
 
 /** How many foreign keys a path may follow. */
 const MAX_JOINS = 4;

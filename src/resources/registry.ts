@@ -1,4 +1,4 @@
-import type { Registry, Resource } from './resource.ts';
+import type { Registry, Resource } from './definition/resource.ts';
 
 export const user = {
   model: 'user',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { chart } from '../../src/admin/chart.ts';
+import { chart } from '../../src/admin/dashboard/chart.ts';
 import type { PanelSeries } from '../../src/index.ts';
 
 describe('a chart', () => {

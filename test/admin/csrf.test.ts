@@ -1,7 +1,7 @@
 // Forms that foreign pages make a browser send, and what a GET leaves as it was.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { findAdminRoute, METHODS } from '../../src/admin/routes.ts';
+import { findAdminRoute, METHODS } from '../../src/admin/admin-routes.ts';
 import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { snapshot } from './tables.ts';

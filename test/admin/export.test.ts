@@ -4,7 +4,7 @@ import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
-import { parseCsv, withoutGuard } from '../../src/query/csv.ts';
+import { parseCsv, withoutGuard } from '../../src/query/statements/csv.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type Browser } from './support.ts';

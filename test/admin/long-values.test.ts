@@ -1,7 +1,7 @@
 // Records with values of megabytes: lists and confirmations read no more of them than they show.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { hiddenInputs, PIECE } from '../../src/admin/html.ts';
+import { hiddenInputs, PIECE } from '../../src/admin/web/html.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type Browser } from './support.ts';

@@ -1,8 +1,8 @@
 // The forms that wait for a login: how many there are, and whose.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createForm } from '../../src/admin/form-data.ts';
-import { createParking } from '../../src/admin/parking.ts';
+import { createForm } from '../../src/admin/web/form-data.ts';
+import { createParking } from '../../src/admin/web/parked-forms.ts';
 
 describe('parked forms', () => {
   const form = createForm([['title', 'Emma']]);

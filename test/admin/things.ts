@@ -1,6 +1,6 @@
 // A model with a column of every type, for what forms make of them.
 import shipped from '../../src/resources/registry.ts';
-import type { Resource } from '../../src/resources/resource.ts';
+import type { Resource } from '../../src/resources/definition/resource.ts';
 
 export const thing = {
   model: 'thing',

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import postgres from 'postgres';
-import { startEmbedded } from '../../src/db/embedded.ts';
+import { startEmbedded } from '../../src/db/connection/embedded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const IMAGES = join(ROOT, 'docs', 'images');

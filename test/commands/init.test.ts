@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { UNIT } from '../../src/commands/unit.ts';
-import { checkRegistry } from '../../src/resources/check.ts';
-import { loadResources } from '../../src/resources/load.ts';
+import { checkRegistry } from '../../src/resources/check/check-registry.ts';
+import { loadResources } from '../../src/resources/load-registry.ts';
 import {
   INSTALLATION,
   listening,

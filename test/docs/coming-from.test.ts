@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { DEFAULTS } from '../../src/config.ts';
-import { loadResources } from '../../src/resources/load.ts';
+import { loadResources } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { folderWith } from '../process/support.ts';
 import { basic, cheapHash, commandPath, startService, type TestService } from '../support.ts';

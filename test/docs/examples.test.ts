@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import type { Resource } from '../../src/index.ts';
-import { loadResources } from '../../src/resources/load.ts';
+import { loadResources } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { cheapHash, createDatabase, startService } from '../support.ts';
 import { allPages, codeBlocks, ROOT } from './pages.ts';

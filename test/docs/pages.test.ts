@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
-import { createLogger } from '../../src/http/logger.ts';
-import { createHttpServer, listen, type RunningServer } from '../../src/http/server.ts';
+import { createLogger } from '../../src/http/observability/logger.ts';
+import { createHttpServer, listen, type RunningServer } from '../../src/http/server/http-server.ts';
 import shipped from '../../src/resources/registry.ts';
-import { loadSamples } from '../../src/resources/samples.ts';
+import { loadSamples } from '../../src/commands/samples.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { allPages, curlExamples, testExamples, type Site } from './pages.ts';

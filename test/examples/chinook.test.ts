@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { after, before, describe, test } from 'node:test';
 import resources from '../../examples/chinook/resources.ts';
-import type { Resource } from '../../src/resources/resource.ts';
+import type { Resource } from '../../src/resources/definition/resource.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { commandPath, startService, type TestService } from '../support.ts';
 

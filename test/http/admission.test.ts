@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Admission, type Entrant } from '../../src/http/admission.ts';
+import { Admission, type Entrant } from '../../src/http/load/admission.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { Budget } from '../../src/http/budget.ts';
+import { Budget } from '../../src/http/load/byte-budget.ts';
 
 const TOTAL = 64_000;
 const ORDINARY = TOTAL / 64;

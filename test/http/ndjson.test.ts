@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { openDatabase } from '../../src/db/connection.ts';
+import { openDatabase } from '../../src/db/connection/database.ts';
 import { compile, sql } from '../../src/db/fragment.ts';
-import { openExport } from '../../src/resources/export.ts';
+import { openExport } from '../../src/resources/records/record-export.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';

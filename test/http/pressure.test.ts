@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { createUnsent } from '../../src/http/unsent.ts';
-import { listen } from '../../src/http/server.ts';
+import { createUnsent } from '../../src/http/load/unsent-responses.ts';
+import { listen } from '../../src/http/server/http-server.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';

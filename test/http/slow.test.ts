@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
-import { createHttpServer, listen, type RunningServer } from '../../src/http/server.ts';
+import { createHttpServer, listen, type RunningServer } from '../../src/http/server/http-server.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, startService, type TestDatabase } from '../support.ts';
 import { eventually } from './expect.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, mock, test } from 'node:test';
 import { Problem } from '../../src/errors.ts';
-import { createThrottle } from '../../src/http/throttle.ts';
+import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { Problem } from '../../src/errors.ts';
-import { createPasswords } from '../../src/resources/passwords.ts';
+import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
 import { assertProblem, eventually, fromNewAddress } from './expect.ts';

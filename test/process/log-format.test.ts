@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
-import { createLogger, type LogFields } from '../../src/http/logger.ts';
+import type { LogFields } from '../../src/http/observability/log-text.ts';
+import { createLogger } from '../../src/http/observability/logger.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, run, serve, start, until } from './support.ts';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { IMPORT_LIMIT } from '../../src/admin/import.ts';
+import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
 import { UNIT } from '../../src/commands/unit.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 

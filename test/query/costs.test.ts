@@ -1,9 +1,9 @@
 // What reading the largest bodies costs, as ratios between two bodies or two steps, since the times depend on the machine.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { COLUMN_TYPES } from '../../src/db/column-types.ts';
-import { decodeField } from '../../src/query/grammar.ts';
-import { parseMembers } from '../../src/resources/members.ts';
+import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
+import { decodeField } from '../../src/query/parse/grammar.ts';
+import { parseMembers } from '../../src/resources/records/json-fields.ts';
 
 const BYTES = 1_048_576;
 

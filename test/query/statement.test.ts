@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { after, before, describe, test } from 'node:test';
-import { buildModels } from '../../src/db/build-models.ts';
+import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Statement } from '../../src/db/fragment.ts';
-import { parseListQuery } from '../../src/query/grammar.ts';
+import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList, type ListPlan } from '../../src/query/plan.ts';
-import { countStatement, pageStatement, plainRecord } from '../../src/query/read.ts';
-import type { Resource } from '../../src/resources/resource.ts';
-import { serveResources, viewOf, type ServedResource } from '../../src/resources/served.ts';
+import { countStatement, pageStatement, plainRecord } from '../../src/query/statements/read-statements.ts';
+import type { Resource } from '../../src/resources/definition/resource.ts';
+import { serveResources, viewOf, type ServedResource } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 
 const registry = [

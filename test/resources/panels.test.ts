@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createVitrine, StartError, type Panel } from '../../src/index.ts';
-import { loadResources } from '../../src/resources/load.ts';
+import { loadResources } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ClientGone } from '../../src/db/requester.ts';
+import { ClientGone } from '../../src/db/scheduling/requester.ts';
 import { Problem } from '../../src/errors.ts';
-import { createGate, type Turn } from '../../src/resources/gate.ts';
+import { createGate, type Turn } from '../../src/resources/passwords/password-gate.ts';
 
 /** A gate whose work ends when the test says so. */
 function openGate(atOnce = 1, reserved = 0) {

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
 import { EMPTY } from '../../src/db/fragment.ts';
 import { Problem } from '../../src/errors.ts';
-import { createAuthentication, type Authentication } from '../../src/http/authentication.ts';
-import { Unauthorized } from '../../src/http/message.ts';
-import { createThrottle } from '../../src/http/throttle.ts';
+import { createAuthentication, type Authentication } from '../../src/http/auth/authentication.ts';
+import { Unauthorized } from '../../src/http/message/message.ts';
+import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { createPasswords, type Passwords } from '../../src/resources/passwords.ts';
-import type { Users } from '../../src/resources/users.ts';
+import { createPasswords, type Passwords } from '../../src/resources/passwords/password-hashing.ts';
+import type { Users } from '../../src/resources/users/users.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
 import { assertProblem, assertUnauthorized } from '../http/expect.ts';
 

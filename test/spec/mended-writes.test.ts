@@ -2,7 +2,7 @@ import { verify } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { createPasswords } from '../../src/resources/passwords.ts';
+import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { assertProblem } from '../http/expect.ts';
 import { cheapHash } from '../support.ts';

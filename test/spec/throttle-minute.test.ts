@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle } from '../../src/http/throttle.ts';
+import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 
 test('the minute of the throttle begins with the first failure, not with a try that succeeded', () => {
   let now = 0;

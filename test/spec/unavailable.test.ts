@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
 import { after, before, describe, test } from 'node:test';
-import { Pool } from '../../src/db/pool.ts';
+import { Pool } from '../../src/db/connection/pool.ts';
 import { Problem } from '../../src/errors.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';

@@ -1,0 +1,86 @@
+import type { AccessLevel } from '../../config.ts';
+import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
+import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import { apiLinks } from './api-links.ts';
+import { textsOf } from '../fields/form-values.ts';
+import { html, type Content, type Html } from '../web/html.ts';
+
+const NAMES = new Map<unknown, string>(
+  [...Object.entries(KEY_TYPES), ...Object.entries(COLUMN_TYPES)].map(([name, type]) => [type, name]),
+);
+
+const READERS: Readonly<Record<AccessLevel, string>> = { default: 'anyone', user: 'users', admin: 'admins' };
+const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'nobody', user: 'users', admin: 'admins' };
+
+/** Who may read and write, and by which methods. */
+export const levelsOf = ({ read, access, owner, output, methods }: ServedResource): Html =>
+  html`<p>
+    Read by ${methods.has('GET') ? READERS[read] : 'nobody'}, written by
+    ${WRITERS[access]}${
+      owner &&
+      html`, changed and deleted by the owner
+      alone${output.includes(owner) && html` (<code>${owner.key}</code>)`}`
+    }.
+    Methods: ${[...methods].join(', ')}.
+  </p>`;
+
+function typeOf(column: Column, visible: ServedResources): Content {
+  const name = NAMES.get(column.type) ?? 'text';
+  const { references } = column;
+  if (!references) return name;
+  const target = visible.has(references.name)
+    ? html`<a href="${apiLinks.collection(references.name)}">${references.name}</a>`
+    : references.name;
+  return html`${name}, the key of ${target}`;
+}
+
+const isUnique = (column: Column, { uniques }: Model): boolean =>
+  [...uniques.values()].some(([first, ...others]) => first === column && others.length === 0);
+
+/** What else there is to know of a column, a phrase each. */
+function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {
+  const options = textsOf(column);
+  const notes = [
+    column.nullable && 'may be null',
+    column !== model.primaryKey && readonly.has(column) && 'read-only',
+    column === owner && 'set to whoever creates the record',
+    column !== model.primaryKey && isUnique(column, model) && 'unique',
+    options && `one of ${options.join(', ')}`,
+    column.maxLength !== undefined && !options && `at most ${column.maxLength} characters`,
+    column.minLength !== undefined && `at least ${column.minLength} characters`,
+    column.min !== undefined && `at least ${column.min}`,
+    column.max !== undefined && `at most ${column.max}`,
+    column.help,
+  ];
+  return notes.filter(Boolean).join('; ');
+}
+
+/** The columns that the API shows, with what they take. */
+export function columnTable(resource: ServedResource, visible: ServedResources): Html {
+  const { name, output } = resource;
+  return html`<table class="records">
+    <caption class="hidden">
+      Columns of ${name}
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">Column</th>
+        <th scope="col">Type</th>
+        <th scope="col">Filters</th>
+        <th scope="col">Notes</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${output.map(
+        (column) =>
+          html`<tr>
+            <th scope="row" data-label="Column"><code>${column.key}</code></th>
+            <td data-label="Type">${typeOf(column, visible)}</td>
+            <td data-label="Filters">${[...column.type.operators].join(', ')}</td>
+            <td data-label="Notes">${notesOf(column, resource)}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}

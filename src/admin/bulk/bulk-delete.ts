@@ -1,0 +1,129 @@
+import { asProblem } from '../../db/connection/database-errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { Referred } from '../../resources/records/conflicts.ts';
+import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import type { Refusal } from '../session/password-confirmation.ts';
+import {
+  confirmDeletion,
+  deletionField,
+  effectsOf,
+  ownDeletion,
+  refusal,
+  removesAdmin,
+} from '../form/deletion-effects.ts';
+import type { Desk } from '../web/admin-context.ts';
+import type { Form } from '../web/form-data.ts';
+import { html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { links } from '../web/admin-links.ts';
+import { counted, grouped } from '../web/display-text.ts';
+import { redirectWith, type Visit } from '../web/admin-request.ts';
+import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
+
+interface Notice {
+  readonly status: number;
+  /** Undefined where the page says by itself why it cannot be done. */
+  readonly text?: string;
+  /** Whether records of a table that is not in the registry keep these from being deleted. */
+  readonly isRefused?: boolean;
+  /** Why the admin's own password does not do. */
+  readonly unconfirmed?: Refusal;
+}
+
+async function deletePage(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  choice: Choice,
+  count: number,
+  notice?: Notice,
+): Promise<Reply> {
+  const { name, title } = resource;
+  const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
+    chosenRecords(desk, resource, choice, count),
+    effectsOf(desk, resource, choice.selection, count, notice?.isRefused),
+    ownDeletion(desk, visit, resource, choice.selection),
+    removesAdmin(desk, resource, choice.selection),
+  ]);
+  const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
+  const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+  const reason = own ?? (isForbidden && need);
+  const back = listOf(resource, choice);
+  const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
+  ${notice?.unconfirmed && reason === false && errorSummary(notice.unconfirmed.errors, PASSWORD_LABELS)}
+  ${records} ${view}
+  ${
+    reason !== false
+      ? html`<p class="lead">${reason}</p>
+          <p><a class="button" href="${back}">Back to the list</a></p>`
+      : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
+          ${await hiddenChoice(visit, choice, 'delete')}
+          <input type="hidden" name="_expected" value="${count}" />
+          <input type="hidden" name="_effects" value="${digest}" />
+          <input type="hidden" name="_confirm" value="1" />
+          <p class="lead">${warning}</p>
+          ${needsPassword && deletionField(notice?.unconfirmed)}
+          <div class="buttons">
+            <button class="danger">Delete ${counted(count, 'record')}</button>
+            <a class="button" href="${back}">Keep ${them}</a>
+          </div>
+        </form>`
+  }`;
+  return pageReply(visit, {
+    title: `Delete ${counted(count, 'record')}?`,
+    crumbs: [{ text: title, href: back }, { text: 'Delete' }],
+    kind: 'delete',
+    status: notice?.status ?? 200,
+    body,
+  });
+}
+
+/** Deletes chosen records, once somebody was told how many they are and what goes with them. */
+export async function bulkDelete(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  choice: Choice,
+  form: Form,
+): Promise<Reply> {
+  const { bulk } = desk;
+  const { selection } = choice;
+  const ask = async (notice?: Notice): Promise<Reply> => {
+    const count = await bulk.count(resource, selection);
+    if (count > 0) return deletePage(desk, visit, resource, choice, count, notice);
+    return redirectWith(visit, listOf(resource, choice), {
+      kind: 'failed',
+      text: 'There is nothing to delete.',
+    });
+  };
+  if (form.get('_confirm') === undefined) return ask();
+  if (await ownDeletion(desk, visit, resource, selection)) return ask({ status: 403 });
+  const expected = Number(form.get('_expected'));
+  const { digest, isForbidden } = await effectsOf(desk, resource, selection, expected);
+  if (
+    form.get('_effects') !== digest &&
+    !isForbidden &&
+    (await bulk.count(resource, selection)) === expected
+  ) {
+    const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
+    return ask({ status: 409, text });
+  }
+  const unconfirmed = await confirmDeletion(desk, visit, resource, selection, form);
+  if (unconfirmed) return ask({ status: unconfirmed.status, unconfirmed });
+  try {
+    await bulk.remove(resource, selection, visit.caller, expected);
+  } catch (error) {
+    const problem = asProblem(error);
+    if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
+    const count = await bulk.count(resource, selection);
+    const isRefused = problem instanceof Referred && problem.models.length === 0;
+    const text =
+      count === expected
+        ? refusal(desk, problem)
+        : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`;
+    return ask({ status: problem.status, text, isRefused });
+  }
+  const list = links.list(resource.name, choice.state.without('page'));
+  return redirectWith(visit, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });
+}

@@ -1,0 +1,220 @@
+import type { Column } from '../../db/schema/model.ts';
+import type { Named } from '../../resources/records/look-up.ts';
+import {
+  hasNullBox,
+  hidesDefault,
+  isFreeText,
+  isTickBox,
+  noChoice,
+  nullName,
+  textsOf,
+  type Typed,
+  type TypedValues,
+} from './form-values.ts';
+import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from '../web/html.ts';
+import { links } from '../web/admin-links.ts';
+import { fieldErrors } from '../web/widgets.ts';
+
+/** What a foreign key can refer to. */
+export interface References {
+  /** All records there are, where they are few. */
+  readonly options: readonly Named[] | undefined;
+  /** What the record that is chosen now is called. */
+  readonly label: string | undefined;
+}
+
+/** One field of a form. */
+export interface Field {
+  readonly column: Column;
+  readonly typed: Typed;
+  readonly isNew: boolean;
+  readonly errors?: readonly string[] | undefined;
+  readonly references?: References | undefined;
+  /** The text as HTML, where it is so long that it was escaped in pieces. */
+  readonly longText?: Html | undefined;
+  /** Whether the form of a new record wants it. */
+  readonly isRequired: boolean;
+}
+
+/** Browsers drop line breaks from a text that is not in a textarea. */
+const LINE_BREAK = /[\r\n]/;
+const LONG = 60;
+const MOST_LINES = 20;
+
+/** Long texts of a form as HTML. Escaping one of 1 MB takes up to 60 ms. */
+export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
+  const rendered = new Map<Column, Html>();
+  for (const [column, { text }] of typed)
+    if (text.length > PIECE) rendered.set(column, await htmlInPieces(text));
+  return rendered;
+}
+
+/**
+ * The step of a number's control: whole, to the column's digits, or any. A browser counts steps from the value that it comes
+ * with, so that one which does not fit would keep every right one from being sent.
+ */
+function stepOf({ castType, scale }: Column, text: string): string {
+  const digits = castType.startsWith('int') ? 0 : scale;
+  const typed = text.split('.')[1]?.length ?? 0;
+  if (digits === undefined || typed > Math.max(0, digits)) return 'any';
+  return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
+}
+
+/** The least and the most of a number's control; none for a value that is beyond them already, which would keep the form from being sent. */
+function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
+  const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
+  return isBeyond ? {} : { min, max };
+}
+
+/** Whether a control for numbers can hold the text: browsers empty one that is too large for JavaScript. */
+const isNumeral = (text: string): boolean =>
+  text === '' || (/^-?\d+(\.\d+)?$/.test(text) && Number.isFinite(Number(text)));
+
+const idOf = ({ key }: Column): string => `field-${key}`;
+
+/** The text of a control for moments, or undefined where it is one that the control cannot hold. */
+function momentText({ type }: Column, text: string): string | undefined {
+  const { control } = type.input;
+  if (text === '') return '';
+  if (control === 'date') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
+  if (control === 'time') return /^\d\d:\d\d(:\d\d)?$/.test(text) && text < '24' ? text : undefined;
+  return /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?$/.test(text) ? text.replace(' ', 'T') : undefined;
+}
+
+/** A choice among texts; a value that is none of them stays one, so that looking at a record does not change it. */
+function selectOf(
+  field: Field,
+  options: readonly (readonly [value: string, text: string])[],
+  common: Html,
+): Html {
+  const { column, typed, isNew } = field;
+  const none = noChoice(column);
+  const isNone = typed.text === '' && (typed.isNull || none === '');
+  const isOpen = column.nullable || isNone || (isNew && (hidesDefault(column) || !column.hasDefault));
+  const all =
+    isNone || options.some(([value]) => value === typed.text)
+      ? options
+      : [...options, [typed.text, typed.text] as const];
+  return html`<select${common}>
+    ${isOpen && html`<option value="${none}">${isNew && hidesDefault(column) ? 'the default' : column.nullable ? 'no value' : '–'}</option>`}
+    ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? 'empty text' : text}</option>`)}
+  </select>`;
+}
+
+/** A field that searches: with the script as one types, without it by a step of its own that comes back with the choice. */
+function referenceInput(field: Field, common: Html): Html {
+  const { column, typed, references } = field;
+  const model = column.references?.name ?? '';
+  return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
+    <input${common} value="${typed.text}" autocomplete="off" />
+    <span class="reference-label"
+      >${
+        references?.label !== undefined &&
+        html`<a href="${links.record(model, typed.text)}">${references.label}</a>`
+      }</span
+    >
+    <button
+      class="secondary"
+      name="_lookup"
+      value="${column.key}"
+      formnovalidate
+      aria-label="Search ${column.title}"
+    >
+      Search …
+    </button>
+  </div>`;
+}
+
+/** The control of a field: what fits its type. */
+export function fieldControl(field: Field): Html {
+  const { column, typed, isNew, errors, references, longText, isRequired } = field;
+  const { control } = column.type.input;
+  const id = idOf(column);
+  const described = [column.help && `${id}-hint`, errors && errors.length > 0 && `${id}-error`]
+    .filter(Boolean)
+    .join(' ');
+  const common = attributes({
+    id,
+    name: column.key,
+    // Said, but not asked for by the browser, which would stop at the first one: the service tells all faults at once. What a
+    // browser cannot send, such as half a date, it has to refuse itself, or it would be sent as nothing.
+    'aria-required': isRequired && !isTickBox(column, isNew) ? 'true' : undefined,
+    'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
+    'aria-describedby': described === '' ? undefined : described,
+  });
+  if (isTickBox(column, isNew))
+    return html`<input${common}
+      type="checkbox"
+      value="true"
+      ${attributes({ checked: typed.text === 'true' })}
+    />`;
+  if (control === 'checkbox') return selectOf(field, [['true', 'Yes'], ['false', 'No']], common); // prettier-ignore
+  const texts = textsOf(column);
+  if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
+  const hasBreaks = LINE_BREAK.test(typed.text);
+  if (column.references && (references?.options || !hasBreaks)) {
+    return references?.options
+      ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
+      : referenceInput(field, common);
+  }
+  const lines = typed.text.split('\n', MOST_LINES).length;
+  if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
+    const isCode = column.type.input.json === 'json';
+    // A parser drops the first line break of a textarea, so that one of its own has to stand before it.
+    return html`<textarea${common} rows="${Math.min(MOST_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
+  }
+  if (control === 'number' && isNumeral(typed.text))
+    return html`<input${common}
+      type="number"
+      value="${typed.text}"
+      ${attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) })}
+    />`;
+  if (control === 'date' || control === 'time' || control === 'datetime-local') {
+    const text = momentText(column, typed.text);
+    if (text !== undefined)
+      return html`<input${common}
+        type="${control}"
+        value="${text}"
+        ${attributes({ step: control === 'date' ? undefined : 1 })}
+      />`;
+  }
+  const isShort = (column.maxLength ?? LONG) < LONG;
+  return html`<input${common}
+    type="text"
+    value="${longText ?? typed.text}"
+    ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
+  />`;
+}
+
+/** What one should know before typing: the author's words, and what an empty field means. */
+function hints({ column, isNew }: Field): Content {
+  const isNow = column.initial === 'now' && Boolean(column.type.now);
+  const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
+  const empty = isNow
+    ? 'If left empty: now.'
+    : column.initial === undefined && !isFreeText(column)
+      ? 'If left empty: the default.'
+      : '';
+  const { control } = column.type.input;
+  const utc = control === 'datetime-local' ? 'In UTC.' : '';
+  const text = [column.help, left ? '' : empty, utc].filter(Boolean).join(' ');
+  return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
+}
+
+/** A field with its label, its hints and what is wrong with it. */
+export function fieldRow(field: Field): Html {
+  const { column, typed, isNew, errors, isRequired } = field;
+  const id = idOf(column);
+  const nullBox =
+    hasNullBox(column, isNew) &&
+    html`<label class="check null"
+      ><input type="checkbox" name="${nullName(column)}" value="1" ${attributes({ checked: typed.isNull })} />
+      empty means ${isNew && hidesDefault(column) ? 'the default' : 'no value'}</label
+    >`;
+  return html`<div class="${errors && errors.length > 0 ? 'field faulty' : 'field'}">
+    <label for="${id}"
+      >${column.title}${isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
+    >
+    <div class="control">${fieldControl(field)} ${nullBox} ${hints(field)} ${fieldErrors(id, errors)}</div>
+  </div>`;
+}

@@ -1,0 +1,211 @@
+import type { Column } from '../../db/schema/model.ts';
+import type { FieldErrors } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { textOfMember, type Entry } from '../../resources/records/browsing.ts';
+import { confirmationField, hasPowers, passwordHint } from '../session/password-confirmation.ts';
+import type { Desk } from '../web/admin-context.ts';
+import type { Form } from '../web/form-data.ts';
+import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
+import {
+  hidesDefault,
+  isFreeText,
+  isTickBox,
+  KEPT,
+  markOf,
+  mustHaveText,
+  originIn,
+  storedValues,
+  takesEmpty,
+  type TypedValues,
+} from './form-values.ts';
+import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { links } from '../web/admin-links.ts';
+import { onceField } from '../web/submit-once.ts';
+import { referencesOf, relatedOf } from './references.ts';
+import { grouped, shortened, shownColumn } from '../web/display-text.ts';
+import { listQuery, type Visit } from '../web/admin-request.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+
+/** A record as its form shows it; what is stored of it, or undefined for a new one. */
+export interface FormPage {
+  readonly resource: AdminResource;
+  readonly typed: TypedValues;
+  readonly stored: (Entry & { readonly version: string }) | undefined;
+  readonly errors?: FieldErrors | undefined;
+  /** What happened, where it is no fault of a field. */
+  readonly notice?: string | undefined;
+  readonly status?: number;
+  /** The form as it was sent, where it comes back: what it was made from, and where it leads, stay as they were. */
+  readonly sent?: Form | undefined;
+}
+
+/** The columns that a form has fields for. A key that nobody else gives is typed once, on a new record. */
+export function editableColumns(
+  { model, output, readonly }: AdminResource,
+  isNew: boolean,
+): readonly Column[] {
+  const ownKey = isNew && !model.primaryKey.hasDefault;
+  return output.filter((column) => (column === model.primaryKey ? ownKey : !readonly.has(column)));
+}
+
+/** Whether a value must stand here. A text that was empty before may stay so. */
+function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
+  if (column.nullable || isTickBox(column, isNew)) return false;
+  if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
+  return !isFreeText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
+}
+
+/** A column that is only looked at. */
+function factRow(column: Column, entry: Entry, desk: Desk): Html {
+  const related = relatedOf(column, desk);
+  const key = textOfMember(entry.members, column.key);
+  const shown = shownColumn(entry, column, 2000);
+  return html`<div class="field fact">
+    <span class="label">${column.title}</span>
+    <div class="control">
+      ${related && key !== null ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : html`<span class="value">${shown}</span>`}
+    </div>
+  </div>`;
+}
+
+/** A column whose value the form does not hold, as it is too long or was when the form was made. */
+function keptRow(column: Column, entry: Entry, { name, inApi }: AdminResource): Html {
+  const size = textOfMember(entry.members, sizeKey(column));
+  const bytes = size === null ? '' : `, with ${grouped(Number(size))} bytes`;
+  const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
+  return html`<div class="field fact">
+    <span class="label">${column.title}</span>
+    <div class="control">
+      <span class="value">${shownColumn(entry, column, 300)}</span>
+      <p class="hint">
+        Too long to edit here${bytes}. Saving keeps the value. Change it with a PUT to the
+        ${inApi('') ? api : 'API'}, or in the database.
+      </p>
+    </div>
+  </div>`;
+}
+
+/** Records of others that refer to this one, with the way to them and to a new one. */
+async function relatedRecords(desk: Desk, resource: AdminResource, id: string): Promise<Html | false> {
+  const dependents = await desk.bulk.dependents(resource, [id], 1);
+  const rows = [...desk.resources.values()].flatMap((other) =>
+    other.output
+      .filter(({ references }) => references === resource.model)
+      .map((column) => {
+        const found = dependents.find((one) => one.depth === 0 && one.column === column);
+        const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
+        const filtered = `${links.list(other.name)}?${column.name}=${encodeURIComponent(id)}`;
+        const query = `${column.name}=${encodeURIComponent(id)}`;
+        const add = `${links.action(other.name, 'add')}?${query}&_list=${encodeURIComponent(query)}`;
+        return html`<tr>
+          <th scope="row">
+            <a href="${filtered}">${other.title}</a> <span class="hint">by ${column.title}</span>
+          </th>
+          <td class="number">${count}</td>
+          <td>
+            ${other.may.has('add') && html`<a href="${add}" aria-label="Add to ${other.title}">Add</a>`}
+          </td>
+        </tr>`;
+      }),
+  );
+  return (
+    rows.length > 0 &&
+    html`<section class="related">
+      <h2>Related</h2>
+      <table class="models">
+        <tbody>
+          ${rows}
+        </tbody>
+      </table>
+    </section>`
+  );
+}
+
+const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
+  html`<div class="buttons">
+    <button class="primary" name="_save" value="list">Save</button>
+    <button class="secondary" name="_save" value="stay">Save and continue editing</button>
+    ${may.has('add') && html`<button class="secondary" name="_save" value="another">Save and add another</button>`}
+    ${may.has('add') && !isNew && html`<button class="secondary" name="_save" value="new">Save as new</button>`}
+  </div>`;
+
+/** What the form was made from, so that a later request can tell who has changed what. */
+function originOf(
+  stored: Entry & { readonly version: string },
+  typed: readonly Column[],
+  columns: readonly Column[],
+  sent: Form | undefined,
+): Html {
+  const marks = [...storedValues(stored, typed)].map(([column, value]) => `${column.key}:${markOf(value)}`);
+  const origin = sent?.get('_origin') === undefined ? marks.join(' ') : originIn(sent, columns);
+  return html`<input type="hidden" name="_version" value="${sent?.get('_version') ?? stored.version}" />
+    <input type="hidden" name="_origin" value="${origin}" />`;
+}
+
+function actionsOf(resource: AdminResource, stored: Entry, list: string | undefined): Content {
+  const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
+  const { name, may, passwords, inApi } = resource;
+  const access = inApi('');
+  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set the password</a>`}
+    <a class="button" href="${part('history')}">History</a>
+    ${access && html`<a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/" ${attributes({ title: access === 'login' && 'asks for a login of its own' })}>API</a>`}
+    ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
+}
+
+/** The form of a record, new or stored. */
+export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promise<Reply> {
+  const { resource, stored, errors = {}, notice } = page;
+  const typed = new Map([...page.typed].filter(([, { cutMark }]) => cutMark === undefined));
+  const { name, title, output, may } = resource;
+  const isNew = stored === undefined;
+  const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
+  const references = await referencesOf(desk, typed);
+  const before = stored && storedValues(stored, columns);
+  const longTexts = await renderLongTexts(typed);
+  const fields = output.flatMap((column): Html[] => {
+    const value = typed.get(column);
+    if (columns.includes(column) && value) {
+      const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
+      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
+      return [fieldRow(field)];
+    }
+    if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
+    return stored ? [factRow(column, stored, desk)] : [];
+  });
+  const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
+  const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
+  Object.assign(labels, PASSWORD_LABELS);
+  const back = listQuery(visit, resource.name, page.sent);
+  const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
+  const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
+    ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
+    <div class="${stored ? 'columns' : 'single'}">
+      <form method="post" action="${action}" class="record" data-unsaved>
+        <input type="hidden" name="_csrf" value="${visit.csrf}" />
+        ${may.has('add') && onceField()} ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
+        ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
+        ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
+        ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
+        ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}
+        ${fields}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(desk, resource) })}
+        ${hasPowers(desk, resource, columns) && confirmationField(errors, `Needed to ${isNew ? '' : 'change whether an admin is active, or to '}make somebody an admin${isNew ? '' : ' or no admin'}.`, false)}
+        ${columns.length > 0 && saveButtons(resource, isNew)}
+      </form>
+      ${stored && html`<aside>${await relatedRecords(desk, resource, stored.id)}</aside>`}
+    </div>`;
+  return pageReply(visit, {
+    title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
+    crumbs: [
+      { text: title, href: links.back(name, back) },
+      { text: stored ? shortened(stored.label, 40) : 'Add' },
+    ],
+    kind: 'form',
+    status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
+    actions: stored && actionsOf(resource, stored, back),
+    body,
+  });
+}

@@ -1,0 +1,126 @@
+import { setImmediate } from 'node:timers/promises';
+import { notFound } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { textOfColumn, type EntryPage } from '../../resources/records/browsing.ts';
+import { parseId } from '../../resources/records/operations.ts';
+import type { Desk } from '../web/admin-context.ts';
+import { editableColumns } from '../fields/form-page.ts';
+import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { actionText, changeLine, changeView } from './history-view.ts';
+import { changeOf, formerLabel, formerName, knownRecords, type Change } from './history-entry.ts';
+import { html, type Html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { links, Parameters } from '../web/admin-links.ts';
+import type { Visit } from '../web/admin-request.ts';
+
+const PAGE_SIZE = 50;
+/** Characters of the changes of a page, from which on the rest are shown without their values. */
+const LONGEST_PAGE = 1_000_000;
+/** How long an address may become (characters); the service itself takes no longer ones than 8,192 bytes. */
+const LONGEST_LINK = 6000;
+
+/** A link to the form of a new record with the values that a deleted one had, where they fit into an address. */
+function addAgain(resource: AdminResource, { before, action }: Change): Html | false {
+  if (action !== 'delete' || !resource.may.has('add')) return false;
+  const columns = editableColumns(resource, true);
+  if (columns.some((column) => before.has(sizeKey(column)))) return false;
+  const values = columns.flatMap((column) => {
+    const text = textOfColumn(before, column);
+    return text === null ? [] : [{ name: column.key, value: text }];
+  });
+  const link = links.action(resource.name, 'add', new Parameters(values));
+  return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;
+}
+
+function pager({ query, hasNext }: EntryPage, path: string): Html | false {
+  const { page } = query;
+  const to = (number: bigint): string => `${path}?page=${number}`;
+  return (
+    (page > 1n || hasNext) &&
+    html`<nav class="pager" aria-label="Pages">
+      <ul>
+        ${page > 1n && html`<li><a href="${to(page - 1n)}" rel="prev">Newer</a></li>`}
+        <li aria-current="page">Page ${page}</li>
+        ${hasNext && html`<li><a href="${to(page + 1n)}" rel="next">Older</a></li>`}
+      </ul>
+    </nav>`
+  );
+}
+
+/** The changes of one record, the newest first; the record itself may be gone. */
+export async function showHistory(
+  desk: Desk,
+  visit: Visit,
+  resource: AdminResource,
+  idText: string,
+): Promise<Reply> {
+  const { name, title } = resource;
+  const id = resource === desk.history ? undefined : parseId(resource, idText);
+  if (id === undefined) throw notFound('There is no such record.');
+  const page = Parameters.parse(visit.request.query).get('page') ?? '1';
+  const query = new Parameters([
+    { name: 'record', value: id },
+    { name: 'limit', value: String(PAGE_SIZE) },
+    { name: 'page', value: page },
+  ]);
+  const list = await desk.browsing.list(desk.historyOf(resource), { query: query.toString(), search: '' });
+  const changes = list.entries.map((entry) => changeOf(entry, desk));
+  const [known, { entries: present }] = await Promise.all([
+    knownRecords(desk, changes),
+    desk.browsing.labels(resource, { query: '', search: '', ids: [id] }),
+  ]);
+  const [record] = present;
+  if (!record && changes.length === 0 && list.query.page === 1n) throw notFound('There is no such record.');
+  const [newest] = changes;
+  const former = newest?.action === 'delete' ? formerLabel(resource, newest.before) : undefined;
+  const label = record?.label ?? former ?? `#${id}`;
+  const none = resource.recorded
+    ? 'Nothing has been written down since this record was made, or on this page.'
+    : 'The changes of these records are not written down.';
+  const sections: Html[] = [];
+  let length = 0;
+  for (const change of changes) {
+    const section = length > LONGEST_PAGE ? changeLine(change, desk, known) : changeView(change, desk, known);
+    length += section.toString().length;
+    sections.push(section);
+    await setImmediate();
+  }
+  const body = html`${!record && html`<p class="lead">This record is no longer there.</p>`}
+  ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
+  ${pager(list, links.part(name, id, 'history'))}`;
+  return pageReply(visit, {
+    title: `History of ${label}`,
+    crumbs: [
+      { text: title, href: links.list(name) },
+      record ? { text: label, href: links.record(name, id) } : { text: label },
+      { text: 'History' },
+    ],
+    kind: 'history',
+    actions: !record && newest && list.query.page === 1n && addAgain(resource, newest),
+    body,
+  });
+}
+
+/** One entry of the log: a record of the resource `desk.history`. */
+export async function showChange(desk: Desk, visit: Visit, id: string): Promise<Reply> {
+  const change = changeOf(await desk.browsing.preview(desk.history, id), desk);
+  const known = await knownRecords(desk, [change]);
+  const { resource, model, record } = change;
+  const label = known.label(resource, record);
+  const what = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
+  const body = html`${changeView(change, desk, known)}
+  ${
+    resource &&
+    html`<p class="also">
+      ${label !== undefined && html`<a href="${links.record(resource.name, record)}">The record</a>, `}
+      <a href="${links.part(resource.name, record, 'history')}">its whole history</a>
+    </p>`
+  }`;
+  return pageReply(visit, {
+    title: `${actionText(change)}: ${what}`,
+    crumbs: [{ text: desk.history.title, href: links.list(desk.history.name) }, { text: `#${change.id}` }],
+    kind: 'history',
+    body,
+  });
+}

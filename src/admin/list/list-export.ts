@@ -1,0 +1,49 @@
+import type { Reply } from '../../http/message/message.ts';
+import { csvRow, exportStatement } from '../../query/statements/csv.ts';
+import { record } from '../../query/statements/record-json.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { Selection } from '../../resources/records/selection.ts';
+import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
+import type { Desk } from '../web/admin-context.ts';
+import { SAFE_HEADERS } from '../web/layout.ts';
+import { Parameters } from '../web/admin-links.ts';
+
+export type ExportFormat = 'csv' | 'json';
+
+const TYPES: Readonly<Record<ExportFormat, string>> = {
+  csv: 'text/csv; charset=utf-8; header=present',
+  json: 'application/json',
+};
+
+const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
+  format === 'csv'
+    ? { start: `${output.map(({ key }) => key).join()}\r\n`, between: '', end: '' }
+    : { start: '[', between: ',\n', end: ']\n' };
+
+/**
+ * All records of a selection as a file, in the order of its query and without its page.
+ * @param isHead whether only the headers are wanted, so that no cursor is opened
+ * @throws Problem 400, before anything is sent
+ */
+export async function exportRecords(
+  { browsing, database }: Desk,
+  resource: AdminResource,
+  selection: Selection,
+  format: ExportFormat,
+  isHead = false,
+): Promise<Reply> {
+  const { name, output } = resource;
+  const query = Parameters.parse(selection.query).without('limit', 'page').toString();
+  const plan = browsing.plan(resource, { ...selection, query });
+  const statement = exportStatement(plan, (alias) => (format === 'csv' ? csvRow : record)(alias, output));
+  return {
+    status: 200,
+    headers: {
+      'Content-Type': TYPES[format],
+      // The name of a model has letters, digits and underscores only.
+      'Content-Disposition': `attachment; filename="${name}.${format}"`,
+      ...SAFE_HEADERS,
+    },
+    body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format)),
+  };
+}

@@ -1,0 +1,172 @@
+import { Problem } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { EntryPage } from '../../resources/records/browsing.ts';
+import type { Count, Selection } from '../../resources/records/selection.ts';
+import type { Desk } from '../web/admin-context.ts';
+import { drillDown } from './date-links.ts';
+import { filterPanel } from './filter-panel.ts';
+import { html, type Html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { recordsTable } from './list-table.ts';
+import { links, Parameters } from '../web/admin-links.ts';
+import { logCells } from './activity-log.ts';
+import { pager } from '../web/pager.ts';
+import { counted, grouped, shownColumn } from '../web/display-text.ts';
+import type { Visit } from '../web/admin-request.ts';
+
+/** What the address of a list selects. */
+export const selectionOf = (parameters: Parameters): Selection => ({
+  query: parameters.query.toString(),
+  search: parameters.get('_search') ?? '',
+});
+
+/** What can be done with chosen records, or with all that the list would show on its pages. */
+function bulkForm(
+  { csrf }: Visit,
+  { name, may }: AdminResource,
+  parameters: Parameters,
+  { count, isExact }: Count,
+): Html {
+  const all = isExact ? counted(count, 'record') : `about ${grouped(count)} records`;
+  return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
+    <input type="hidden" name="_csrf" value="${csrf}" />
+    <input type="hidden" name="_state" value="${parameters.toString()}" />
+    <label for="bulk-action">With the chosen</label>
+    <select name="_action" id="bulk-action">
+      ${may.has('change') && html`<option value="set">Set a column …</option>`}
+      <option value="export.csv">Export as CSV</option>
+      <option value="export.json">Export as JSON</option>
+      ${may.has('delete') && html`<option value="delete">Delete …</option>`}
+    </select>
+    ${count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${all} of this list</label>`}
+    <button class="secondary">Go on</button>
+  </form>`;
+}
+
+const searchForm = (
+  { name, search }: AdminResource,
+  parameters: Parameters,
+  errors: readonly string[] = [],
+): Html | false =>
+  search.length > 0 &&
+  html`<form class="search" role="search" action="${links.list(name)}">
+    ${parameters
+      .without('_search', 'page', '_filter', '_old')
+      .list.map(({ name: key, value }) => html`<input type="hidden" name="${key}" value="${value}" />`)}
+    <label for="search" class="hidden">Search</label>
+    <input
+      type="search"
+      id="search"
+      name="_search"
+      value="${parameters.get('_search')}"
+      placeholder="Search"
+      ${errors.length > 0 && html`aria-invalid="true" aria-describedby="search-error"`}
+    />
+    <button class="secondary">Search</button>
+    ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
+    ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
+  </form>`;
+
+/** A page behind the last one. */
+const behindEnd = (resource: AdminResource, parameters: Parameters): Html =>
+  html`<p class="empty">
+    There is no such page: the list ends before it.
+    <a href="${links.list(resource.name, parameters.without('page'))}">To the first page</a>
+  </p>`;
+
+/** An empty list says why it is, and what to do. */
+function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
+  const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
+  return isNarrowed
+    ? html`<p class="empty">Nothing fits. <a href="${links.list(name)}">Show all records</a></p>`
+    : html`<p class="empty">
+        There are no records yet.
+        ${may.has('add') && html`<a href="${links.action(name, 'add')}">Add the first one</a>`}
+      </p>`;
+}
+
+function footer(desk: Desk, { name, list, inApi }: AdminResource, parameters: Parameters): Html {
+  const query = parameters.query.toString();
+  const access = name === desk.history.name ? undefined : inApi(query);
+  const notes = [
+    ...(parameters.get('_search') ? ['without the search'] : []),
+    ...(access === 'login' ? ['asks for a login of its own'] : []),
+  ];
+  const hasMoments = list.some(({ type }) => type.input.control === 'datetime-local');
+  const state = parameters.without('page', 'limit', '_filter', '_old');
+  return html`<p class="also">
+    Export this list:
+    <a href="${links.action(name, 'export.csv', state)}" download>CSV</a>,
+    <a href="${links.action(name, 'export.json', state)}" download>JSON</a>.
+    ${
+      access &&
+      html`The same query in the API:
+        <a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a
+        >${notes.length > 0 && ` (${notes.join('; ')})`}.`
+    }
+    ${hasMoments && 'Times are in UTC.'}
+  </p>`;
+}
+
+export async function showList(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
+  const { name, title, may } = resource;
+  const { parameters, errors: unread } = Parameters.typed(visit.request.query);
+  const selection = selectionOf(parameters);
+  let page: EntryPage | undefined;
+  let count: Count | undefined;
+  let errors = unread;
+  try {
+    if (Object.keys(errors).length === 0)
+      [page, count] = await Promise.all([
+        desk.browsing.list(resource, selection),
+        desk.browsing.count(resource, {
+          ...selection,
+          query: parameters.query.without('ordering', 'page', 'limit').toString(),
+        }),
+      ]);
+  } catch (error) {
+    if (!(error instanceof Problem) || !error.errors) throw error;
+    errors = error.errors;
+  }
+  const state = parameters.without('_filter', '_old');
+  const dates =
+    count &&
+    (await drillDown(
+      desk,
+      resource,
+      state,
+      { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
+      !count.isExact,
+    ));
+  const show = page && resource === desk.history ? await logCells(desk, page.entries) : shownColumn;
+  const body = html` <div class="tools">
+      ${searchForm(resource, state, errors['_search'])}${await filterPanel(desk, resource, parameters, errors)}
+    </div>
+    ${dates}
+    ${
+      page && count
+        ? html`${
+            page.entries.length === 0 && page.query.page === 1n
+              ? emptyList(resource, state)
+              : page.entries.length === 0
+                ? html`${behindEnd(resource, state)} ${pager(page, resource, state, count)}`
+                : html`${recordsTable(desk, resource, page.entries, state, show)}
+                  ${bulkForm(visit, resource, state, count)} ${pager(page, resource, state, count)}`
+          }
+          ${footer(desk, resource, state)}`
+        : html`<p class="error-summary" role="alert">
+            The list cannot be shown: what is marked above cannot be used. Change or remove it to see the
+            records.
+          </p>`
+    }`;
+  return pageReply(visit, {
+    title,
+    crumbs: [{ text: title }],
+    kind: 'list',
+    status: page ? 200 : 400,
+    actions: html`${may.has('add') && html`<a class="button primary" href="${links.action(name, 'add')}">Add</a>`}
+    ${(may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
+    body,
+  });
+}

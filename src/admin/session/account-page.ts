@@ -1,0 +1,143 @@
+import { findColumn } from '../../db/schema/model.ts';
+import { asProblem } from '../../db/connection/database-errors.ts';
+import { badBody, Problem, type FieldErrors } from '../../errors.ts';
+import type { Login } from '../../http/auth/authentication.ts';
+import { Unauthorized, type Reply } from '../../http/message/message.ts';
+import { parseMembers } from '../../resources/records/json-fields.ts';
+import { newPasswordFault, passwordHint } from './password-confirmation.ts';
+import type { Desk } from '../web/admin-context.ts';
+import type { Form } from '../web/form-data.ts';
+import { html, type Html } from '../web/html.ts';
+import { buttonForm, pageReply } from '../web/layout.ts';
+import { links } from '../web/admin-links.ts';
+import { loginAddress, openSession } from './login.ts';
+import { moment } from '../web/display-text.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { redirect, redirectWith, type Visit } from '../web/admin-request.ts';
+
+/** A list of the admin's own sessions. */
+async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit): Promise<Html> {
+  const list = await sessions.list(caller, token);
+  return html`<section>
+    <h2>Your sessions</h2>
+    <table class="records">
+      <thead>
+        <tr>
+          <th scope="col">Browser</th>
+          <th scope="col">Address</th>
+          <th scope="col">Since</th>
+          <th scope="col">Last used</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${list.map(
+          ({ agent, address, created, seen, isCurrent }) =>
+            html`<tr>
+              <th scope="row" data-label="Browser">
+                ${agent || 'unknown'}${isCurrent && html` <span class="badge">this one</span>`}
+              </th>
+              <td data-label="Address">${address}</td>
+              <td data-label="Since">${moment(created)}</td>
+              <td data-label="Last used">${moment(seen)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${
+      list.length > 1
+        ? buttonForm(links.sessions, csrf, 'End the others', 'secondary')
+        : html`<p class="hint">You are logged in nowhere else.</p>`
+    }
+  </section>`;
+}
+
+export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors): Promise<Reply> {
+  const { caller, csrf } = visit;
+  const users = desk.resources.get(desk.settings.userModel);
+  const hint = users && passwordHint(desk, users);
+  const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
+    <section>
+      <h2>Change your password</h2>
+      <form method="post" action="${links.account}" class="record">
+        <input type="hidden" name="_csrf" value="${csrf}" />
+        <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
+        ${passwordFields(['_current', '_password', '_repeat'], errors ?? {}, hint === undefined ? {} : { hint })}
+        <p class="hint">All your other sessions end with it.</p>
+        <div class="buttons"><button class="primary">Change the password</button></div>
+      </form>
+    </section>
+    ${await sessionTable(desk, visit)}`;
+  return pageReply(visit, {
+    title: `Your account, ${caller.name}`,
+    crumbs: [{ text: 'Your account' }],
+    kind: 'form',
+    status: errors ? 400 : 200,
+    body,
+  });
+}
+
+/** What is wrong with the column, as what is wrong with the field where it was typed. */
+const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
+  password ? { _password: password, ...others } : others;
+
+/** Verifies a password of the admin who makes the request. */
+const logInAgain = ({ authentication }: Desk, { caller, request }: Visit, password: string): Promise<Login> =>
+  authentication.logIn({ name: caller.name, password }, request.client().address, (callback) =>
+    request.requester.onGone(callback),
+  );
+
+/** A session with the new password; undefined where that does not come about, and the admin has to log in. */
+async function sessionAfter(desk: Desk, visit: Visit, password: string): ReturnType<typeof openSession> {
+  try {
+    // The new password is verified like any other: another admin may have set a later one meanwhile.
+    return await openSession(desk, visit.request, await logInAgain(desk, visit, password));
+  } catch (error) {
+    // The password is changed all the same.
+    if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
+    return undefined;
+  }
+}
+
+/** Changes the admin's own password, given the present one, and begins a new session here. */
+export async function changePassword(desk: Desk, visit: Visit, form: Form): Promise<Reply> {
+  const { caller } = visit;
+  const { resources, operations, settings } = desk;
+  const users = resources.get(settings.userModel);
+  if (!users) throw new Problem(409, 'The users are not looked after here.');
+  const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
+    form.get(name),
+  );
+  try {
+    if (password !== repeat) throw badBody({ _repeat: ['differs from the new password'] });
+    if (password === '') throw badBody({ _password: ['is required'] });
+    const column = findColumn(users.model, 'password');
+    const own = parseMembers(JSON.stringify({ username: caller.name }));
+    const fault = column && newPasswordFault(desk, users, column, password, own);
+    if (fault !== undefined) throw badBody({ _password: [fault] });
+    await logInAgain(desk, visit, current);
+    await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
+  } catch (error) {
+    if (error instanceof Unauthorized)
+      return showAccount(desk, visit, { _current: ['is not your password'] });
+    if (error instanceof Problem && error.status === 400 && error.errors)
+      return showAccount(desk, visit, passwordErrors(error.errors));
+    throw error;
+  }
+  const opened = await sessionAfter(desk, visit, password);
+  if (!opened) return redirect(loginAddress(links.account, 'changed'));
+  const { token, cookie } = opened;
+  const reply = redirectWith({ ...visit, token }, links.account, {
+    kind: 'done',
+    text: 'Your password was changed.',
+  });
+  return {
+    ...reply,
+    headers: { ...reply.headers, 'Set-Cookie': [cookie, ...[reply.headers['Set-Cookie'] ?? []].flat()] },
+  };
+}
+
+export async function endOtherSessions({ sessions }: Desk, visit: Visit): Promise<Reply> {
+  const count = await sessions.endOthers(visit.caller, visit.token);
+  const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
+  return redirectWith(visit, links.account, { kind: 'done', text });
+}

@@ -1,0 +1,141 @@
+import type { Reply } from '../../http/message/message.ts';
+import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
+import { setCookie } from './cookies.ts';
+import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
+import { links } from './admin-links.ts';
+import type { Visit } from './admin-request.ts';
+
+/** No script and no style but our own files, nothing from elsewhere, in nobody's frame. */
+const POLICY =
+  "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+export const SAFE_HEADERS = {
+  'Content-Security-Policy': POLICY,
+  'Referrer-Policy': 'same-origin',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+} as const;
+
+/** A step of the way from the dashboard to a page; the last one is the page itself. */
+export interface Crumb {
+  readonly text: string;
+  readonly href?: string;
+}
+
+export interface Page {
+  readonly title: string;
+  readonly crumbs?: readonly Crumb[];
+  /** What can be done here, beside the heading. */
+  readonly actions?: Content;
+  readonly body: Content;
+  readonly status?: number;
+  /** For the style: `login`, `list`, `form`. */
+  readonly kind?: string;
+}
+
+export const crumbList = (
+  crumbs: readonly Crumb[],
+  start: Required<Crumb> = { text: 'Start', href: links.dashboard },
+): Html =>
+  html`<nav class="crumbs" aria-label="Breadcrumb">
+    <ol>
+      <li><a href="${start.href}">${start.text}</a></li>
+      ${crumbs.map(({ text, href }) =>
+        href === undefined
+          ? html`<li aria-current="page">${text}</li>`
+          : html`<li><a href="${href}">${text}</a></li>`,
+      )}
+    </ol>
+  </nav>`;
+
+/** A form that is nothing but a button. */
+export const buttonForm = (action: string, csrf: string, label: string, className = 'plain'): Html =>
+  html`<form method="post" action="${action}" class="inline">
+    <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
+  </form>`;
+
+const header = ({ request, caller, csrf, menu }: Visit): Html =>
+  html`<header class="top">
+    <a class="brand" href="${links.dashboard}">Admin</a>
+    <nav class="lists" aria-label="Lists">
+      <details class="menu">
+        <summary>Lists</summary>
+        <ul>
+          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': request.path.startsWith(href) && 'true' })}>${text}</a></li>`)}
+        </ul>
+      </details>
+    </nav>
+    <nav class="who" aria-label="Account">
+      <a href="${links.keys}">Keyboard</a>
+      <a href="${links.account}">${caller.name}</a>
+      ${buttonForm(links.logout, csrf, 'Log out')}
+    </nav>
+  </header>`;
+
+const DOCTYPE = rawHtml('<!doctype html>\n');
+
+/** What stands around the parts of every document. */
+export interface Shell {
+  readonly title: string;
+  readonly kind?: string | undefined;
+  /** Addresses of our own files. */
+  readonly style: string;
+  readonly script?: string;
+  /** What stands above the main part. */
+  readonly top?: Content;
+  readonly main: Content;
+}
+
+export const shell = ({ title, kind, style, script, top, main }: Shell): Html =>
+  html`${DOCTYPE}<html lang="en">
+<head>
+<meta charset="utf-8" />
+<title>${title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="color-scheme" content="light dark" />
+<link rel="icon" href="data:," />
+<link rel="stylesheet" href="${style}" />
+${script !== undefined && html`<script src="${script}" defer></script>`}
+</head>
+<body${attributes({ class: kind && `page-${kind}` })}>
+<a class="skip" href="#main">Skip to content</a>
+${top}
+<main id="main" tabindex="-1">
+${main}
+</main>
+</body>
+</html>
+`;
+
+/** The heading of a page, and what can be done there beside it. */
+export const headingOf = (title: string, actions?: Content): Html =>
+  html`<div class="heading">
+    <h1>${title}</h1>
+    ${actions && html`<div class="actions">${actions}</div>`}
+  </div>`;
+
+/** The whole document; without a visit that of somebody who is not logged in. */
+function document(visit: Visit | undefined, { title, crumbs, actions, body, kind }: Page): Html {
+  const { flash } = visit ?? {};
+  const top = html`${visit && header(visit)} ${visit && crumbs && crumbList(crumbs)}
+  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">Look at it</a>`}</p>`}`;
+  const main = html`${!visit && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
+  return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
+}
+
+/** A page as an answer; it takes the message that it shows away from the browser. */
+export function pageReply(
+  visit: Visit | undefined,
+  page: Page,
+  headers: Readonly<Record<string, string | readonly string[]>> = {},
+): Reply {
+  const shown = visit?.flash ? { 'Set-Cookie': setCookie(visit.request, 'flash', '', 0) } : {};
+  return {
+    status: page.status ?? 200,
+    headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...shown, ...headers },
+    body: document(visit, page).toString(),
+  };
+}

@@ -1,0 +1,248 @@
+import {
+  isKey,
+  sameFields,
+  type Catalog,
+  type CatalogColumn,
+  type CatalogTable,
+} from '../../db/schema/catalog.ts';
+import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../../db/types/column-types.ts';
+import type { ColumnType } from '../../db/types/column-type.ts';
+import type { Relation } from '../../db/schema/relations.ts';
+import { inheritance } from '../../db/schema/schema-differences.ts';
+import { checkValues } from '../../resources/check/check-column.ts';
+import { OWN } from '../../resources/definition/system-tables.ts';
+import { isSecret, nameColumn, nameModel } from './model-names.ts';
+import { defaultOf, type Printed } from './default-value.ts';
+
+export interface IntrospectedColumn {
+  readonly name: string;
+  readonly definition: Readonly<Record<string, Printed>>;
+}
+
+/** A resource that serves a table as it is, and what its author should know of it. */
+export interface IntrospectedResource {
+  readonly model: string;
+  /** As in the registry. */
+  readonly table: string;
+  readonly comment: string | undefined;
+  readonly primaryKey: Readonly<Record<string, Printed>> | undefined;
+  readonly columns: readonly IntrospectedColumn[];
+  readonly readonly: readonly string[];
+  /** Columns whose names suggest secrets. */
+  readonly secrets: readonly string[];
+  /** Why columns are left out or are less than they could be, a sentence each. */
+  readonly notes: readonly string[];
+}
+
+export interface Introspection {
+  readonly resources: readonly IntrospectedResource[];
+  /** Relations that cannot be served, a sentence each. */
+  readonly notes: readonly string[];
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  v: 'a view',
+  m: 'a materialized view',
+  f: 'a foreign table',
+};
+/** The registry's names for PostgreSQL's types; each serves what it says it accepts. */
+const TYPES = Object.entries(COLUMN_TYPES).filter(([name]) => name !== 'password') as [
+  TypeName,
+  ColumnType,
+][];
+const KEYS: Readonly<Record<KeyTypeName, readonly string[]>> = {
+  integer: ['int4', 'int2'],
+  bigint: ['int8'],
+  uuid: KEY_TYPES.uuid.accepts,
+  string: KEY_TYPES.string.accepts,
+};
+
+/** What the table is called in a registry, and to PostgreSQL from here. */
+export const tableName = ({ schema, name, isHidden }: Relation): string =>
+  isHidden ? `${schema}.${name}` : name;
+
+/** Whether a registry can name the table. */
+export const isNameable = (relation: Relation): boolean =>
+  !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
+
+/** The registry's type for a stored one, the plainest that serves it; undefined where none does. */
+function typeFor({ type }: CatalogColumn): TypeName | undefined {
+  if (type === 'text') return 'text';
+  return TYPES.find(([, { accepts }]) => accepts.includes(type))?.[0];
+}
+
+const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
+  (Object.keys(KEYS) as KeyTypeName[]).find((name) => KEYS[name].includes(type));
+
+interface Key {
+  readonly field: string;
+  readonly type: KeyTypeName;
+}
+
+/** The one column that the table can be keyed by, or why there is none. */
+function keyOf(found: CatalogTable): Key | { readonly fault: string } {
+  const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
+  const keys = [...primary, ...found.columns.map(({ field }) => field)].filter((one) => isKey(found, one));
+  const faults: string[] = [];
+  for (const field of keys) {
+    const column = found.columns.find((one) => one.field === field);
+    const type = column && keyTypeFor(column);
+    if (isSecret(field))
+      faults.push(`its key ${field} is called like a secret, and everyone would see it as id`);
+    else if (type) return { field, type };
+    else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type serves`);
+  }
+  const [first] = faults;
+  if (first !== undefined) return { fault: first };
+  return {
+    fault:
+      primary.length > 1
+        ? `its key is made of several columns (${primary.join(', ')})`
+        : 'it has no key: neither a primary key nor a unique column that is never NULL',
+  };
+}
+
+interface Served {
+  readonly relation: Relation;
+  readonly found: CatalogTable;
+  readonly model: string;
+  readonly key: Key;
+}
+
+/** A relation with its key, or why it is not served. */
+function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
+  if (OWN.some(({ model }) => model === relation.name)) return 'the service calls a table of its own so';
+  if (relation.isPartition) return 'it is a partition: its rows are served by the table that it is a part of';
+  const kind = KINDS[relation.kind];
+  if (kind !== undefined) return `it is ${kind}, and only tables are served`;
+  if (!isNameable(relation)) return 'its name has a dot in it';
+  if (!found) return 'the database role may not see it';
+  if (!relation.isReadable) return 'the database role may not read it';
+  if (found.heirs.length > 0) return inheritance(found);
+  const key = keyOf(found);
+  return 'fault' in key ? key.fault : { relation, found, key };
+}
+
+interface Link {
+  readonly target: Served | undefined;
+  readonly onDelete: string;
+  /** Why it is no foreign key in the registry, where it is not. */
+  readonly fault: string | undefined;
+}
+
+/** The foreign key of a column, if there is one: the first that the registry can speak of. */
+function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly Served[]): Link | undefined {
+  const links = found.foreignKeys
+    .filter(({ fields }) => sameFields(fields, [stored.field]))
+    .map((foreignKey): Link => {
+      const { onDelete } = foreignKey;
+      const target = served.find(({ found: other }) => other.name === foreignKey.target);
+      const link = (fault?: string): Link => ({ target, onDelete, fault });
+      if (!target) return link('a table that is not served');
+      if (!sameFields(foreignKey.targetFields, [target.key.field]))
+        return link(
+          `${foreignKey.targetFields.join(', ')} of ${target.model}, which is not the key that it is served by`,
+        );
+      if (stored.field === key.field) return link(`${target.model}, but a key is served as nothing else`);
+      if (onDelete === 'setDefault') return link(`${target.model} on delete set default`);
+      if (onDelete === 'setNull' && stored.nullable === false)
+        return link(`${target.model} on delete set null, and may not be NULL`);
+      const type = KEY_TYPES[target.key.type];
+      const widths = type.accepts.includes('int4') ? ['int8'] : [];
+      return [...type.accepts, ...widths].includes(stored.type)
+        ? link()
+        : link(`${target.model}, whose key is of another type`);
+    });
+  return links.find(({ fault }) => fault === undefined) ?? links[0];
+}
+
+/** The keys of a column, in the order in which people would write them. */
+function defineColumn(
+  stored: CatalogColumn,
+  name: string,
+  type: TypeName | 'foreignKey',
+  link: Link | undefined,
+  { relation, found }: Served,
+): Record<string, Printed> {
+  const about = relation.columns.find(({ field }) => field === stored.field);
+  const target = type === 'foreignKey' ? link?.target : undefined;
+  const columnType = type === 'foreignKey' ? KEY_TYPES[target?.key.type ?? 'integer'] : COLUMN_TYPES[type];
+  const isUnique = found.indexes.some(
+    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [stored.field]),
+  );
+  const definition: Record<string, Printed> = {
+    type,
+    ...(target ? { references: target.model } : {}),
+    ...(target && link?.onDelete !== 'restrict' ? { onDelete: link?.onDelete ?? '' } : {}),
+    ...((target ? `${name}_id` : name) === stored.field ? {} : { column: stored.field }),
+    ...(stored.labels ? { choices: stored.labels } : {}),
+    ...(stored.nullable ? { null: true } : {}),
+    ...(isUnique ? { unique: true } : {}),
+    ...(about?.comment ? { help: about.comment } : {}),
+  };
+  const initial = about?.isGenerated ? undefined : defaultOf(about?.default ?? null, type, columnType);
+  if (initial === undefined) return definition;
+  const faults: string[] = [];
+  checkValues({ ...definition, default: initial }, columnType, (key) => faults.push(key));
+  return faults.includes('default') ? definition : { ...definition, default: initial };
+}
+
+function describe(one: Served, served: readonly Served[]): IntrospectedResource {
+  const { relation, found, model, key } = one;
+  const columns: IntrospectedColumn[] = [];
+  const notes: string[] = [];
+  const secrets: string[] = [];
+  const readonly: string[] = [];
+  const names = new Set<string>();
+  for (const stored of found.columns) {
+    const { field } = stored;
+    const link = linkOf(stored, one, served);
+    if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
+    if (field === key.field) continue;
+    const type = link && link.fault === undefined ? 'foreignKey' : typeFor(stored);
+    if (!type) {
+      const isNeeded = !stored.nullable && !stored.hasDefault;
+      const needed = isNeeded ? ' It is required, so that no record can be added.' : '';
+      notes.push(`${field} is left out: no column type serves ${stored.printed}.${needed}`);
+      continue;
+    }
+    const fields = found.columns.map((other) => other.field);
+    const name = nameColumn(field, type === 'foreignKey', names, fields);
+    names.add(name);
+    if (type === 'foreignKey') names.add(`${name}_id`);
+    columns.push({ name, definition: defineColumn(stored, name, type, link, one) });
+    const about = relation.columns.find((other) => other.field === field);
+    if (stored.generated || (about?.identity ?? '') !== '') readonly.push(name);
+    if (isSecret(field)) secrets.push(name);
+  }
+  for (const { fields } of found.foreignKeys.filter((foreignKey) => foreignKey.fields.length > 1))
+    notes.push(`(${fields.join(', ')}) is a foreign key of several columns, which is not served as one.`);
+  const isUsual = key.type === 'integer' && key.field === 'id';
+  return {
+    model,
+    table: tableName(relation),
+    comment: relation.comment ?? undefined,
+    primaryKey: isUsual
+      ? undefined
+      : { type: key.type, ...(key.field === 'id' ? {} : { column: key.field }) },
+    columns,
+    readonly,
+    secrets,
+    notes: [...new Set(notes)],
+  };
+}
+
+/** The registry that serves the tables of a database as they are, at the level at which nobody writes. */
+export function introspect(relations: readonly Relation[], catalog: Catalog): Introspection {
+  const notes: string[] = [];
+  const served: Served[] = [];
+  for (const relation of relations) {
+    const found = serve(relation, isNameable(relation) ? catalog.get(tableName(relation)) : undefined);
+    if (typeof found === 'string') notes.push(`${tableName(relation)} is not served: ${found}.`);
+    else {
+      const model = nameModel(relation.name, (name) => served.some((one) => one.model === name));
+      served.push({ ...found, model });
+    }
+  }
+  return { resources: served.map((one) => describe(one, served)), notes };
+}

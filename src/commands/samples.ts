@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto';
+import type { Operations } from '../resources/records/operations.ts';
+import { parseMembers } from '../resources/records/json-fields.ts';
+import type { Caller, ServedResources } from '../resources/serve/served-resource.ts';
+import type { Users } from '../resources/users/users.ts';
+
+const USERS = ['ada', 'grace', 'linus'];
+const MESSAGES: readonly [author: string, content: string][] = [
+  ['ada', 'The engine weaves algebraic patterns just as the loom weaves flowers and leaves.'],
+  ['grace', 'Found a moth in relay 70 of panel F. Taped it into the log book.'],
+  ['linus', 'Just a hobby, it will not be big and professional.'],
+  ['ada', 'Notes are longer than the paper they annotate. So be it.'],
+  ['grace', 'The most dangerous phrase: we have always done it this way.'],
+];
+const FOLLOWS: readonly [from: string, to: string][] = [
+  ['grace', 'ada'],
+  ['linus', 'ada'],
+  ['linus', 'grace'],
+];
+const NOTES = ['Look, but do not touch.', 'The key is with the admin.'];
+
+/** Fills the tables of the shipped registry with a few records to look at; nobody knows the passwords of its users. */
+export async function loadSamples(
+  resources: ServedResources,
+  operations: Operations,
+  users: Users,
+  minPassword = 1,
+): Promise<void> {
+  const people = new Map<string, Caller>();
+  for (const name of USERS) {
+    await users.add(
+      name,
+      randomBytes(Math.max(18, minPassword)).toString('base64').slice(0, 1024),
+      false,
+      new Map([['email', `${name}@example.org`]]),
+    );
+    const user = await users.find(name);
+    if (user) people.set(name, user);
+  }
+  const create = async (model: string, author: string, fields: object): Promise<void> => {
+    const resource = resources.get(model);
+    const caller = people.get(author);
+    if (resource && caller) await operations.create(resource, parseMembers(JSON.stringify(fields)), caller);
+  };
+  for (const [author, content] of MESSAGES) await create('message', author, { content });
+  for (const [from, to] of FOLLOWS)
+    await create('relationship', from, { to_user_id: Number(people.get(to)?.id) });
+  for (const message of NOTES) await create('note', 'ada', { message });
+}

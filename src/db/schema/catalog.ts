@@ -1,0 +1,180 @@
+import type { OnDelete } from './model.ts';
+import { sql, table, compile, raw, valueList, type Statement } from '../fragment.ts';
+
+export interface CatalogColumn {
+  readonly field: string;
+  /** pg_type.typname, a domain's base type; `enum` for every enum. */
+  readonly type: string;
+  readonly isDomain: boolean;
+  /** What a text parameter is cast to: the type's name, qualified and quoted where it is not PostgreSQL's own. */
+  readonly castType: string;
+  /** As psql prints it, for messages. */
+  readonly printed: string;
+  readonly modifier: number;
+  /** Its collation takes no two different texts for equal, or it has none. */
+  readonly isDeterministic: boolean;
+  readonly labels: readonly string[] | null;
+  readonly nullable: boolean;
+  readonly hasDefault: boolean;
+  readonly generated: boolean;
+  /** Schemas of its type that the service's role may not use. */
+  readonly closed: readonly string[];
+  /** What the service's role may do with it, whether of the table or of this column alone: SELECT, INSERT, UPDATE. */
+  readonly granted: readonly string[];
+}
+
+/** An ordinary or a partitioned table, as against views, foreign tables and others. */
+export const isTable = ({ kind }: CatalogTable): boolean => kind === 'r' || kind === 'p';
+
+/** The length of a varchar or char: pg_attribute keeps it plus four bytes of header. */
+export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
+  ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;
+
+export interface CatalogIndex {
+  readonly name: string;
+  readonly fields: readonly string[];
+  readonly unique: boolean;
+  readonly primary: boolean;
+  /** It covers only some rows, or expressions. */
+  readonly partial: boolean;
+}
+
+export interface CatalogForeignKey {
+  readonly name: string;
+  readonly fields: readonly string[];
+  /** The table it refers to, by the name it was asked for; null for one that was not asked for. */
+  readonly target: string | null;
+  readonly targetFields: readonly string[];
+  readonly onDelete: OnDelete | 'setDefault';
+}
+
+export interface CatalogTable {
+  readonly name: string;
+  /** Where it was found, whether its name says so or not. */
+  readonly schema: string;
+  /** pg_class.oid: two names may mean the same table. */
+  readonly oid: number;
+  /** pg_class.relkind. */
+  readonly kind: string;
+  /** The tables that inherit from it, its partitions not among them. */
+  readonly heirs: readonly string[];
+  readonly columns: readonly CatalogColumn[];
+  readonly indexes: readonly CatalogIndex[];
+  readonly foreignKeys: readonly CatalogForeignKey[];
+  /** What the service's role may do with all columns: SELECT, INSERT, UPDATE, DELETE. */
+  readonly privileges: readonly string[];
+  /** Sequences of its defaults that the service's role may not use. */
+  readonly closed: readonly string[];
+}
+
+/** What the database holds of the tables that were asked for, by name; absent ones are not in it. */
+export type Catalog = ReadonlyMap<string, CatalogTable>;
+
+/** The defaults of columns (d) that take a value from a sequence (s). */
+export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
+    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
+
+/** One statement that reads all that is known of the tables, as JSON. */
+export function catalogStatement(tables: readonly string[]): Statement {
+  const quoted = tables.map((name) => table(name).text.join(''));
+  return compile(sql`
+with wanted as (
+  select name, to_regclass(quoted) as relation
+  from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
+)
+select coalesce(json_agg(json_build_object(
+  'name', w.name,
+  'schema', n.nspname,
+  'oid', c.oid::int8,
+  'kind', c.relkind,
+  'heirs', (
+    select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
+    from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),
+  'privileges', (
+    select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
+    where has_table_privilege(c.oid, p)),
+  'closed', (
+    select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
+    from ${DEFAULTS_FROM_SEQUENCES}
+    where d.adrelid = c.oid and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end),
+  'columns', (
+    select coalesce(json_agg(json_build_object(
+      'field', a.attname,
+      'type', case when t.typtype = 'e' then 'enum' else t.typname end,
+      'isDomain', a.atttypid <> t.oid,
+      'castType', case when s.nspname = 'pg_catalog' then t.typname
+                       else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
+      'printed', format_type(a.atttypid, a.atttypmod),
+      'modifier', b.modifier,
+      'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
+      'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
+      'nullable', not (a.attnotnull or b.required),
+      'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
+      'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'closed', (
+        select coalesce(json_agg(distinct y.nspname), '[]') from pg_namespace y
+        where y.oid in (s.oid, (select o.typnamespace from pg_type o where o.oid = a.atttypid))
+        and not has_schema_privilege(y.oid, 'USAGE')),
+      'granted', (
+        select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE']) p
+        where has_column_privilege(c.oid, a.attnum, p))
+    ) order by a.attnum), '[]')
+    from pg_attribute a
+    cross join lateral (
+      with recursive base as (
+        select a.atttypid as type, a.atttypmod as modifier, false as required, false as has_default
+        union all
+        select d.typbasetype, d.typtypmod, base.required or d.typnotnull, base.has_default or d.typdefault is not null
+        from base join pg_type d on d.oid = base.type and d.typtype = 'd'
+      )
+      select base.* from base join pg_type d on d.oid = base.type and d.typtype <> 'd') b
+    join pg_type t on t.oid = b.type
+    join pg_namespace s on s.oid = t.typnamespace
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+  'indexes', (
+    select coalesce(json_agg(json_build_object(
+      'name', ic.relname,
+      'unique', i.indisunique,
+      'primary', i.indisprimary,
+      'partial', i.indpred is not null or i.indexprs is not null or not i.indisvalid,
+      'fields', (
+        select coalesce(json_agg(a.attname order by k.n), '[]')
+        from unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
+        join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+        where k.n <= i.indnkeyatts)
+    ) order by ic.relname), '[]')
+    from pg_index i join pg_class ic on ic.oid = i.indexrelid
+    where i.indrelid = c.oid),
+  'foreignKeys', (
+    select coalesce(json_agg(json_build_object(
+      'name', f.conname,
+      'target', (select min(o.name) from wanted o where o.relation = f.confrelid),
+      'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setDefault'
+                                     else 'restrict' end,
+      'fields', (select json_agg(a.attname order by k.n) from unnest(f.conkey) with ordinality as k(attnum, n)
+                 join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attnum),
+      'targetFields', (select json_agg(a.attname order by k.n) from unnest(f.confkey) with ordinality as k(attnum, n)
+                       join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
+    ) order by f.conname), '[]')
+    from pg_constraint f where f.conrelid = c.oid and f.contype = 'f')
+)), '[]')
+from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`);
+}
+
+export function parseCatalog(json: string): Catalog {
+  const tables = JSON.parse(json) as CatalogTable[];
+  return new Map(tables.map((found) => [found.name, found]));
+}
+
+/** The column on which the table can be keyed, or undefined: the primary key, else a unique column that is never NULL. */
+export function isKey(found: CatalogTable, field: string): boolean {
+  const column = found.columns.find((candidate) => candidate.field === field);
+  if (!column || column.nullable) return false;
+  return found.indexes.some(
+    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
+  );
+}
+
+export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((field, index) => field === other[index]);

@@ -1,0 +1,120 @@
+import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
+import { compile, sql, table, value, valueList, type Statement } from '../fragment.ts';
+
+/** Something in a schema that holds rows, and what people have written about it. */
+export interface Relation {
+  readonly schema: string;
+  readonly name: string;
+  /** pg_class.relkind: r table, p partitioned table, v view, m materialized view, f foreign table. */
+  readonly kind: string;
+  readonly isPartition: boolean;
+  /** Another schema of the search path has the name before it, or the schema is not in that path. */
+  readonly isHidden: boolean;
+  /** The role may read all of it, with the version of each row, which no privilege on columns gives. */
+  readonly isReadable: boolean;
+  readonly comment: string | null;
+  readonly columns: readonly {
+    readonly field: string;
+    readonly comment: string | null;
+    /** The expression of its default, null without one. */
+    readonly default: string | null;
+    /** `a` always, `d` by default, or nothing. */
+    readonly identity: string;
+    readonly isGenerated: boolean;
+  }[];
+}
+
+/**
+ * One statement that reads every relation of a schema, as JSON.
+ * @param names only these; all of them when there are none
+ */
+export function relationsStatement(schema: string, names: readonly string[]): Statement {
+  const wanted = names.length === 0 ? sql`` : sql` and c.relname = any(${valueList(names)})`;
+  return compile(sql`
+select coalesce(json_agg(json_build_object(
+  'schema', n.nspname,
+  'name', c.relname,
+  'kind', c.relkind,
+  'isPartition', c.relispartition,
+  'isHidden', not pg_table_is_visible(c.oid),
+  'isReadable', has_table_privilege(c.oid, 'SELECT'),
+  'comment', obj_description(c.oid, 'pg_class'),
+  'columns', (
+    select coalesce(json_agg(json_build_object(
+      'field', a.attname,
+      'comment', col_description(c.oid, a.attnum),
+      'default', pg_get_expr(d.adbin, d.adrelid),
+      'identity', a.attidentity,
+      'isGenerated', a.attgenerated <> ''
+    ) order by a.attnum), '[]')
+    from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
+) order by c.relname), '[]')
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = ${value(schema)} and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`);
+}
+
+/** The schemas that people have made, and public: an array of names as JSON. */
+export const SCHEMAS: Statement = {
+  text: `select coalesce(json_agg(nspname order by nspname), '[]') from pg_namespace
+where nspname <> 'information_schema' and nspname !~ '^pg_'`,
+  values: [],
+};
+
+/** Who the service is to the database, and what else decides how well it does. */
+export interface Surroundings {
+  readonly database: string;
+  readonly isSuperuser: boolean;
+  readonly tables: readonly {
+    /** As it was asked for. */
+    readonly name: string;
+    readonly schema: string;
+    /** Rows, as PostgreSQL last counted them; -1 where it has not yet. */
+    readonly rows: number;
+    /** The role may change or delete rows, all of them at once or single columns included. */
+    readonly isChangeable: boolean;
+    /** Columns with an index that finds parts of texts (pg_trgm). */
+    readonly searchable: readonly string[];
+    /** Sequences that give the values of columns (serial), quoted. */
+    readonly sequences: readonly string[];
+    /** Schemas of the columns' types, but for PostgreSQL's own. */
+    readonly typeSchemas: readonly string[];
+  }[];
+}
+
+/** One statement that reads the surroundings of tables as JSON; what is not there is left out. */
+export function surroundingsStatement(tables: readonly string[]): Statement {
+  const quoted = tables.map((name) => table(name).text.join(''));
+  return compile(sql`
+select json_build_object(
+  'database', current_database(),
+  'isSuperuser', (select rolsuper from pg_roles where rolname = current_user),
+  'tables', (select coalesce(json_agg(json_build_object(
+    'name', w.name,
+    'schema', n.nspname,
+    'rows', c.reltuples,
+    'isChangeable', has_any_column_privilege(c.oid, 'UPDATE') or has_table_privilege(c.oid, 'DELETE, TRUNCATE'),
+    'searchable', (
+      select coalesce(json_agg(distinct a.attname), '[]')
+      from pg_index i
+      cross join lateral unnest(i.indkey::int2[], i.indclass::oid[]) as k(attnum, class)
+      join pg_opclass o on o.oid = k.class and o.opcname like '%trgm%'
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+      where i.indrelid = c.oid and i.indpred is null),
+    'typeSchemas', (
+      select coalesce(json_agg(distinct y.nspname), '[]')
+      from pg_attribute a
+      join pg_type t on t.oid = a.atttypid
+      left join pg_type b on b.oid = t.typbasetype
+      join pg_namespace y on y.oid in (t.typnamespace, b.typnamespace) and y.nspname <> 'pg_catalog'
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+    'sequences', (
+      select coalesce(json_agg(distinct quote_ident(sn.nspname) || '.' || quote_ident(s.relname)), '[]')
+      from ${DEFAULTS_FROM_SEQUENCES}
+      join pg_namespace sn on sn.oid = s.relnamespace
+      where d.adrelid = c.oid)
+  )), '[]')
+  from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
+  join pg_class c on c.oid = to_regclass(w.quoted)
+  join pg_namespace n on n.oid = c.relnamespace))`);
+}

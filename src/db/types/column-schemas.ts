@@ -1,0 +1,86 @@
+import type { ColumnSchema, Facts, Schema } from './column-type.ts';
+import { INTEGERS } from './json-values.ts';
+
+/** A schema without the keywords that say nothing. */
+const schema = (keywords: Record<string, unknown>): Schema =>
+  Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
+
+/** The number nearest to 1 that the bounds allow. */
+const within = ({ min, max }: Facts): number => Math.max(min ?? 1, Math.min(max ?? 1, 1));
+
+const same = (keywords: Schema, example: unknown): ColumnSchema => ({
+  output: keywords,
+  body: keywords,
+  example,
+});
+
+const formatted = (example: string, keywords: Schema) => (): ColumnSchema =>
+  same({ type: 'string', ...keywords }, example);
+
+export const textSchema = ({ labels, maxLength }: Facts): ColumnSchema => ({
+  output: schema({ type: 'string', enum: labels }),
+  body: schema({ type: 'string', enum: labels, maxLength }),
+  example: labels?.[0] ?? 'text'.slice(0, maxLength),
+});
+
+/** Whole numbers as JSON numbers. Of 64 bits the ends are left out: no JSON number in JavaScript could tell them. */
+export const integerSchema = (facts: Facts): ColumnSchema => {
+  const isLarge = facts.castType === 'int8';
+  const output = { type: 'integer', format: isLarge ? 'int64' : 'int32' };
+  const [least, most] = isLarge ? [] : (INTEGERS[facts.castType] ?? []);
+  const bounds = {
+    minimum: facts.min ?? (least === undefined ? undefined : Number(least)),
+    maximum: facts.max ?? (most === undefined ? undefined : Number(most)),
+  };
+  return { output, body: schema({ ...output, ...bounds }), example: Math.ceil(within(facts)) };
+};
+
+const bounded = ({ min, max }: Facts): Schema => schema({ minimum: min, maximum: max });
+
+/** Whole numbers whose digits JavaScript would not keep. */
+export const digitsSchema = (facts: Facts): ColumnSchema => {
+  const pattern = '^-?[0-9]+$';
+  return {
+    output: { type: 'string', format: 'int64', pattern },
+    body: { type: ['string', 'integer'], pattern, ...bounded(facts) },
+    example: String(Math.ceil(within(facts))),
+  };
+};
+
+export const floatSchema = (facts: Facts): ColumnSchema => ({
+  output: { type: 'number', format: 'double' },
+  body: { type: 'number', format: 'double', ...bounded(facts) },
+  example: within(facts),
+});
+
+export const decimalSchema = (facts: Facts): ColumnSchema => ({
+  output: { type: 'string', format: 'decimal' },
+  body: {
+    type: ['string', 'number'],
+    pattern: '^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$',
+    ...bounded(facts),
+  },
+  example: within(facts).toFixed(Math.max(0, facts.scale ?? 2)),
+});
+
+export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
+
+export const dateTimeSchema = formatted('2026-01-15 09:30:00', {
+  description: 'YYYY-MM-DD HH:MM:SS, in UTC.',
+});
+export const dateSchema = formatted('2026-01-15', { format: 'date' });
+export const timeSchema = formatted('09:30:00', { description: 'HH:MM:SS.' });
+export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { format: 'uuid' });
+
+export const jsonSchema = (): ColumnSchema => same({ description: 'Any JSON value.' }, { any: 'value' });
+
+export const passwordSchema = ({ minLength = 1 }: Facts): ColumnSchema => ({
+  output: { type: 'string' },
+  body: {
+    type: 'string',
+    format: 'password',
+    minLength,
+    description: 'The plain password, at most 1,024 bytes; its hash is stored.',
+  },
+  example: 'correct horse battery staple'.padEnd(minLength, '.'),
+});

@@ -1,0 +1,260 @@
+import type { ColumnType, Facts } from './column-type.ts';
+import {
+  booleanSchema,
+  dateSchema,
+  dateTimeSchema,
+  decimalSchema,
+  digitsSchema,
+  floatSchema,
+  integerSchema,
+  jsonSchema,
+  passwordSchema,
+  textSchema,
+  timeSchema,
+  uuidSchema,
+} from './column-schemas.ts';
+import {
+  ORDERED,
+  TEXTUAL,
+  operators,
+  EQUALITY,
+  asItIs,
+  asText,
+  padded,
+  fromString,
+  fromDigits,
+  keepHidden,
+  infinite,
+  finite,
+  dateTimeOutput,
+  timeOutput,
+  uuid,
+} from './column-type-parts.ts';
+import { parseDate, parseDateTime, parseTime } from './dates.ts';
+import { raw, sql, type Fragment } from '../fragment.ts';
+import { checkPassword } from './password-text.ts';
+import {
+  checkJson,
+  checkNumber,
+  checkText,
+  decimal,
+  FLOATS,
+  float,
+  integer,
+  notFinite,
+  wholeText,
+} from './json-values.ts';
+
+const string: ColumnType = {
+  operators: TEXTUAL,
+  castType: 'varchar',
+  declare: ({ maxLength }) => `varchar(${maxLength ?? 255})`,
+  accepts: ['varchar', 'text', 'bpchar', 'citext', 'enum'],
+  parse: (text, { labels }) => checkText(text, { labels }),
+  fromJson: (value, _source, facts) => checkText(value, facts),
+  output: padded,
+  json: 'escaped',
+  long: true,
+  sized: true,
+  input: { control: 'text', json: 'string' },
+  schema: textSchema,
+};
+
+const bigint: ColumnType = {
+  operators: ORDERED,
+  castType: 'int8',
+  declare: () => 'bigint',
+  accepts: ['int8', 'int4', 'int2'],
+  parse: integer,
+  fromJson: (value, source, facts) => fromDigits(integer)(value, wholeText(source), facts),
+  output: asText,
+  json: 'quoted',
+  bounded: true,
+  input: { control: 'number', json: 'string' },
+  schema: digitsSchema,
+};
+
+export const COLUMN_TYPES = {
+  string,
+  text: {
+    ...string,
+    castType: 'text',
+    declare: () => 'text',
+    input: { control: 'textarea', json: 'string' },
+  },
+  integer: {
+    operators: ORDERED,
+    castType: 'int4',
+    declare: () => 'integer',
+    accepts: ['int4', 'int2'],
+    parse: integer,
+    fromJson: (value, source, facts) =>
+      typeof value === 'number'
+        ? checkNumber(integer(wholeText(source), facts), facts)
+        : { fault: 'must be a whole number' },
+    output: asItIs,
+    json: 'bare',
+    bounded: true,
+    input: { control: 'number', json: 'number' },
+    schema: integerSchema,
+  },
+  bigint,
+  float: {
+    operators: ORDERED,
+    castType: 'float8',
+    declare: () => 'double precision',
+    accepts: ['float8', 'float4'],
+    parse: float,
+    fromJson: (value, source, facts) => {
+      if (typeof value === 'string' && FLOATS.has(value)) return notFinite(value);
+      return typeof value === 'number'
+        ? checkNumber(float(source, facts), facts)
+        : { fault: 'must be a number' };
+    },
+    output: asItIs,
+    json: 'escaped',
+    bounded: true,
+    input: { control: 'number', json: 'number' },
+    schema: floatSchema,
+  },
+  decimal: {
+    operators: ORDERED,
+    castType: 'numeric',
+    declare: ({ precision, scale }) =>
+      precision === undefined ? 'numeric' : `numeric(${precision},${scale ?? 0})`,
+    accepts: ['numeric'],
+    parse: (text) => decimal(text, {}),
+    fromJson: fromDigits(decimal),
+    output: asText,
+    json: 'quoted',
+    // With the digits of the column, so that 5 in place of 5.00 is seen to be no change.
+    assign: (value, _present, { precision, scale = 0 }) =>
+      precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
+    long: true,
+    bounded: true,
+    input: { control: 'number', json: 'string' },
+    schema: decimalSchema,
+  },
+  boolean: {
+    operators: operators(EQUALITY),
+    castType: 'bool',
+    declare: () => 'boolean',
+    accepts: ['bool'],
+    parse: (text) => {
+      if (/^(true|t|1|yes|on)$/i.test(text)) return { value: 'true' };
+      if (/^(false|f|0|no|off)$/i.test(text)) return { value: 'false' };
+      return { fault: 'must be true or false' };
+    },
+    fromJson: (value) =>
+      typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
+    output: asText,
+    json: 'bare',
+    input: { control: 'checkbox', json: 'boolean' },
+    schema: booleanSchema,
+  },
+  datetime: {
+    operators: ORDERED,
+    castType: 'timestamp',
+    declare: () => 'timestamp(0)',
+    accepts: ['timestamp', 'timestamptz'],
+    parse: infinite(parseDateTime),
+    fromJson: fromString(finite(parseDateTime)),
+    output: dateTimeOutput,
+    json: 'quoted',
+    assign: keepHidden(dateTimeOutput),
+    now: "date_trunc('second', now() at time zone 'UTC')",
+    input: { control: 'datetime-local', json: 'string' },
+    schema: dateTimeSchema,
+  },
+  date: {
+    operators: ORDERED,
+    castType: 'date',
+    declare: () => 'date',
+    accepts: ['date'],
+    parse: infinite(parseDate),
+    fromJson: fromString(finite(parseDate)),
+    output: asText,
+    json: 'quoted',
+    now: "(now() at time zone 'UTC')::date",
+    input: { control: 'date', json: 'string' },
+    schema: dateSchema,
+  },
+  time: {
+    operators: ORDERED,
+    castType: 'time',
+    declare: () => 'time(0)',
+    accepts: ['time'],
+    parse: parseTime,
+    fromJson: fromString(parseTime),
+    output: timeOutput,
+    json: 'quoted',
+    assign: keepHidden(timeOutput),
+    now: "date_trunc('second', now() at time zone 'UTC')::time",
+    input: { control: 'time', json: 'string' },
+    schema: timeSchema,
+  },
+  uuid: {
+    operators: ORDERED,
+    castType: 'uuid',
+    declare: () => 'uuid',
+    accepts: ['uuid'],
+    parse: (text) => uuid(text),
+    fromJson: fromString((text) => uuid(text)),
+    output: asItIs,
+    json: 'quoted',
+    input: { control: 'text', json: 'string' },
+    schema: uuidSchema,
+  },
+  json: {
+    operators: operators(EQUALITY),
+    castType: 'jsonb',
+    declare: () => 'jsonb',
+    accepts: ['jsonb', 'json'],
+    parse: (text) => {
+      const { value, fault } = checkJson(undefined, text);
+      return value === undefined ? { fault: fault ?? '' } : { value };
+    },
+    fromJson: checkJson,
+    output: asItIs,
+    json: 'bare',
+    comparable: (column) => sql`${column}::jsonb`,
+    nullText: 'null',
+    long: true,
+    unordered: true,
+    input: { control: 'textarea', json: 'json' },
+    schema: jsonSchema,
+    // What was read can be sent back: JSON's own null must not turn into NULL, nor lose the text its space.
+    assign: (value, present) => {
+      const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
+      return sql`case when ${isSame} then ${present} else ${value} end`;
+    },
+  },
+  password: {
+    operators: operators(EQUALITY),
+    castType: 'text',
+    declare: () => 'text',
+    accepts: ['text', 'varchar'],
+    parse: (text) => checkText(text, {}),
+    fromJson: checkPassword,
+    output: asItIs,
+    json: 'escaped',
+    input: { control: 'password', json: 'string' },
+    schema: passwordSchema,
+  },
+} satisfies Record<string, ColumnType>;
+
+export type TypeName = keyof typeof COLUMN_TYPES;
+
+/** The types of primary keys. An `id` is a JSON number for bigint too, unlike other bigint columns. */
+export const KEY_TYPES = {
+  integer: COLUMN_TYPES.integer,
+  bigint: { ...bigint, json: 'bare', schema: integerSchema },
+  uuid: COLUMN_TYPES.uuid,
+  string: COLUMN_TYPES.string,
+} satisfies Record<string, ColumnType>;
+
+export type KeyTypeName = keyof typeof KEY_TYPES;
+
+/** A parameter of the column's type. */
+export const cast = (value: Fragment, { castType }: Facts): Fragment =>
+  castType === 'text' ? value : sql`${value}::${raw(castType)}`;

@@ -1,0 +1,25 @@
+import { UTF8_FATAL } from '../message/text-decoding.ts';
+
+export interface Credentials {
+  readonly name: string;
+  readonly password: string;
+}
+
+const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
+
+/** The name and password of an `Authorization` header, or undefined where it is malformed. */
+export function parseBasic(header: string): Credentials | undefined {
+  const payload = BASIC.exec(header.trim())?.[1];
+  if (payload === undefined) return undefined;
+  const bytes = Buffer.from(payload, 'base64');
+  if (bytes.toString('base64') !== payload) return undefined; // Node reads sloppier base64, too
+  let text: string;
+  try {
+    text = UTF8_FATAL.decode(bytes);
+  } catch {
+    return undefined;
+  }
+  const colon = text.indexOf(':');
+  if (colon < 0 || text.includes('\0')) return undefined;
+  return { name: text.slice(0, colon), password: text.slice(colon + 1) };
+}

@@ -1,0 +1,67 @@
+import type { Histogram } from '../../db/histogram.ts';
+
+/** The media type of Prometheus's text form. */
+export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+export type Labels = Readonly<Record<string, string>>;
+export type Sample = readonly [labels: Labels, value: number];
+
+const labelValue = (text: string): string =>
+  text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+
+function labelSet(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${labelValue(value)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+/** Collects metrics as a document of Prometheus's text form. */
+export class Exposition {
+  #text = '';
+
+  get text(): string {
+    return this.#text;
+  }
+
+  counter(name: string, help: string, samples: Iterable<Sample> | number): void {
+    this.#family(name, 'counter', help);
+    this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
+  }
+
+  gauge(name: string, help: string, samples: Iterable<Sample> | number): void {
+    this.#family(name, 'gauge', help);
+    this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
+  }
+
+  histogram(name: string, help: string, all: Iterable<readonly [Labels, Histogram]>): void {
+    this.#family(name, 'histogram', help);
+    for (const [labels, { ends, counts, sum }] of all) {
+      let total = 0;
+      for (const [bucket, count] of counts.entries()) {
+        total += count;
+        const le = bucket < ends.length ? String(ends[bucket]) : '+Inf';
+        this.#samples(`${name}_bucket`, [[{ ...labels, le }, total]]);
+      }
+      this.#samples(`${name}_sum`, [[labels, sum]]);
+      this.#samples(`${name}_count`, [[labels, total]]);
+    }
+  }
+
+  summary(
+    name: string,
+    help: string,
+    { quantiles, sum, count }: { quantiles: readonly Sample[]; sum: number; count: number },
+  ): void {
+    this.#family(name, 'summary', help);
+    this.#samples(name, quantiles);
+    this.#samples(`${name}_sum`, [[{}, sum]]);
+    this.#samples(`${name}_count`, [[{}, count]]);
+  }
+
+  #family(name: string, type: string, help: string): void {
+    this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+  }
+
+  #samples(name: string, samples: Iterable<Sample>): void {
+    for (const [labels, value] of samples) this.#text += `${name}${labelSet(labels)} ${value}\n`;
+  }
+}

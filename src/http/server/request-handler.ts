@@ -1,0 +1,236 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Settings } from '../../config.ts';
+import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
+import { asProblem } from '../../db/connection/database-errors.ts';
+import { notFound, Refusal, unavailable } from '../../errors.ts';
+import { Admission, CHARGED, COSTLY } from '../load/admission.ts';
+import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
+import { Exchange, type Surroundings } from './exchange.ts';
+import type { InFlight } from './in-flight-requests.ts';
+import type { Logger } from '../observability/logger.ts';
+import { json, problemReply, type Reply } from '../message/message.ts';
+import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from '../observability/metrics.ts';
+import { corsHeaders } from '../auth/request-origin.ts';
+import type { Pressure } from '../load/pressure.ts';
+import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
+import { send, sendStream } from './send-response.ts';
+import type { Site } from '../api/site.ts';
+import { assertReadable, loggedPath, splitTarget } from '../message/request-target.ts';
+
+export interface HandlerOptions {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly inFlight: InFlight;
+  readonly pressure: Pressure;
+  /** The site, or undefined while the service starts and when it ends. */
+  readonly site: () => Site | undefined;
+  readonly isClosing: () => boolean;
+}
+
+/** Answers requests, as a listener of Node's server. */
+export interface Handler {
+  (request: IncomingMessage, response: ServerResponse): void;
+  /** The answer to a method that Node's parser does not know, whose request never gets here. */
+  readonly refuseMethod: (target: string) => Reply;
+}
+
+/** The status under which requests are counted and logged whose client left before the answer. */
+const CLIENT_GONE = 499;
+
+/** Paths that are answered however busy the process is. */
+const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
+
+function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
+  const current = site();
+  const { path, method } = exchange;
+  if (exchange.isInAdminArea) {
+    if (!current) throw unavailable('The service is starting.');
+    if (!current.admin) throw notFound();
+    exchange.pattern = current.admin.patternOf(path) ?? NOWHERE;
+    return current.admin.answer(exchange);
+  }
+  const found = findRoute(path, current?.resources);
+  exchange.pattern = PATTERNS[found.kind];
+  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
+  assertAllowed(method, found);
+  if (found.kind === 'health') return json(200, '{"status":"ok"}');
+  if (found.kind === 'ready') return readiness(current);
+  if (!current) throw unavailable('The service is starting.');
+  if (found.kind === 'asset') return current.pages.asset(path);
+  if (found.kind === 'openapi') return current.api.openapi(exchange);
+  return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
+}
+
+async function readiness(current: Site | undefined): Promise<Reply> {
+  if (await current?.isReady()) return json(200, '{"status":"ready"}');
+  throw unavailable('The service is not ready.');
+}
+
+function addVary(headers: Record<string, string>, name: string): void {
+  headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
+}
+
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+/** The service as one function for `http.createServer`. */
+export function createHandler(options: HandlerOptions): Handler {
+  const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
+  const prefix = randomBytes(6).toString('base64url');
+  const admission = new Admission();
+  const all: Surroundings = {
+    prefix,
+    settings,
+    pressure,
+    admission,
+    authentication: () => site()?.authentication,
+  };
+  const hasOrigins = settings.corsOrigins.length > 0;
+  const isLogged = settings.logLevel === 'info';
+  let count = 0;
+
+  /** Counts and logs a request. */
+  function end(exchange: Exchange, status: number, bytes: number): void {
+    const { pattern, method, path, query, started, caller } = exchange;
+    const milliseconds = performance.now() - started;
+    metrics.end(pattern, method, status, milliseconds / 1000);
+    if (!isLogged) return;
+    logger.info({
+      id: exchange.id,
+      method,
+      path: loggedPath(path, query),
+      status,
+      ms: Math.round(milliseconds * 10) / 10,
+      bytes,
+      user: caller?.name ?? null,
+    });
+  }
+
+  function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
+    const { incoming, response, method, headers } = exchange;
+    const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
+    if (hasOrigins && !exchange.isInAdminArea)
+      Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
+    // The 401 has one form, whatever is accepted.
+    if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
+    if (headers.authorization !== undefined) {
+      addVary(extra, 'Authorization');
+      extra['Cache-Control'] = 'no-store';
+    }
+    if (isClosing()) extra['Connection'] = 'close';
+    const delivery = { unsent: pressure.unsent, client: exchange };
+    const { body } = reply;
+    if (typeof body === 'string' || Buffer.isBuffer(body)) {
+      const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, delivery);
+      return end(exchange, reply.status, bytes);
+    }
+    return sendStream(incoming, response, { ...reply, body }, extra, delivery).then((bytes) =>
+      end(exchange, reply.status, bytes),
+    );
+  }
+
+  function answer(exchange: Exchange): Reply | Promise<Reply> {
+    assertReadable(exchange.incoming);
+    if (exchange.path !== METRICS_PATH || !isShown(exchange.incoming, settings))
+      return route(exchange, options);
+    exchange.pattern = METRICS_PATH;
+    return metrics.reply(exchange.method);
+  }
+
+  function refuse(exchange: Exchange, error: unknown): Reply {
+    return errorReply(error, exchange.id, logger, (problem, id) => {
+      const area = errorArea(exchange, site());
+      return area ? area.problem(problem, id, exchange) : problemReply(problem, id);
+    });
+  }
+
+  /**
+   * Lets a request begin: at once, where nothing is returned, or in its turn.
+   * @throws Refusal while too many wait; ClientGone
+   */
+  function enter(exchange: Exchange): Promise<void> | undefined {
+    const now = performance.now();
+    const confirmation = admission.isBusy(now) ? exchange.confirm() : undefined;
+    return confirmation ? confirmation.then(() => enterNow(exchange, now)) : enterNow(exchange, now);
+  }
+
+  function enterNow(exchange: Exchange, now: number): Promise<void> | undefined {
+    if (exchange.response.closed) throw new ClientGone();
+    pressure.assertRoom(exchange.path);
+    const admitted = admission.enter(exchange, now);
+    if (admitted) return admitted.then(() => exchange.enter());
+    exchange.enter();
+    return undefined;
+  }
+
+  async function reply(exchange: Exchange): Promise<Reply> {
+    let took = 0;
+    try {
+      const entering = isProbe(exchange.path) ? undefined : enter(exchange);
+      if (entering) await entering;
+      if (exchange.response.closed) throw new ClientGone();
+      const isRead = READS.has(exchange.method);
+      if (!isRead) pressure.assertWritable(exchange);
+      const began = performance.now();
+      const answering = answer(exchange); // does at once what comes before the first statement
+      took = performance.now() - began;
+      if (took >= CHARGED) admission.charge(exchange.network, took);
+      const made = await answering;
+      if (isRead) pressure.assertSendable(made, exchange);
+      return made;
+    } catch (error) {
+      if (isClientGone(error)) throw error;
+      exchange.park();
+      const isCostly = took >= COSTLY && asProblem(error)?.status === 400;
+      if (error instanceof Refusal || isCostly) await exchange.peer.pace();
+      return refuse(exchange, error);
+    } finally {
+      exchange.park();
+    }
+  }
+
+  async function respond(exchange: Exchange): Promise<void> {
+    const { response } = exchange;
+    try {
+      const turn = exchange.peer.turn(response);
+      if (turn && !(await turn)) throw new ClientGone();
+      const made = await reply(exchange);
+      if (response.closed) throw new ClientGone();
+      const streaming = finish(exchange, made);
+      if (streaming) await streaming;
+    } catch (error) {
+      if (isClientGone(error)) {
+        if (exchange.hasBegun) admission.abandon(exchange);
+        return end(exchange, CLIENT_GONE, 0);
+      }
+      const { pattern, method, started, id } = exchange;
+      metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
+      const { message, stack } = error as Error;
+      // A stream that was cut off as the database went away is no fault of ours.
+      if (asProblem(error)?.status === 503) logger.warn({ id, message });
+      else logger.error({ id, message, stack });
+      response.destroy();
+    } finally {
+      exchange.close();
+      inFlight.end();
+    }
+  }
+
+  const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
+    metrics.begin();
+    inFlight.begin();
+    count += 1;
+    void respond(new Exchange(incoming, response, all, count));
+  };
+
+  return Object.assign(answerTo, {
+    refuseMethod: (target: string): Reply => {
+      try {
+        throw unknownMethod(splitTarget(target)[0], site());
+      } catch (error) {
+        return errorReply(error, prefix, logger);
+      }
+    },
+  });
+}

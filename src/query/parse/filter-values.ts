@@ -1,0 +1,64 @@
+import type { Operator } from '../../db/types/column-type.ts';
+import type { Column } from '../../db/schema/model.ts';
+
+/** The most values of an `in`. */
+const MAX_IN_VALUES = 1000;
+
+export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
+  'eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike',
+]); // prettier-ignore
+
+export type FilterValues = { readonly values: readonly string[] } | { readonly fault: string };
+
+/** Splits the value of an `in` by the rules of CSV, or undefined for bad quoting. */
+function splitCsv(text: string): string[] | undefined {
+  const values: string[] = [];
+  const item = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
+  for (;;) {
+    const match = item.exec(text);
+    if (!match) return undefined;
+    values.push(match[1] === undefined ? (match[2] ?? '') : match[1].replaceAll('""', '"'));
+    if (match[3] === '') return item.lastIndex === text.length ? values : undefined;
+  }
+}
+
+function inValues(text: string, column: Column): FilterValues {
+  if (text === '') return { fault: 'must have at least one value' };
+  const items = splitCsv(text);
+  if (!items) return { fault: 'must be values separated by commas, quoted as in CSV' };
+  if (items.length > MAX_IN_VALUES)
+    return { fault: `has ${items.length} values; ${MAX_IN_VALUES} are allowed` };
+  return allOf(items.map((item) => typedValue(item, column)));
+}
+
+function isValues(text: string, column: Column): FilterValues {
+  const state = text.toLowerCase();
+  if (state === 'null' || state === 'none') return { values: ['null'] };
+  if (state !== 'true' && state !== 'false') return { fault: 'must be null, true or false' };
+  // Of all types only booleans are neither ordered nor JSON, but the cast says it directly.
+  return column.castType === 'bool' ? { values: [state] } : { fault: 'can only be null for this column' };
+}
+
+function patternValues(text: string): FilterValues {
+  let lastBackslashes = 0;
+  while (text[text.length - 1 - lastBackslashes] === '\\') lastBackslashes += 1;
+  return lastBackslashes % 2 === 1 ? { fault: 'must not end with a lone backslash' } : { values: [text] };
+}
+
+function typedValue(text: string, column: Column): FilterValues {
+  const parsed = column.type.parse(text, column);
+  return parsed.fault !== undefined ? parsed : { values: [parsed.value] };
+}
+
+function allOf(results: readonly FilterValues[]): FilterValues {
+  const fault = results.find((result) => 'fault' in result);
+  return fault ?? { values: results.flatMap((result) => ('values' in result ? result.values : [])) };
+}
+
+/** The values of one filter as the database takes them: of the column's type, or what the operator wants instead. */
+export function filterValues(operator: Operator, texts: readonly string[], column: Column): FilterValues {
+  if (operator === 'in') return allOf(texts.map((text) => inValues(text, column)));
+  if (operator === 'is') return allOf(texts.map((text) => isValues(text, column)));
+  if (operator === 'like' || operator === 'ilike') return allOf(texts.map(patternValues));
+  return allOf(texts.map((text) => typedValue(text, column)));
+}

@@ -1,0 +1,96 @@
+import type { Operator } from '../../db/types/column-type.ts';
+import { join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
+import { reference, typed, type Column } from '../../db/schema/model.ts';
+import type { AnyOf, Condition } from '../plan.ts';
+
+type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
+
+const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
+  eq: '=',
+  ne: '<>',
+  lt: '<',
+  lte: '<=',
+  gt: '>',
+  gte: '>=',
+  like: 'like',
+  ilike: 'ilike',
+};
+
+const isTextual = ({ castType }: Column): boolean => castType === 'text' || castType === 'varchar';
+
+/** A column as patterns look at it: as a text, character by character. */
+function patternText(column: Column, bare: Fragment): Fragment {
+  if (column.isNondeterministic) return sql`${bare}::text collate "default"`;
+  return isTextual(column) ? bare : sql`${bare}::text`;
+}
+
+/** A list of the column's type as one parameter. */
+const typedList = (values: readonly string[], { castType }: Column): Fragment =>
+  castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
+
+/**
+ * Compares a column that keeps fractions of a second with a value that has none, as the output shows it: 18:30:00.25 equals
+ * 18:30:00. Written as bounds on the bare column, so that an index on it is used and infinity behaves.
+ */
+function compareSeconds(column: Fragment, operator: Comparison, value: Fragment, isLast: boolean): Fragment {
+  const last = isLast ? value : sql`${value} + interval '999999 microseconds'`;
+  switch (operator) {
+    case 'eq':
+      return sql`(${column} >= ${value} and ${column} <= ${last})`;
+    case 'ne':
+      return sql`(${column} < ${value} or ${column} > ${last})`;
+    case 'lte':
+      return sql`${column} <= ${last}`;
+    case 'gt':
+      return sql`${column} > ${last}`;
+    case 'lt':
+      return sql`${column} < ${value}`;
+    case 'gte':
+      return sql`${column} >= ${value}`;
+  }
+}
+
+/** Any of the values; for `ne` none of them. */
+function compare(
+  column: Column,
+  bare: Fragment,
+  operator: Exclude<Operator, 'is'>,
+  values: readonly string[],
+): Fragment {
+  const isPattern = operator === 'like' || operator === 'ilike';
+  const comparison = operator === 'in' ? 'eq' : operator;
+  const [only] = values;
+  if (column.fractional && !isPattern) {
+    const each = values.map((text) => {
+      const isLast = text === '24:00:00'; // it has no fractions, and a time of day starts again behind it
+      return compareSeconds(bare, comparison as Comparison, typed(text, column), isLast);
+    });
+    return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
+  }
+  const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare) ?? bare);
+  // What the column is compared as, the value must be too.
+  const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
+  const symbol = raw(SYMBOLS[comparison]);
+  if (values.length === 1 && only !== undefined) {
+    const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, compared);
+    return sql`${left} ${symbol} ${value}`;
+  }
+  const list = isPattern ? valueList(values) : typedList(values, compared);
+  return sql`${left} ${symbol} ${raw(comparison === 'ne' ? 'all' : 'any')}(${list})`;
+}
+
+/** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
+export function conditionSql(where: Condition | AnyOf): Fragment {
+  if ('anyOf' in where)
+    return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
+  const { alias, column, operator, values, negated } = where;
+  const bare = reference(alias, column);
+  const condition =
+    operator === 'is'
+      ? sql`(${join(
+          values.map((state) => sql`${bare} is ${raw(state)}`),
+          ' or ',
+        )})` // state: null, true or false
+      : compare(column, bare, operator, values);
+  return negated ? sql`(${condition}) is not true` : condition;
+}
