@@ -42,8 +42,8 @@ function version(): string {
 const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<number | void>>> = {
   serve: async (words) => (await import('./commands/serve.ts')).serve(words, help()),
   init: async (words) => (await import('./commands/init.ts')).init(words),
-  introspect: async (words) => (await import('./commands/introspect-command.ts')).introspect(words),
-  check: async (words) => (await import('./commands/check-command.ts')).check(words),
+  introspect: async (words) => (await import('./commands/introspect-command.ts')).introspectCommand(words),
+  check: async (words) => (await import('./commands/check-command.ts')).checkCommand(words),
   schema: async (words) => (await import('./commands/schema.ts')).schema(words),
   user: async (words) => (await import('./commands/users.ts')).users(words),
 };

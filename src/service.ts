@@ -19,7 +19,7 @@ import { createThrottle } from './http/auth/login-throttle.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createListing, type ListingSite } from './resources/records/listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
-import { HISTORY, OWN, SESSION } from './resources/definition/system-tables.ts';
+import { HISTORY, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
 import { checkPanels, type Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
 import { recordingOf } from './resources/serve/recording.ts';
@@ -190,7 +190,7 @@ export function createService(
     const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
     try {
       const hasUsers = hasLogins(resources, settings);
-      const definitions = hasUsers ? [...resources, ...OWN] : resources;
+      const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
       if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0)
         await applied(
           () => applySchema(database, definitions, settings),
@@ -208,7 +208,7 @@ export function createService(
       const operationsOn = (one: Database, requester?: Requester): Operations =>
         createOperations(one, served, passwords, log, requester);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-      const recording = userResource && recordingOf({ ...userResource, door: 'command' }, null, log);
+      const recording = userResource && recordingOf({ ...userResource, source: 'command' }, null, log);
       const users =
         userResource &&
         createUsers(database, userResource.model, passwords, {

@@ -2,13 +2,13 @@ import { notFound } from '../errors.ts';
 import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
 
 /** A page of one resource. */
-export type ResourceRoute =
+export type AdminResourceRoute =
   | { readonly page: ListPage; readonly resource: AdminResource }
   | { readonly page: RecordPage; readonly resource: AdminResource; readonly id: string };
 
 /** What a path of the admin area names. */
 export type AdminRoute =
-  ResourceRoute | { readonly page: 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys' };
+  AdminResourceRoute | { readonly page: 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys' };
 
 export type ListPage =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | 'export.csv' | 'export.json';
@@ -19,7 +19,7 @@ const LIST_PAGES = ['filter', 'add', 'bulk', 'lookup', 'import', 'export.csv', '
 const RECORD_PAGES = ['delete', 'history', 'password'] as const;
 
 /** The methods of each page: what shows something, what changes something, and what does both. */
-export const METHODS: Readonly<Record<AdminRoute['page'], readonly ('GET' | 'POST')[]>> = {
+export const ADMIN_METHODS: Readonly<Record<AdminRoute['page'], readonly ('GET' | 'POST')[]>> = {
   dashboard: ['GET'],
   login: ['GET', 'POST'],
   logout: ['POST'],

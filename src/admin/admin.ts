@@ -14,7 +14,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import type { Schema } from '../resources/serve/schema-setup.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie } from './web/cookies.ts';
-import type { Desk } from './web/admin-context.ts';
+import type { AdminContext } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
 import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
@@ -23,7 +23,13 @@ import { links } from './web/admin-links.ts';
 import { showSent } from './form/edit-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
 import { createParking } from './web/parked-forms.ts';
-import { findAdminRoute, METHODS, patternOf, type AdminRoute, type ResourceRoute } from './admin-routes.ts';
+import {
+  findAdminRoute,
+  ADMIN_METHODS,
+  patternOf,
+  type AdminRoute,
+  type AdminResourceRoute,
+} from './admin-routes.ts';
 import {
   csrfOf,
   isOurs,
@@ -31,15 +37,15 @@ import {
   readFlash,
   redirect,
   staleForm,
-  type Visit,
+  type AdminRequest,
 } from './web/admin-request.ts';
 import type { Requester } from '../db/scheduling/requester.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Caller } from '../resources/serve/served-resource.ts';
 import { change, show } from './dispatch.ts';
 
-export interface AdminOptions extends Pick<
-  Desk,
+export interface AdminServices extends Pick<
+  AdminContext,
   'settings' | 'database' | 'authentication' | 'passwords' | 'sessions' | 'logger'
 > {
   readonly definitions: readonly Resource[];
@@ -47,8 +53,8 @@ export interface AdminOptions extends Pick<
   readonly panels: readonly Panel[];
 }
 
-/** What every request of the admin area shares, and the desk of one request. */
-function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
+/** What every request of the admin area shares, and the context of one request. */
+function createDesks({ definitions, schema, panels, ...parts }: AdminServices) {
   const { settings, database, passwords } = parts;
   const { models } = schema;
   const resources = serveForAdmin(definitions, models, settings, schema.catalog);
@@ -68,7 +74,7 @@ function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
     panels: createPanels(database, panels),
   };
   const tables = [...models.values()];
-  const deskFor = (requester: Requester): Desk => {
+  const deskFor = (requester: Requester): AdminContext => {
     const own = database.for(requester);
     const operationsOn = (one: Pick<Database, 'run'>) =>
       createOperations(one, resources, passwords, history.model, requester);
@@ -86,7 +92,10 @@ function createDesks({ definitions, schema, panels, ...parts }: AdminOptions) {
 }
 
 /** Who comes in, or undefined for somebody who has to log in. */
-async function findVisit({ sessions, resources }: Desk, request: ApiRequest): Promise<Visit | undefined> {
+async function findVisit(
+  { sessions, resources }: AdminContext,
+  request: ApiRequest,
+): Promise<AdminRequest | undefined> {
   const token = readCookie(request, 'session');
   const caller = token === undefined ? undefined : await sessions.find(token);
   if (token === undefined || !caller) return undefined;
@@ -94,11 +103,11 @@ async function findVisit({ sessions, resources }: Desk, request: ApiRequest): Pr
 }
 
 function visitOf(
-  { resources }: Pick<Desk, 'resources'>,
+  { resources }: Pick<AdminContext, 'resources'>,
   request: ApiRequest,
   caller: Caller,
   token: string,
-): Visit {
+): AdminRequest {
   request.recognize(caller);
   const menu = [...resources.values()].map(({ title, name }) => ({ text: title, href: links.list(name) }));
   return { request, caller, token, csrf: csrfOf(token), flash: readFlash(request, token), menu };
@@ -115,37 +124,37 @@ function toLogin(request: ApiRequest): Reply {
   return redirect(loginAddress(next, method === 'POST' ? undone : hasEnded ? 'ended' : undefined));
 }
 
-type EditRoute = ResourceRoute & { readonly page: 'add' | 'record' };
+type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
 const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id : undefined);
 
 /** Whether a form that came without a login is one of a record, which is kept over the login. */
-function isKept(desk: Desk, request: ApiRequest): boolean {
+function isKept(context: AdminContext, request: ApiRequest): boolean {
   try {
-    return isOwnForm(request) && isEdit(findAdminRoute(request.path, desk.resources));
+    return isOwnForm(request) && isEdit(findAdminRoute(request.path, context.resources));
   } catch {
     return false; // without a login the answer does not reveal which pages exist
   }
 }
 
 /** A request without a session. Its form is kept only where its session has ended not long ago. */
-async function withoutVisit(desk: Desk, request: ApiRequest): Promise<Reply> {
+async function withoutVisit(context: AdminContext, request: ApiRequest): Promise<Reply> {
   if (request.method !== 'POST') return toLogin(request);
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
+  assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   const token = readCookie(request, 'session');
-  if (token === undefined || !isKept(desk, request)) return toLogin(request);
-  const user = await desk.sessions.endedUser(token);
+  if (token === undefined || !isKept(context, request)) return toLogin(request);
+  const user = await context.sessions.endedUser(token);
   if (user === undefined) return toLogin(request);
   const form = await readForm(request, ANONYMOUS_LIMIT);
-  return showLoginFor(request, desk.parking.park(token, user, form));
+  return showLoginFor(request, context.parking.park(token, user, form));
 }
 
 const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
 
 function assertMethod(method: string, { page }: AdminRoute): void {
-  const allowed = METHODS[page];
+  const allowed = ADMIN_METHODS[page];
   if (allowed.some((one) => one === method || (one === 'GET' && method === 'HEAD'))) return;
   const allow = [...allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])), 'OPTIONS'].join(
     ', ',
@@ -154,46 +163,51 @@ function assertMethod(method: string, { page }: AdminRoute): void {
 }
 
 /** Shows again what was typed before the login; whatever else was sent is not tried again. */
-async function resume(desk: Desk, visit: Visit, path: string, form: Form): Promise<Reply> {
+async function resume(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  path: string,
+  form: Form,
+): Promise<Reply> {
   try {
-    const route = findAdminRoute(path, desk.resources);
+    const route = findAdminRoute(path, context.resources);
     return isEdit(route)
-      ? await showSent(desk, visit, route.resource, idOf(route), form, 200)
+      ? await showSent(context, adminRequest, route.resource, idOf(route), form, 200)
       : redirect(links.dashboard);
   } catch (error) {
     // The session is open: its cookie has to reach the browser. The form is still kept, so that a reload may show it.
     const problem = asProblem(error);
     if (!problem) throw error;
-    return problemPage(visit, problem, '', problem.status === 404 && elsewhere(desk, path));
+    return problemPage(adminRequest, problem, '', problem.status === 404 && elsewhere(context, path));
   }
 }
 
 /** A page for somebody who is logged in. */
-async function answerVisit(desk: Desk, visit: Visit): Promise<Reply> {
-  const { request, token } = visit;
-  const route = findAdminRoute(request.path, desk.resources);
+async function answerVisit(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
+  const { request, token } = adminRequest;
+  const route = findAdminRoute(request.path, context.resources);
   assertMethod(request.method, route);
-  if (request.method !== 'POST') return show(desk, visit, route);
+  if (request.method !== 'POST') return show(context, adminRequest, route);
   let form: Form;
   try {
-    form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(desk.settings));
+    form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(context.settings));
   } catch (error) {
     // A file that is too large or no UTF-8 is told where another one can be chosen.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
-      return showImport(desk, visit, route.resource, error);
+      return showImport(context, adminRequest, route.resource, error);
     throw error;
   }
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
+  assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   // A form of this site that was made in an earlier login is shown again, and not lost.
   if (!isOurs(form, token)) {
     if (!isEdit(route) || !isOwnForm(request)) throw staleForm();
-    return showSent(desk, visit, route.resource, idOf(route), form, 403);
+    return showSent(context, adminRequest, route.resource, idOf(route), form, 403);
   }
-  return change(desk, visit, route, form);
+  return change(context, adminRequest, route, form);
 }
 
 /** Where somebody may go on who has come to a record that is not there: it may have been deleted. */
-function elsewhere({ resources }: Desk, path: string): Html | false {
+function elsewhere({ resources }: AdminContext, path: string): Html | false {
   try {
     const route = findAdminRoute(path, resources);
     if (!('id' in route)) return false;
@@ -208,7 +222,7 @@ function elsewhere({ resources }: Desk, path: string): Html | false {
 }
 
 function problemPage(
-  visit: Visit | undefined,
+  adminRequest: AdminRequest | undefined,
   { status, message, headers }: Problem,
   requestId = '',
   ways: Html | false = false,
@@ -218,11 +232,15 @@ function problemPage(
     ${ways} ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">To the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);
-  return pageReply(visit, { title, status, kind: 'error', ...(visit ? { crumbs: [] } : {}), body }, headers);
+  return pageReply(
+    adminRequest,
+    { title, status, kind: 'error', ...(adminRequest ? { crumbs: [] } : {}), body },
+    headers,
+  );
 }
 
 /** The pages under `/admin/`. */
-export function createAdmin(options: AdminOptions): Area {
+export function createAdmin(options: AdminServices): Area {
   const { resources, deskFor } = createDesks(options);
   return {
     patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, resources)),
@@ -236,21 +254,21 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // Cookies are for the paths below it.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const desk = deskFor(request.requester);
-      const visit = await findVisit(desk, request);
+      const context = deskFor(request.requester);
+      const adminRequest = await findVisit(context, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(desk, request, visit, (caller, token, path, form) =>
-          resume(desk, visitOf(desk, request, caller, token), path, form),
+        return logIn(context, request, adminRequest, (caller, token, path, form) =>
+          resume(context, visitOf(context, request, caller, token), path, form),
         );
       }
       // Who is not logged in learns nothing, not even which pages there are.
-      if (!visit) return withoutVisit(desk, request);
+      if (!adminRequest) return withoutVisit(context, request);
       try {
-        return await answerVisit(desk, visit);
+        return await answerVisit(context, adminRequest);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        return problemPage(visit, error, '', error.status === 404 && elsewhere(desk, request.path));
+        return problemPage(adminRequest, error, '', error.status === 404 && elsewhere(context, request.path));
       }
     },
 

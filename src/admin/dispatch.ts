@@ -6,7 +6,7 @@ import { changePassword, endOtherSessions, showAccount } from './session/account
 import { runBulk } from './bulk/bulk-actions.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
 import { confirmDelete, showDelete } from './form/delete-page.ts';
-import type { Desk } from './web/admin-context.ts';
+import type { AdminContext } from './web/admin-context.ts';
 import { boundedForm } from './fields/form-bounds.ts';
 import { type Form } from './web/form-data.ts';
 import { editableColumns } from './fields/form-page.ts';
@@ -21,8 +21,8 @@ import { selectionOf, showList } from './list/list-page.ts';
 import { logOut } from './session/login.ts';
 import { lookUp } from './fields/references.ts';
 import { setPassword, showPassword } from './session/password-page.ts';
-import { type AdminRoute, type ResourceRoute } from './admin-routes.ts';
-import { type Visit } from './web/admin-request.ts';
+import { type AdminRoute, type AdminResourceRoute } from './admin-routes.ts';
+import { type AdminRequest } from './web/admin-request.ts';
 
 /** What may be done with a resource in the admin area; what may not is as if there were no such page. */
 function assertMay({ may }: AdminResource, action: AdminAction): void {
@@ -30,74 +30,101 @@ function assertMay({ may }: AdminResource, action: AdminAction): void {
 }
 
 /** The page of a GET. */
-export function show(desk: Desk, visit: Visit, route: AdminRoute): Promise<Reply> | Reply {
-  if ('resource' in route) return showResource(desk, visit, route);
-  if (route.page === 'account') return showAccount(desk, visit);
-  return route.page === 'keys' ? showKeys(visit) : showDashboard(desk, visit);
+export function show(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  route: AdminRoute,
+): Promise<Reply> | Reply {
+  if ('resource' in route) return showResource(context, adminRequest, route);
+  if (route.page === 'account') return showAccount(context, adminRequest);
+  return route.page === 'keys' ? showKeys(adminRequest) : showDashboard(context, adminRequest);
 }
 
-function showResource(desk: Desk, visit: Visit, route: ResourceRoute): Promise<Reply> | Reply {
+function showResource(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  route: AdminResourceRoute,
+): Promise<Reply> | Reply {
   const { resource } = route;
   switch (route.page) {
     case 'list':
-      return showList(desk, visit, resource);
+      return showList(context, adminRequest, resource);
     case 'filter':
-      return applyFilter(desk, visit, resource);
+      return applyFilter(context, adminRequest, resource);
     case 'add':
       assertMay(resource, 'add');
-      return showAdd(desk, visit, resource);
+      return showAdd(context, adminRequest, resource);
     case 'lookup':
-      return lookUp(desk, visit, resource);
+      return lookUp(context, adminRequest, resource);
     case 'import':
-      return showImport(desk, visit, resource);
+      return showImport(context, adminRequest, resource);
     case 'export.csv':
     case 'export.json': {
       const format = route.page === 'export.csv' ? 'csv' : 'json';
-      const { query, method } = visit.request;
+      const { query, method } = adminRequest.request;
       const selection = selectionOf(Parameters.parse(query));
-      return exportRecords(desk, resource, selection, format, method === 'HEAD');
+      return exportRecords(context, resource, selection, format, method === 'HEAD');
     }
     case 'record':
-      return resource === desk.history
-        ? showChange(desk, visit, route.id)
-        : showRecord(desk, visit, resource, route.id);
+      return resource === context.history
+        ? showChange(context, adminRequest, route.id)
+        : showRecord(context, adminRequest, resource, route.id);
     case 'delete':
       assertMay(resource, 'delete');
-      return showDelete(desk, visit, resource, route.id);
+      return showDelete(context, adminRequest, resource, route.id);
     case 'history':
-      return showHistory(desk, visit, resource, route.id);
+      return showHistory(context, adminRequest, resource, route.id);
     case 'password':
       assertMay(resource, 'change');
-      return showPassword(desk, visit, resource, route.id);
+      return showPassword(context, adminRequest, resource, route.id);
     case 'bulk':
       throw new Error('a page that takes POST alone');
   }
 }
 
 /** What a form does. */
-export function change(desk: Desk, visit: Visit, route: AdminRoute, form: Form): Promise<Reply> | Reply {
+export function change(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  route: AdminRoute,
+  form: Form,
+): Promise<Reply> | Reply {
   if (!('resource' in route)) {
-    if (route.page === 'logout') return logOut(desk, visit);
-    return route.page === 'account' ? changePassword(desk, visit, form) : endOtherSessions(desk, visit);
+    if (route.page === 'logout') return logOut(context, adminRequest);
+    return route.page === 'account'
+      ? changePassword(context, adminRequest, form)
+      : endOtherSessions(context, adminRequest);
   }
   const { resource } = route;
   switch (route.page) {
     case 'add':
       assertMay(resource, 'add');
-      return saveRecord(desk, visit, resource, undefined, boundedForm(form, editableColumns(resource, true)));
+      return saveRecord(
+        context,
+        adminRequest,
+        resource,
+        undefined,
+        boundedForm(form, editableColumns(resource, true)),
+      );
     case 'record':
       assertMay(resource, 'change');
-      return saveRecord(desk, visit, resource, route.id, boundedForm(form, editableColumns(resource, false)));
+      return saveRecord(
+        context,
+        adminRequest,
+        resource,
+        route.id,
+        boundedForm(form, editableColumns(resource, false)),
+      );
     case 'delete':
       assertMay(resource, 'delete');
-      return confirmDelete(desk, visit, resource, route.id, boundedForm(form, []));
+      return confirmDelete(context, adminRequest, resource, route.id, boundedForm(form, []));
     case 'password':
       assertMay(resource, 'change');
-      return setPassword(desk, visit, resource, route.id, form);
+      return setPassword(context, adminRequest, resource, route.id, form);
     case 'bulk':
-      return runBulk(desk, visit, resource, boundedForm(form, editableColumns(resource, false)));
+      return runBulk(context, adminRequest, resource, boundedForm(form, editableColumns(resource, false)));
     case 'import':
-      return runImport(desk, visit, resource, form);
+      return runImport(context, adminRequest, resource, form);
     case 'list':
     case 'filter':
     case 'lookup':

@@ -4,7 +4,7 @@ import { checkRegistry } from '../resources/check/check-registry.ts';
 import { loadResources } from '../resources/load-registry.ts';
 import { printMatrix } from './check/access-matrix.ts';
 import { checkPanels } from '../resources/definition/panel.ts';
-import { examine, type Fault, type Report } from './check/registry-report.ts';
+import { examine, type Fault, type RegistryReport } from './check/registry-report.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { noWords, parse, print, tell, withSettingsDatabase } from './command.ts';
 
@@ -34,7 +34,7 @@ const OPTIONS = {
   strict: { type: 'boolean' },
 } as const;
 
-interface Outcome extends Report {
+interface Outcome extends RegistryReport {
   /** The errors as the start would say them; undefined where there are none. */
   readonly message: string | undefined;
   readonly count: number;
@@ -74,7 +74,7 @@ function printForPeople({ message, warnings, matrix, count }: Outcome, withMatri
 }
 
 /** `vitrine check`: everything that is wrong or dangerous, before anything listens. */
-export async function check(words: readonly string[]): Promise<number> {
+export async function checkCommand(words: readonly string[]): Promise<number> {
   const given = parse(words, OPTIONS, HELP);
   if (!given) return 0;
   noWords(given.positionals);

@@ -45,7 +45,7 @@ async function readRelations(
 }
 
 /** `vitrine introspect`: a registry for a database that was there before. */
-export async function introspect(words: readonly string[]): Promise<void> {
+export async function introspectCommand(words: readonly string[]): Promise<void> {
   const given = parse(words, OPTIONS, HELP);
   if (!given) return;
   noWords(given.positionals);

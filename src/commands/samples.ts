@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Operations } from '../resources/records/operations.ts';
-import { parseMembers } from '../resources/records/json-fields.ts';
+import { parseJsonFields } from '../resources/records/json-fields.ts';
 import type { Caller, ServedResources } from '../resources/serve/served-resource.ts';
 import type { Users } from '../resources/users/users.ts';
 
@@ -40,7 +40,8 @@ export async function loadSamples(
   const create = async (model: string, author: string, fields: object): Promise<void> => {
     const resource = resources.get(model);
     const caller = people.get(author);
-    if (resource && caller) await operations.create(resource, parseMembers(JSON.stringify(fields)), caller);
+    if (resource && caller)
+      await operations.create(resource, parseJsonFields(JSON.stringify(fields)), caller);
   };
   for (const [author, content] of MESSAGES) await create('message', author, { content });
   for (const [from, to] of FOLLOWS)

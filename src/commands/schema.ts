@@ -3,11 +3,11 @@ import { buildModels } from '../db/schema/build-models.ts';
 import type { Catalog } from '../db/schema/catalog.ts';
 import { text, type Database } from '../db/connection/database.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
-import { surroundingsStatement, type Surroundings } from '../db/schema/relations.ts';
+import { databaseInfoStatement, type DatabaseInfo } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
 import { grantsFor } from '../resources/serve/grants.ts';
 import { loadResources } from '../resources/load-registry.ts';
-import { HISTORY, OWN } from '../resources/definition/system-tables.ts';
+import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, APPEND_ONLY, MAY_GIVE_UP } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { readCatalog } from '../resources/serve/schema-setup.ts';
@@ -65,9 +65,9 @@ function checkRole(role: string): void {
     throw new UsageError(`--role ${role}: this is not one role, but a word of PostgreSQL's own`);
 }
 
-const readSurroundings = async (database: Database, tables: readonly string[]): Promise<Surroundings> => {
-  const [row] = await database.run(surroundingsStatement(tables), 'read');
-  return JSON.parse(text(row?.[0]) ?? '{}') as Surroundings;
+const readSurroundings = async (database: Database, tables: readonly string[]): Promise<DatabaseInfo> => {
+  const [row] = await database.run(databaseInfoStatement(tables), 'read');
+  return JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
 };
 
 async function printGrants(role: string, resources: readonly Resource[], settings: Settings): Promise<void> {
@@ -102,7 +102,7 @@ export async function schema(words: readonly string[]): Promise<void> {
   const { registry, panels } = await loadResources(settings.resources);
   const resources = requireRegistry(registry, settings, panels);
   if (role !== undefined) return printGrants(role, resources, settings);
-  const own = hasLogins(resources, settings) ? OWN : [];
+  const own = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
   const found = diff ? await findDatabase(resources) : { catalog: new Map(), givesUp: false };
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
   if (!diff && schemas.size > 0) tell(`these schemas must be there already: ${[...schemas].join(', ')}`);

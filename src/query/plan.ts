@@ -24,12 +24,12 @@ export interface Join {
   readonly model: Model;
 }
 
-export interface Place {
+export interface SearchPath {
   readonly alias: string;
   readonly column: Column;
 }
 
-export interface Condition extends Place {
+export interface Condition extends SearchPath {
   readonly operator: Operator;
   readonly values: readonly string[];
   readonly negated: boolean;
@@ -47,7 +47,7 @@ export interface Search {
   readonly paths: readonly (readonly string[])[];
 }
 
-export interface Ordering extends Place {
+export interface Ordering extends SearchPath {
   readonly descending: boolean;
 }
 
@@ -78,7 +78,7 @@ class Joins {
   }
 }
 
-interface Resolved extends Place {
+interface Resolved extends SearchPath {
   /** The parts that are left, after the columns. */
   readonly rest: readonly string[];
 }
@@ -208,7 +208,7 @@ export function planList(
     if ('fault' in planned) addError(errors, 'ordering', planned.fault);
     else orderings.push(planned);
   }
-  const isKey = ({ alias, column }: Place): boolean => alias === ROOT && column === model.primaryKey;
+  const isKey = ({ alias, column }: SearchPath): boolean => alias === ROOT && column === model.primaryKey;
   const keyAt = orderings.findIndex(isKey);
   // Whatever stands behind the key can change nothing.
   const total =

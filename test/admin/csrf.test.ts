@@ -1,7 +1,7 @@
 // Forms that foreign pages make a browser send, and what a GET leaves as it was.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { findAdminRoute, METHODS } from '../../src/admin/admin-routes.ts';
+import { findAdminRoute, ADMIN_METHODS } from '../../src/admin/admin-routes.ts';
 import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { snapshot } from './tables.ts';
@@ -116,7 +116,7 @@ describe('a form is refused and changes nothing', () => {
   });
 
   test('this goes through every page that takes a POST', () => {
-    const pages = Object.entries(METHODS).filter(([, methods]) => methods.includes('POST'));
+    const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('POST'));
     assert.deepEqual(pages.map(([page]) => page).sort(), Object.keys(FORMS).sort());
   });
 
@@ -183,7 +183,7 @@ describe('a GET changes nothing', () => {
       );
       return findAdminRoute(path.replace(/\?.*/, ''), known).page;
     });
-    const pages = Object.entries(METHODS).filter(([, methods]) => methods.includes('GET'));
+    const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('GET'));
     for (const [page] of pages) assert.ok(asked.includes(page as never), page);
   });
 

@@ -7,7 +7,7 @@ import { SETTINGS } from '../../src/config.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/types/column-types.ts';
 import { missingSchema } from '../../src/db/schema/missing-schema.ts';
 import { OPERATORS } from '../../src/query/parse/filter-values.ts';
-import { OWN } from '../../src/resources/definition/system-tables.ts';
+import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf } from './types.ts';
@@ -63,7 +63,7 @@ describe('the pages tell of everything that the code knows, and of nothing else'
 
   test("the SQL of the service's own tables", () => {
     const [, told = ''] = /```sql\n([\s\S]*?)```/.exec(readPage('docs/admin.md')) ?? [];
-    assert.equal(told.trim(), `${missingSchema(OWN, new Map()).join(';\n')};`);
+    assert.equal(told.trim(), `${missingSchema(SYSTEM_TABLES, new Map()).join(';\n')};`);
   });
 
   test('keys of a column', () => {

@@ -9,7 +9,7 @@ import { decodeField, decodeForm, parseListQuery } from '../../src/query/parse/g
 import { filterValues, OPERATORS } from '../../src/query/parse/filter-values.ts';
 import { parseCsv, withoutGuard } from '../../src/query/statements/csv.ts';
 import { checkKey } from '../../src/resources/records/checked-body.ts';
-import { parseMembers } from '../../src/resources/records/json-fields.ts';
+import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 import { passwordFault } from '../../src/resources/passwords/password-rules.ts';
 import { isCalled } from '../../src/resources/records/look-up.ts';
 import { readCookie } from '../../src/admin/web/cookies.ts';
@@ -98,9 +98,9 @@ interface Parser {
 const MEGABYTE = 1_000_000;
 const HEADER = 32_000;
 const parsers: Record<string, Parser> = {
-  'a JSON body': { most: MEGABYTE, read: parseMembers },
-  'a field of a JSON body': { most: MEGABYTE, read: (text) => parseMembers(`{"a":${text}}`) },
-  'a key of a JSON body': { most: MEGABYTE, read: (text) => parseMembers(`{${quoted(text)}:1}`) },
+  'a JSON body': { most: MEGABYTE, read: parseJsonFields },
+  'a field of a JSON body': { most: MEGABYTE, read: (text) => parseJsonFields(`{"a":${text}}`) },
+  'a key of a JSON body': { most: MEGABYTE, read: (text) => parseJsonFields(`{${quoted(text)}:1}`) },
   'a form': { most: MEGABYTE, read: (text) => decodeForm(text, 20_000) },
   'a form with data': { most: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
   'a form in parts': {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
-import { parseMembers } from '../../src/resources/records/json-fields.ts';
+import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 
 const BYTES = 1_048_576;
 
@@ -21,12 +21,12 @@ function cpuOf(work: () => unknown): number {
 describe('the cost of the largest body', () => {
   test('a nested JSON value is scanned once, and not again for its column', () => {
     const text = `{"data":[${'1,'.repeat(BYTES / 2 - 10)}1]}`;
-    const parsed = parseMembers(text).get('data');
+    const parsed = parseJsonFields(text).get('data');
     assert.ok(parsed);
     const { value, source } = parsed;
     const check = (): unknown => COLUMN_TYPES.json.fromJson(value, source);
     assert.deepEqual(check(), { value: source });
-    const [scanning, checking] = [cpuOf(() => parseMembers(text)), cpuOf(check)];
+    const [scanning, checking] = [cpuOf(() => parseJsonFields(text)), cpuOf(check)];
     assert.ok(checking < scanning / 2, `${checking} of ${scanning} microseconds`);
   });
 
@@ -35,7 +35,7 @@ describe('the cost of the largest body', () => {
     const kinds = { good: '[1]', nul: '["\\u0000"]', half: '["\\ud800"]', huge: '[1e9999]', deep };
     const entries = Object.entries(kinds);
     for (const order of [entries, entries.toReversed()]) {
-      const members = parseMembers(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
+      const members = parseJsonFields(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
       for (const [key, { value, source }] of members) {
         const isGood = COLUMN_TYPES.json.fromJson(value, source).fault === undefined;
         assert.equal(isGood, key === 'good', key);

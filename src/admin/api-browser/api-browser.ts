@@ -6,7 +6,7 @@ import type { ApiPages } from '../../http/api/api-pages.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
-import type { Page } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/listing.ts';
 import {
   meets,
   type Caller,
@@ -65,14 +65,14 @@ function collectionCommands(
 }
 
 /** The total, or the way to it: no page costs a count unless it is asked for. */
-function total({ total: count }: Page, name: string, parameters: Parameters): Content {
+function total({ total: count }: RecordPage, name: string, parameters: Parameters): Content {
   if (count !== undefined) return html`${grouped(Number(count))} ${count === '1' ? 'record' : 'records'}`;
   return html`<a href="${apiLinks.collection(name, parameters.with('_count', 'exact'))}"
     >Count the records</a
   >`;
 }
 
-function pager(page: Page, { next, previous }: PageLinks, name: string, parameters: Parameters): Html {
+function pager(page: RecordPage, { next, previous }: PageLinks, name: string, parameters: Parameters): Html {
   return html`<nav class="pager" aria-label="Pages">
     <p>${total(page, name, parameters)}</p>
     <ul>

@@ -1,8 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfMember } from '../../resources/records/browsing.ts';
-import { indentJson, parseMembers, splitValues, type Members } from '../../resources/records/json-fields.ts';
+import { textOfField } from '../../resources/records/browsing.ts';
+import {
+  indentJson,
+  parseJsonFields,
+  splitValues,
+  type JsonFields,
+} from '../../resources/records/json-fields.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { apiLinks } from './api-links.ts';
@@ -25,18 +30,23 @@ function targetOf(
 }
 
 /** The beginning of a long value, without the quote that would make it look complete, and the way to the rest. */
-function cutValue(column: Column, size: string, members: Members, { name, model }: ServedResource): Content {
-  const text = textOfMember(members, column.key) ?? '';
+function cutValue(
+  column: Column,
+  size: string,
+  members: JsonFields,
+  { name, model }: ServedResource,
+): Content {
+  const text = textOfField(members, column.key) ?? '';
   const beginning = column.type.json === 'bare' ? text : JSON.stringify(text).slice(0, -1);
   const remark = `cut: ${grouped(Number(size))} bytes in full`;
-  const id = textOfMember(members, model.primaryKey.key);
+  const id = textOfField(members, model.primaryKey.key);
   const isNamed = id !== null && id !== '' && !members.has(sizeKey(model.primaryKey));
   return [beginning, '… ', isNamed ? html`<a href="${apiLinks.recordJson(name, id)}">${remark}</a>` : remark];
 }
 
 function shownValue(
   column: Column,
-  members: Members,
+  members: JsonFields,
   resource: ServedResource,
   resources: ServedResources,
   depth: number,
@@ -44,7 +54,7 @@ function shownValue(
   const size = members.get(sizeKey(column))?.source;
   if (size !== undefined) return cutValue(column, size, members, resource);
   const value = indentJson(members.get(column.key)?.source ?? 'null', depth);
-  const text = textOfMember(members, column.key);
+  const text = textOfField(members, column.key);
   const target = text === null ? undefined : targetOf(column, text, resource, resources);
   return target === undefined ? value : html`<a href="${target}">${value}</a>`;
 }
@@ -59,7 +69,7 @@ export function recordJson(
   resources: ServedResources,
   depth = 0,
 ): Html {
-  const members = parseMembers(source);
+  const members = parseJsonFields(source);
   const indent = '  '.repeat(depth + 1);
   const lines = resource.output.map((column, index): Content => {
     const value = shownValue(column, members, resource, resources, depth + 1);

@@ -1,12 +1,12 @@
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { selectionOf } from '../list/list-page.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** The records that somebody has chosen on a list, and the list. */
 export interface Choice {
@@ -28,7 +28,11 @@ export function readChoice(form: Form): Choice {
 }
 
 /** The same in hidden fields, for the next page. */
-export const hiddenChoice = async ({ csrf }: Visit, { state, ids }: Choice, action: string): Promise<Html> =>
+export const hiddenChoice = async (
+  { csrf }: AdminRequest,
+  { state, ids }: Choice,
+  action: string,
+): Promise<Html> =>
   html`<input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_action" value="${action}" />
@@ -43,7 +47,7 @@ export const listOf = ({ name }: AdminResource, { state }: Choice): string => li
 
 /** How many records were chosen, and what the first of them are called. */
 export async function chosenRecords(
-  { browsing }: Desk,
+  { browsing }: AdminContext,
   resource: AdminResource,
   { state, ids, selection }: Choice,
   count: number,
@@ -75,8 +79,8 @@ export async function chosenRecords(
 
 /** Whether the admin is among the chosen users: what is done to them is done to oneself. */
 export async function includesCaller(
-  { bulk, settings }: Desk,
-  { caller }: Visit,
+  { bulk, settings }: AdminContext,
+  { caller }: AdminRequest,
   resource: AdminResource,
   { selection }: Choice,
 ): Promise<boolean> {

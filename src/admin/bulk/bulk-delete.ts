@@ -3,22 +3,22 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { Referred } from '../../resources/records/conflicts.ts';
 import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
-import type { Refusal } from '../session/password-confirmation.ts';
+import type { ConfirmationRefusal } from '../session/password-confirmation.ts';
 import {
   confirmDeletion,
   deletionField,
   effectsOf,
   ownDeletion,
-  refusal,
+  deletionRefusal,
   removesAdmin,
 } from '../form/deletion-effects.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { redirectWith, type Visit } from '../web/admin-request.ts';
+import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 interface Notice {
@@ -28,12 +28,12 @@ interface Notice {
   /** Whether records of a table that is not in the registry keep these from being deleted. */
   readonly isRefused?: boolean;
   /** Why the admin's own password does not do. */
-  readonly unconfirmed?: Refusal;
+  readonly unconfirmed?: ConfirmationRefusal;
 }
 
 async function deletePage(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   choice: Choice,
   count: number,
@@ -41,10 +41,10 @@ async function deletePage(
 ): Promise<Reply> {
   const { name, title } = resource;
   const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
-    chosenRecords(desk, resource, choice, count),
-    effectsOf(desk, resource, choice.selection, count, notice?.isRefused),
-    ownDeletion(desk, visit, resource, choice.selection),
-    removesAdmin(desk, resource, choice.selection),
+    chosenRecords(context, resource, choice, count),
+    effectsOf(context, resource, choice.selection, count, notice?.isRefused),
+    ownDeletion(context, adminRequest, resource, choice.selection),
+    removesAdmin(context, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
   const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
@@ -58,7 +58,7 @@ async function deletePage(
       ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${back}">Back to the list</a></p>`
       : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
-          ${await hiddenChoice(visit, choice, 'delete')}
+          ${await hiddenChoice(adminRequest, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_effects" value="${digest}" />
           <input type="hidden" name="_confirm" value="1" />
@@ -70,7 +70,7 @@ async function deletePage(
           </div>
         </form>`
   }`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `Delete ${counted(count, 'record')}?`,
     crumbs: [{ text: title, href: back }, { text: 'Delete' }],
     kind: 'delete',
@@ -81,26 +81,26 @@ async function deletePage(
 
 /** Deletes chosen records, once somebody was told how many they are and what goes with them. */
 export async function bulkDelete(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   choice: Choice,
   form: Form,
 ): Promise<Reply> {
-  const { bulk } = desk;
+  const { bulk } = context;
   const { selection } = choice;
   const ask = async (notice?: Notice): Promise<Reply> => {
     const count = await bulk.count(resource, selection);
-    if (count > 0) return deletePage(desk, visit, resource, choice, count, notice);
-    return redirectWith(visit, listOf(resource, choice), {
+    if (count > 0) return deletePage(context, adminRequest, resource, choice, count, notice);
+    return redirectWith(adminRequest, listOf(resource, choice), {
       kind: 'failed',
       text: 'There is nothing to delete.',
     });
   };
   if (form.get('_confirm') === undefined) return ask();
-  if (await ownDeletion(desk, visit, resource, selection)) return ask({ status: 403 });
+  if (await ownDeletion(context, adminRequest, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
-  const { digest, isForbidden } = await effectsOf(desk, resource, selection, expected);
+  const { digest, isForbidden } = await effectsOf(context, resource, selection, expected);
   if (
     form.get('_effects') !== digest &&
     !isForbidden &&
@@ -109,10 +109,10 @@ export async function bulkDelete(
     const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
     return ask({ status: 409, text });
   }
-  const unconfirmed = await confirmDeletion(desk, visit, resource, selection, form);
+  const unconfirmed = await confirmDeletion(context, adminRequest, resource, selection, form);
   if (unconfirmed) return ask({ status: unconfirmed.status, unconfirmed });
   try {
-    await bulk.remove(resource, selection, visit.caller, expected);
+    await bulk.remove(resource, selection, adminRequest.caller, expected);
   } catch (error) {
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
@@ -120,10 +120,10 @@ export async function bulkDelete(
     const isRefused = problem instanceof Referred && problem.models.length === 0;
     const text =
       count === expected
-        ? refusal(desk, problem)
+        ? deletionRefusal(context, problem)
         : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`;
     return ask({ status: problem.status, text, isRefused });
   }
   const list = links.list(resource.name, choice.state.without('page'));
-  return redirectWith(visit, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });
+  return redirectWith(adminRequest, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });
 }

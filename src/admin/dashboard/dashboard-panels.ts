@@ -1,6 +1,6 @@
 import { LateError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
 import { chart, readable } from './chart.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { NOTHING } from '../web/display-text.ts';
 
@@ -54,7 +54,7 @@ function excuse(error: unknown): string {
   return 'This could not be loaded. The log says why.';
 }
 
-async function content({ panels, logger }: Desk, panel: Panel, id: string): Promise<Html> {
+async function content({ panels, logger }: AdminContext, panel: Panel, id: string): Promise<Html> {
   try {
     const found = await panels.load(panel);
     if (typeof found === 'number') return html`<p class="figure">${readable(found)}</p>`;
@@ -75,19 +75,19 @@ async function content({ panels, logger }: Desk, panel: Panel, id: string): Prom
   }
 }
 
-async function section(desk: Desk, panel: Panel, index: number): Promise<Html> {
+async function section(context: AdminContext, panel: Panel, index: number): Promise<Html> {
   const id = `panel-${index + 1}`;
   const { title, text } = panel;
   return html`<section class="panel" aria-labelledby="${id}">
     <h2 id="${id}">${title}</h2>
-    ${text && html`<p class="hint">${text}</p>`} ${await content(desk, panel, id)}
+    ${text && html`<p class="hint">${text}</p>`} ${await content(context, panel, id)}
   </section>`;
 }
 
 /** The panels of the resource file, all loaded at once; one that fails has a few words in its place. */
-export async function showPanels(desk: Desk): Promise<Html | false> {
-  const { list } = desk.panels;
+export async function showPanels(context: AdminContext): Promise<Html | false> {
+  const { list } = context.panels;
   if (list.length === 0) return false;
-  const sections = await Promise.all(list.map((panel, index) => section(desk, panel, index)));
+  const sections = await Promise.all(list.map((panel, index) => section(context, panel, index)));
   return html`<div class="panels">${sections}</div>`;
 }

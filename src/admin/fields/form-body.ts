@@ -3,8 +3,8 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Writing } from '../../resources/records/checked-body.ts';
-import type { Entry } from '../../resources/records/browsing.ts';
-import { memberOf, type Member } from '../../resources/records/json-fields.ts';
+import type { RecordEntry } from '../../resources/records/browsing.ts';
+import { jsonFieldOf, type JsonField } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { lengthFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
@@ -20,19 +20,19 @@ import {
 
 /** The JSON body that a form stands for, and what is wrong with texts that cannot stand in one. */
 export interface FormBody {
-  readonly members: Map<string, Member>;
+  readonly members: Map<string, JsonField>;
   readonly errors: FieldErrors;
 }
 
 /** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
-export function typedMember(column: Column, { text, isNull }: Typed): Member | { readonly fault: string } {
+export function typedMember(column: Column, { text, isNull }: Typed): JsonField | { readonly fault: string } {
   const fault = lengthFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
     return { fault: 'choose one of the records: no single one is meant by this' };
-  return memberOf(column, text);
+  return jsonFieldOf(column, text);
 }
 
 /** Puts what was typed for one column into a body. */
@@ -46,7 +46,7 @@ function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean)
 }
 
 /** The body of a form. What was not touched is not in it, so that nothing of it is lost on the way through a browser. */
-export function bodyOf(typed: TypedValues, stored: Entry | undefined): FormBody {
+export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): FormBody {
   const body: FormBody = { members: new Map(), errors: {} };
   const present = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {

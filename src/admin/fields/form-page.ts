@@ -3,9 +3,9 @@ import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfMember, type Entry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
 import { confirmationField, hasPowers, passwordHint } from '../session/password-confirmation.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
 import {
@@ -23,17 +23,17 @@ import {
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { onceField } from '../web/submit-once.ts';
+import { submitOnceField } from '../web/submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
-import { listQuery, type Visit } from '../web/admin-request.ts';
+import { listQuery, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** A record as its form shows it; what is stored of it, or undefined for a new one. */
 export interface FormPage {
   readonly resource: AdminResource;
   readonly typed: TypedValues;
-  readonly stored: (Entry & { readonly version: string }) | undefined;
+  readonly stored: (RecordEntry & { readonly version: string }) | undefined;
   readonly errors?: FieldErrors | undefined;
   /** What happened, where it is no fault of a field. */
   readonly notice?: string | undefined;
@@ -59,9 +59,9 @@ function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefi
 }
 
 /** A column that is only looked at. */
-function factRow(column: Column, entry: Entry, desk: Desk): Html {
-  const related = relatedOf(column, desk);
-  const key = textOfMember(entry.members, column.key);
+function factRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
+  const related = relatedOf(column, context);
+  const key = textOfField(entry.members, column.key);
   const shown = shownColumn(entry, column, 2000);
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
@@ -72,8 +72,8 @@ function factRow(column: Column, entry: Entry, desk: Desk): Html {
 }
 
 /** A column whose value the form does not hold, as it is too long or was when the form was made. */
-function keptRow(column: Column, entry: Entry, { name, inApi }: AdminResource): Html {
-  const size = textOfMember(entry.members, sizeKey(column));
+function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResource): Html {
+  const size = textOfField(entry.members, sizeKey(column));
   const bytes = size === null ? '' : `, with ${grouped(Number(size))} bytes`;
   const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
   return html`<div class="field fact">
@@ -89,9 +89,13 @@ function keptRow(column: Column, entry: Entry, { name, inApi }: AdminResource): 
 }
 
 /** Records of others that refer to this one, with the way to them and to a new one. */
-async function relatedRecords(desk: Desk, resource: AdminResource, id: string): Promise<Html | false> {
-  const dependents = await desk.bulk.dependents(resource, [id], 1);
-  const rows = [...desk.resources.values()].flatMap((other) =>
+async function relatedRecords(
+  context: AdminContext,
+  resource: AdminResource,
+  id: string,
+): Promise<Html | false> {
+  const dependents = await context.bulk.dependents(resource, [id], 1);
+  const rows = [...context.resources.values()].flatMap((other) =>
     other.output
       .filter(({ references }) => references === resource.model)
       .map((column) => {
@@ -134,7 +138,7 @@ const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
 
 /** What the form was made from, so that a later request can tell who has changed what. */
 function originOf(
-  stored: Entry & { readonly version: string },
+  stored: RecordEntry & { readonly version: string },
   typed: readonly Column[],
   columns: readonly Column[],
   sent: Form | undefined,
@@ -145,7 +149,7 @@ function originOf(
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
-function actionsOf(resource: AdminResource, stored: Entry, list: string | undefined): Content {
+function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | undefined): Content {
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
@@ -156,13 +160,17 @@ function actionsOf(resource: AdminResource, stored: Entry, list: string | undefi
 }
 
 /** The form of a record, new or stored. */
-export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promise<Reply> {
+export async function formPage(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  page: FormPage,
+): Promise<Reply> {
   const { resource, stored, errors = {}, notice } = page;
   const typed = new Map([...page.typed].filter(([, { cutMark }]) => cutMark === undefined));
   const { name, title, output, may } = resource;
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
-  const references = await referencesOf(desk, typed);
+  const references = await referencesOf(context, typed);
   const before = stored && storedValues(stored, columns);
   const longTexts = await renderLongTexts(typed);
   const fields = output.flatMap((column): Html[] => {
@@ -173,31 +181,32 @@ export async function formPage(desk: Desk, visit: Visit, page: FormPage): Promis
       return [fieldRow(field)];
     }
     if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
-    return stored ? [factRow(column, stored, desk)] : [];
+    return stored ? [factRow(column, stored, context)] : [];
   });
   const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);
-  const back = listQuery(visit, resource.name, page.sent);
+  const back = listQuery(adminRequest, resource.name, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
-        <input type="hidden" name="_csrf" value="${visit.csrf}" />
-        ${may.has('add') && onceField()} ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
+        <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+        ${may.has('add') && submitOnceField()}
+        ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}
         ${fields}
-        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(desk, resource) })}
-        ${hasPowers(desk, resource, columns) && confirmationField(errors, `Needed to ${isNew ? '' : 'change whether an admin is active, or to '}make somebody an admin${isNew ? '' : ' or no admin'}.`, false)}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context, resource) })}
+        ${hasPowers(context, resource, columns) && confirmationField(errors, `Needed to ${isNew ? '' : 'change whether an admin is active, or to '}make somebody an admin${isNew ? '' : ' or no admin'}.`, false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
-      ${stored && html`<aside>${await relatedRecords(desk, resource, stored.id)}</aside>`}
+      ${stored && html`<aside>${await relatedRecords(context, resource, stored.id)}</aside>`}
     </div>`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [
       { text: title, href: links.back(name, back) },

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import { markKey, sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfColumn, textOfMember, type Entry } from '../../resources/records/browsing.ts';
-import type { Member } from '../../resources/records/json-fields.ts';
+import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
 
 /** What stands in a form for one column; `isNull` says that the text means NULL, where it is empty. */
@@ -116,16 +116,16 @@ export function heldBy(form: Form, columns: readonly Column[]): readonly Column[
 }
 
 /** The columns whose values a form can hold: PostgreSQL has cut those that are too long. */
-export const holdable = ({ members }: Entry, columns: readonly Column[]): readonly Column[] =>
+export const holdable = ({ members }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
   columns.filter((column) => !members.has(sizeKey(column)));
 
 /** What a record holds. */
-export function storedValues({ members }: Entry, columns: readonly Column[]): TypedValues {
+export function storedValues({ members }: RecordEntry, columns: readonly Column[]): TypedValues {
   return new Map(
     columns.map((column) => {
       const text = textOfColumn(members, column);
       // Who clears a value that may be missing means that there is none, unless it was the empty text.
-      const cutMark = textOfMember(members, markKey(column)) ?? undefined;
+      const cutMark = textOfField(members, markKey(column)) ?? undefined;
       return [column, { text: text ?? '', isNull: text !== '', cutMark }];
     }),
   );
@@ -172,4 +172,4 @@ export function originIn(form: Form, columns: readonly Column[]): string {
   return origin.length <= columns.length * LONGEST_MARK ? origin : '';
 }
 
-export const NULL: Member = { value: null, source: 'null' };
+export const NULL: JsonField = { value: null, source: 'null' };

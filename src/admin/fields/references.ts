@@ -2,9 +2,9 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfMember, type Entry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
 import { isCalled, type Named } from '../../resources/records/look-up.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { References } from './form-fields.ts';
 import type { TypedValues } from './form-values.ts';
@@ -12,7 +12,7 @@ import { hiddenInputs, html, htmlInPieces, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { Parameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** Up to so many records a plain list to choose from will do. */
 const MOST_OPTIONS = 100;
@@ -35,32 +35,39 @@ export const compare = (one: string, other: string): number =>
 /** Fields that a page in between does not carry on: those that steer a form, and passwords. */
 const DROPPED = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
 
-export const relatedOf = ({ references }: Column, { resources }: Desk): AdminResource | undefined =>
+export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminResource | undefined =>
   references && resources.get(references.name);
 
 /** The record of a key; undefined where there is none. */
-async function recordOf(desk: Desk, resource: AdminResource, key: string): Promise<Named | undefined> {
+async function recordOf(
+  context: AdminContext,
+  resource: AdminResource,
+  key: string,
+): Promise<Named | undefined> {
   if (key === '') return undefined;
-  const { entries } = await desk.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
+  const { entries } = await context.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
   return entries[0];
 }
 
 /** Whether a text is the key of a record, just as it is shown; `007` may well be a name. */
-export const isKey = async (desk: Desk, resource: AdminResource, text: string): Promise<boolean> =>
-  (await recordOf(desk, resource, text))?.id === text;
+export const isRecordKey = async (
+  context: AdminContext,
+  resource: AdminResource,
+  text: string,
+): Promise<boolean> => (await recordOf(context, resource, text))?.id === text;
 
 /**
  * The one record that words can only mean: it is called just so, or nothing else has them.
  * @param isExact whether it must be called just so
  */
 export async function recordMeant(
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
   words: string,
   isExact = false,
 ): Promise<Named | undefined> {
   if (words.length > LONGEST_WORDS) return undefined;
-  const { entries, hasNext } = await desk.browsing.lookUp(resource, words, MOST_COMPARED);
+  const { entries, hasNext } = await context.browsing.lookUp(resource, words, MOST_COMPARED);
   const [same, other] = entries.filter(isCalled(words));
   if (same) return other ? undefined : same;
   return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
@@ -71,17 +78,17 @@ export async function recordMeant(
  * @param stored what is left of it is not looked up
  */
 export async function withKeys(
-  desk: Desk,
+  context: AdminContext,
   typed: TypedValues,
-  stored: Entry | undefined,
+  stored: RecordEntry | undefined,
 ): Promise<TypedValues> {
   const keyOf = async (column: Column, text: string): Promise<string> => {
-    const related = relatedOf(column, desk);
-    if (!related || text === '' || (stored && textOfMember(stored.members, column.key) === text)) return text;
-    if (await isKey(desk, related, text)) return text;
+    const related = relatedOf(column, context);
+    if (!related || text === '' || (stored && textOfField(stored.members, column.key) === text)) return text;
+    if (await isRecordKey(context, related, text)) return text;
     // It may be the key of a record that is gone by now: that must not become another one that only has it in its name.
     const isExact = column.type.parse(text, column).fault === undefined;
-    return (await recordMeant(desk, related, text, isExact))?.id ?? text;
+    return (await recordMeant(context, related, text, isExact))?.id ?? text;
   };
   return new Map(
     await Promise.all(
@@ -93,13 +100,16 @@ export async function withKeys(
 }
 
 /** What each foreign key of a form can refer to, and what it refers to now. */
-export async function referencesOf(desk: Desk, typed: TypedValues): Promise<ReadonlyMap<Column, References>> {
+export async function referencesOf(
+  context: AdminContext,
+  typed: TypedValues,
+): Promise<ReadonlyMap<Column, References>> {
   const lists = new Map<AdminResource, Promise<readonly Named[] | undefined>>();
   const optionsOf = (related: AdminResource): Promise<readonly Named[] | undefined> => {
     const query = `limit=${MOST_OPTIONS}`;
     const list =
       lists.get(related) ??
-      desk.browsing
+      context.browsing
         .labels(related, { query, search: '' })
         .then(({ entries, hasNext }) =>
           hasNext
@@ -113,10 +123,10 @@ export async function referencesOf(desk: Desk, typed: TypedValues): Promise<Read
   };
   const found = await Promise.all(
     [...typed].map(async ([column, { text }]) => {
-      const related = relatedOf(column, desk);
+      const related = relatedOf(column, context);
       if (!related) return undefined;
       const options = await optionsOf(related);
-      const chosen = options ? undefined : await recordOf(desk, related, text);
+      const chosen = options ? undefined : await recordOf(context, related, text);
       return [column, { options, label: chosen && shortened(chosen.label) }] as const;
     }),
   );
@@ -132,20 +142,20 @@ const carried = (form: Form): Promise<readonly Html[]> =>
  * in the field are the first search.
  */
 export async function showLookup(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   column: Column,
   form: Form,
   crumbs: readonly Crumb[],
 ): Promise<Reply> {
-  const related = relatedOf(column, desk);
+  const related = relatedOf(column, context);
   if (!related) throw new Problem(400, 'This column refers to nothing.');
   const typed = (form.get(column.key) ?? '').trim();
-  const given = form.get('_find') ?? ((await isKey(desk, related, typed)) ? '' : typed);
+  const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
-  const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_FOUND);
-  const body = html`<form method="post" class="lookup" action="${visit.request.path}">
-    <input type="hidden" name="_csrf" value="${visit.csrf}" />
+  const { entries, hasNext } = await context.browsing.lookUp(related, words, MOST_FOUND);
+  const body = html`<form method="post" class="lookup" action="${adminRequest.request.path}">
+    <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
     ${await carried(form)}
     <div class="search">
@@ -172,7 +182,7 @@ export async function showLookup(
       ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
     </div>
   </form>`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `${column.title}: choose from ${related.title}`,
     crumbs: [...crumbs, { text: column.title }],
     kind: 'form',
@@ -181,9 +191,13 @@ export async function showLookup(
 }
 
 /** Records that the words of `_search` can mean, as JSON for the script, and whether there are more. */
-export async function lookUp(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
-  const search = Parameters.parse(visit.request.query).get('_search') ?? '';
-  const { entries, hasNext } = await desk.browsing.lookUp(resource, search, MOST_FOUND);
+export async function lookUp(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  resource: AdminResource,
+): Promise<Reply> {
+  const search = Parameters.parse(adminRequest.request.query).get('_search') ?? '';
+  const { entries, hasNext } = await context.browsing.lookUp(resource, search, MOST_FOUND);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {
     status: 200,

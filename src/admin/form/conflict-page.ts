@@ -1,8 +1,8 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Entry } from '../../resources/records/browsing.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
   isSame,
@@ -19,12 +19,12 @@ import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { referencesOf } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** What somebody else has stored since the form was made, beside what was typed. */
 export interface Conflict {
   readonly resource: AdminResource;
-  readonly stored: Entry & { readonly version: string };
+  readonly stored: RecordEntry & { readonly version: string };
   readonly typed: TypedValues;
   /** The form as it was sent, with its marks of what it was made from. */
   readonly form: Form;
@@ -88,10 +88,17 @@ export function resolved({ stored, typed, form }: Conflict): TypedValues {
 }
 
 /** The page that shows both sets of values side by side; it sends the form again, made from what is stored now. */
-export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict): Promise<Reply> {
+export async function showConflict(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  conflict: Conflict,
+): Promise<Reply> {
   const { resource, stored, typed, form } = conflict;
   const others = storedValues(stored, [...typed.keys()]);
-  const [mineNamed, theirsNamed] = await Promise.all([referencesOf(desk, typed), referencesOf(desk, others)]);
+  const [mineNamed, theirsNamed] = await Promise.all([
+    referencesOf(context, typed),
+    referencesOf(context, others),
+  ]);
   const shown = (
     column: Column,
     { text, isNull }: Typed,
@@ -137,7 +144,7 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
       the two differ, which value it shall have.
     </p>
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
-      <input type="hidden" name="_csrf" value="${visit.csrf}" />
+      <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${marks}" />
       ${hidden}
@@ -161,7 +168,7 @@ export async function showConflict(desk: Desk, visit: Visit, conflict: Conflict)
         >
       </div>
     </form>`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `Conflict: ${shortened(stored.label, 80)}`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },

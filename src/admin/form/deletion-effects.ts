@@ -6,13 +6,17 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
 import { Referred } from '../../resources/records/conflicts.ts';
-import { confirmationField, confirmCaller, type Refusal } from '../session/password-confirmation.ts';
-import type { Desk } from '../web/admin-context.ts';
+import {
+  confirmationField,
+  confirmCaller,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** What deleting records would do to others. */
 export interface Effects {
@@ -37,7 +41,7 @@ const inList = (ids: readonly string[]): string =>
   ids.map((id) => (/[",]/.test(id) || id === '' ? `"${id.replaceAll('"', '""')}"` : id)).join(',');
 
 /** Whether the admin area shows every step of the way from these dependents. */
-function isShown({ resources }: Desk, { resource, path }: Dependents): boolean {
+function isShown({ resources }: AdminContext, { resource, path }: Dependents): boolean {
   let at = resource;
   return path.every((column) => {
     const from = at;
@@ -65,7 +69,7 @@ function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Pa
   }));
 }
 
-function item(desk: Desk, dependents: Dependents, of: Selection): Html {
+function item(context: AdminContext, dependents: Dependents, of: Selection): Html {
   const { resource, path, count, isCapped, depth } = dependents;
   const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
   if (!resource)
@@ -74,7 +78,7 @@ function item(desk: Desk, dependents: Dependents, of: Selection): Html {
     </li>`;
   const what = html`${amount} of ${resource.title}`;
   if (depth === Infinity) return html`<li>${what}, further away</li>`;
-  if (path.length === 0 || !isShown(desk, dependents)) return html`<li>${what}</li>`;
+  if (path.length === 0 || !isShown(context, dependents)) return html`<li>${what}</li>`;
   const way = path.map(({ title }) => title).join(' › ');
   const filters = filtersFor(dependents, of);
   const link = filters && links.list(resource.name, new Parameters(filters));
@@ -98,7 +102,7 @@ function group(title: string, items: readonly Html[], className?: string): Html 
  * @param isRefused whether the database has refused it for records of a table that is not in the registry
  */
 export async function effectsOf(
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
   of: Selection,
   count: number,
@@ -110,7 +114,7 @@ export async function effectsOf(
   const keeping = `What keeps ${themselves} from being deleted`;
   let all: Dependents[];
   try {
-    all = await desk.bulk.dependents(resource, of);
+    all = await context.bulk.dependents(resource, of);
   } catch (error) {
     if (!isDatabaseError(error) || error.code !== CANCELED) throw error;
     const view = html`${isRefused && group(keeping, [unknown], 'forbidding')}
@@ -122,7 +126,7 @@ export async function effectsOf(
     return { view, isForbidden: isRefused, warning, digest: 'uncounted' };
   }
   const those = (effect: Dependents['effect']): Html[] =>
-    all.filter((one) => one.effect === effect).map((one) => item(desk, one, of));
+    all.filter((one) => one.effect === effect).map((one) => item(context, one, of));
   const found = those('restrict');
   const restricting = isRefused && found.length === 0 ? [unknown] : found;
   const going = those('cascade');
@@ -138,7 +142,7 @@ export async function effectsOf(
 }
 
 /** Why the database has refused a deletion, by what people call the resources. */
-export function refusal({ resources }: Desk, problem: Problem): string {
+export function deletionRefusal({ resources }: AdminContext, problem: Problem): string {
   const names = problem instanceof Referred ? problem.models : [];
   const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
   return titles.length > 0
@@ -151,8 +155,8 @@ export function refusal({ resources }: Desk, problem: Problem): string {
  * last admin cannot go.
  */
 export async function ownDeletion(
-  { bulk, settings }: Desk,
-  { caller }: Visit,
+  { bulk, settings }: AdminContext,
+  { caller }: AdminRequest,
   resource: AdminResource,
   of: Selection,
 ): Promise<string | undefined> {
@@ -165,21 +169,21 @@ export async function ownDeletion(
 
 /** Whether a deletion may remove an admin, which a stolen session must not do. */
 export const removesAdmin = (
-  { bulk, settings }: Desk,
+  { bulk, settings }: AdminContext,
   resource: AdminResource,
   of: Selection,
 ): Promise<boolean> => bulk.deletesAdmin(resource, of, settings.userModel);
 
 /** The field for the admin's own password, in the form that deletes an admin. */
-export const deletionField = (refusal: Refusal | undefined): Html =>
+export const deletionField = (refusal: ConfirmationRefusal | undefined): Html =>
   confirmationField(refusal?.errors ?? {}, 'Needed to delete an admin.', true);
 
 /** Verifies the admin's own password where the deletion needs it; undefined where it may go on. */
 export const confirmDeletion = async (
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   of: Selection,
   form: Form,
-): Promise<Refusal | undefined> =>
-  (await removesAdmin(desk, resource, of)) ? confirmCaller(desk, visit, form) : undefined;
+): Promise<ConfirmationRefusal | undefined> =>
+  (await removesAdmin(context, resource, of)) ? confirmCaller(context, adminRequest, form) : undefined;

@@ -4,15 +4,15 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfColumn, type EntryPage } from '../../resources/records/browsing.ts';
 import { parseId } from '../../resources/records/operations.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { actionText, changeLine, changeView } from './history-view.ts';
-import { changeOf, formerLabel, formerName, knownRecords, type Change } from './history-entry.ts';
+import { changeOf, formerLabel, formerName, knownRecords, type HistoryChange } from './history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 const PAGE_SIZE = 50;
 /** Characters of the changes of a page, from which on the rest are shown without their values. */
@@ -21,7 +21,7 @@ const LONGEST_PAGE = 1_000_000;
 const LONGEST_LINK = 6000;
 
 /** A link to the form of a new record with the values that a deleted one had, where they fit into an address. */
-function addAgain(resource: AdminResource, { before, action }: Change): Html | false {
+function addAgain(resource: AdminResource, { before, action }: HistoryChange): Html | false {
   if (action !== 'delete' || !resource.may.has('add')) return false;
   const columns = editableColumns(resource, true);
   if (columns.some((column) => before.has(sizeKey(column)))) return false;
@@ -50,25 +50,28 @@ function pager({ query, hasNext }: EntryPage, path: string): Html | false {
 
 /** The changes of one record, the newest first; the record itself may be gone. */
 export async function showHistory(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   idText: string,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const id = resource === desk.history ? undefined : parseId(resource, idText);
+  const id = resource === context.history ? undefined : parseId(resource, idText);
   if (id === undefined) throw notFound('There is no such record.');
-  const page = Parameters.parse(visit.request.query).get('page') ?? '1';
+  const page = Parameters.parse(adminRequest.request.query).get('page') ?? '1';
   const query = new Parameters([
     { name: 'record', value: id },
     { name: 'limit', value: String(PAGE_SIZE) },
     { name: 'page', value: page },
   ]);
-  const list = await desk.browsing.list(desk.historyOf(resource), { query: query.toString(), search: '' });
-  const changes = list.entries.map((entry) => changeOf(entry, desk));
+  const list = await context.browsing.list(context.historyOf(resource), {
+    query: query.toString(),
+    search: '',
+  });
+  const changes = list.entries.map((entry) => changeOf(entry, context));
   const [known, { entries: present }] = await Promise.all([
-    knownRecords(desk, changes),
-    desk.browsing.labels(resource, { query: '', search: '', ids: [id] }),
+    knownRecords(context, changes),
+    context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
   if (!record && changes.length === 0 && list.query.page === 1n) throw notFound('There is no such record.');
@@ -81,7 +84,8 @@ export async function showHistory(
   const sections: Html[] = [];
   let length = 0;
   for (const change of changes) {
-    const section = length > LONGEST_PAGE ? changeLine(change, desk, known) : changeView(change, desk, known);
+    const section =
+      length > LONGEST_PAGE ? changeLine(change, context, known) : changeView(change, context, known);
     length += section.toString().length;
     sections.push(section);
     await setImmediate();
@@ -89,7 +93,7 @@ export async function showHistory(
   const body = html`${!record && html`<p class="lead">This record is no longer there.</p>`}
   ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
   ${pager(list, links.part(name, id, 'history'))}`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `History of ${label}`,
     crumbs: [
       { text: title, href: links.list(name) },
@@ -102,14 +106,18 @@ export async function showHistory(
   });
 }
 
-/** One entry of the log: a record of the resource `desk.history`. */
-export async function showChange(desk: Desk, visit: Visit, id: string): Promise<Reply> {
-  const change = changeOf(await desk.browsing.preview(desk.history, id), desk);
-  const known = await knownRecords(desk, [change]);
+/** One entry of the log: a record of the resource `context.history`. */
+export async function showChange(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  id: string,
+): Promise<Reply> {
+  const change = changeOf(await context.browsing.preview(context.history, id), context);
+  const known = await knownRecords(context, [change]);
   const { resource, model, record } = change;
   const label = known.label(resource, record);
   const what = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
-  const body = html`${changeView(change, desk, known)}
+  const body = html`${changeView(change, context, known)}
   ${
     resource &&
     html`<p class="also">
@@ -117,9 +125,12 @@ export async function showChange(desk: Desk, visit: Visit, id: string): Promise<
       <a href="${links.part(resource.name, record, 'history')}">its whole history</a>
     </p>`
   }`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `${actionText(change)}: ${what}`,
-    crumbs: [{ text: desk.history.title, href: links.list(desk.history.name) }, { text: `#${change.id}` }],
+    crumbs: [
+      { text: context.history.title, href: links.list(context.history.name) },
+      { text: `#${change.id}` },
+    ],
     kind: 'history',
     body,
   });

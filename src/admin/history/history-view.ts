@@ -1,10 +1,10 @@
 import type { Column } from '../../db/schema/model.ts';
-import { textOfColumn, textOfMember } from '../../resources/records/browsing.ts';
+import { textOfColumn, textOfField } from '../../resources/records/browsing.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import type { Members } from '../../resources/records/json-fields.ts';
-import type { Desk } from '../web/admin-context.ts';
-import { columnsOf, type Change, type Known } from './history-entry.ts';
+import type { JsonFields } from '../../resources/records/json-fields.ts';
+import type { AdminContext } from '../web/admin-context.ts';
+import { columnsOf, type HistoryChange, type Known } from './history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { EMPTY_TEXT, grouped, moment, NOTHING, shownValue } from '../web/display-text.ts';
@@ -19,10 +19,10 @@ const DOORS: Readonly<Record<string, string>> = {
   command: 'by a command',
 };
 
-export const actionText = ({ action }: Change): string => ACTIONS[action] ?? action;
+export const actionText = ({ action }: HistoryChange): string => ACTIONS[action] ?? action;
 
 /** A text that may be long; what is cut has a link to the whole change. */
-function shownText(column: Column, text: string | null, size: string | null, change: Change): Content {
+function shownText(column: Column, text: string | null, size: string | null, change: HistoryChange): Content {
   if (text === null || (size === null && text.length <= MOST_SHOWN)) return shownValue(column, text);
   const whole = links.action(
     HISTORY.model,
@@ -35,13 +35,19 @@ function shownText(column: Column, text: string | null, size: string | null, cha
 }
 
 /** A value, line breaks and all; a foreign key by what its record is called, while there is one. */
-function shown(column: Column, members: Members, change: Change, desk: Desk, known: Known): Content {
+function shown(
+  column: Column,
+  members: JsonFields,
+  change: HistoryChange,
+  context: AdminContext,
+  known: Known,
+): Content {
   if (!members.has(column.key)) return NOTHING;
   const text = textOfColumn(members, column);
-  const target = column.references && desk.resources.get(column.references.name);
+  const target = column.references && context.resources.get(column.references.name);
   if (text === '') return EMPTY_TEXT;
   if (text === null || !column.references)
-    return shownText(column, text, textOfMember(members, sizeKey(column)), change);
+    return shownText(column, text, textOfField(members, sizeKey(column)), change);
   const label = known.label(target, text);
   return target && label !== undefined
     ? html`<a href="${links.record(target.name, text)}">${label}</a>`
@@ -49,7 +55,7 @@ function shown(column: Column, members: Members, change: Change, desk: Desk, kno
 }
 
 /** The columns of a change: what they were, and what they became. */
-function values(change: Change, desk: Desk, known: Known): Html {
+function values(change: HistoryChange, context: AdminContext, known: Known): Html {
   const { resource, action, before, after } = change;
   const columns = columnsOf(change);
   const isUpdate = action === 'update';
@@ -66,7 +72,7 @@ function values(change: Change, desk: Desk, known: Known): Html {
     ] as const
   ).filter(([, , kind]) => isUpdate || (action === 'delete') === (kind === 'del'));
   const cell = (column: Column, [head, members, kind]: (typeof heads)[number]): Html => {
-    const value = shown(column, members, change, desk, known);
+    const value = shown(column, members, change, context, known);
     const marked = !isUpdate ? value : kind === 'del' ? html`<del>${value}</del>` : html`<ins>${value}</ins>`;
     return html`<td data-label="${isUpdate ? head : 'Value'}" class="value">${marked}</td>`;
   };
@@ -94,7 +100,11 @@ function values(change: Change, desk: Desk, known: Known): Html {
 }
 
 /** Who made a change, with a link while the user is there. */
-export function author({ user }: Change, { resources, settings }: Desk, known: Known): Content {
+export function author(
+  { user }: HistoryChange,
+  { resources, settings }: AdminContext,
+  known: Known,
+): Content {
   if (!user) return 'nobody in particular';
   const users = resources.get(settings.userModel);
   return users && known.label(users, user.key) !== undefined
@@ -103,30 +113,30 @@ export function author({ user }: Change, { resources, settings }: Desk, known: K
 }
 
 /** When, what, who and where, in one line. */
-export function summary(change: Change, desk: Desk, known: Known): Html {
-  const by = change.user ? html` by ${author(change, desk, known)}` : '';
+export function summary(change: HistoryChange, context: AdminContext, known: Known): Html {
+  const by = change.user ? html` by ${author(change, context, known)}` : '';
   return html`${actionText(change)}${by} ${DOORS[change.door] ?? change.door}, ${moment(change.at)} UTC`;
 }
 
-const section = (change: Change, desk: Desk, known: Known, content: Html): Html =>
+const section = (change: HistoryChange, context: AdminContext, known: Known, content: Html): Html =>
   html`<section class="change">
     <h2>
-      ${summary(change, desk, known)}
-      <a href="${links.record(desk.history.name, change.id)}" class="hint">#${change.id}</a>
+      ${summary(change, context, known)}
+      <a href="${links.record(context.history.name, change.id)}" class="hint">#${change.id}</a>
     </h2>
     ${content}
   </section>`;
 
 /** One change with all its columns. */
-export const changeView = (change: Change, desk: Desk, known: Known): Html =>
-  section(change, desk, known, values(change, desk, known));
+export const changeView = (change: HistoryChange, context: AdminContext, known: Known): Html =>
+  section(change, context, known, values(change, context, known));
 
 /** One change without its values, where a page has no room for them. */
-export function changeLine(change: Change, desk: Desk, known: Known): Html {
-  const link = links.record(desk.history.name, change.id);
+export function changeLine(change: HistoryChange, context: AdminContext, known: Known): Html {
+  const link = links.record(context.history.name, change.id);
   return section(
     change,
-    desk,
+    context,
     known,
     html`<p class="hint">The values do not fit on this page. <a href="${link}">Show them</a></p>`,
   );

@@ -2,16 +2,16 @@ import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import { isFree, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfMember } from '../../resources/records/browsing.ts';
-import { memberOf, type Member, type Members } from '../../resources/records/json-fields.ts';
+import { textOfField } from '../../resources/records/browsing.ts';
+import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 
 import { mustHaveText, NULL } from '../fields/form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { grouped } from '../web/display-text.ts';
 
 /** The value of a column as a cell would hold it; null for none. */
-export function storedText(record: Members, column: Column): string | null {
-  if (column.type.input.json !== 'json') return textOfMember(record, column.key);
+export function storedText(record: JsonFields, column: Column): string | null {
+  if (column.type.input.json !== 'json') return textOfField(record, column.key);
   const source = record.get(column.key)?.source ?? 'null';
   return source === 'null' ? null : source;
 }
@@ -31,15 +31,15 @@ const isJsonNull = (cell: string | null, column: Column): boolean =>
 const LONGEST_CELL = 1024 * 1024;
 
 /** True and false by all their names: spreadsheets write them in capitals. */
-export function cellMember(column: Column, told: string | null): Member | { readonly fault: string } {
+export function cellMember(column: Column, told: string | null): JsonField | { readonly fault: string } {
   if (told === null) return NULL;
   // Other columns have a shorter bound of their own.
   if (told.length > LONGEST_CELL && isFree(column) && column.maxLength === undefined)
     return {
       fault: `must be at most ${grouped(LONGEST_CELL)} characters in an import (got ${grouped(told.length)})`,
     };
-  if (column.type.input.json !== 'boolean') return memberOf(column, told);
-  return memberOf(column, column.type.parse(told, column).value ?? told);
+  if (column.type.input.json !== 'boolean') return jsonFieldOf(column, told);
+  return jsonFieldOf(column, column.type.parse(told, column).value ?? told);
 }
 
 /**
@@ -51,10 +51,10 @@ export function membersOf(
   { columns }: ImportFile,
   { cells }: CsvRow,
   resource: AdminResource,
-  present: Members | undefined,
+  present: JsonFields | undefined,
   errors: FieldErrors,
-): Map<string, Member> {
-  const members = new Map<string, Member>();
+): Map<string, JsonField> {
+  const members = new Map<string, JsonField>();
   columns.forEach((column, index) => {
     if (!isSettable(column, resource)) return;
     let told = cellText(cells[index] ?? null, column);

@@ -1,6 +1,6 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { ImportOutcome } from './import-run.ts';
 
 /** What the record is called that a value of a foreign key names, where that is known. */
@@ -8,7 +8,7 @@ export type LabelOf = (column: Column, value: string) => string | undefined;
 
 /** Looks up what the records are called to which the rows refer that are shown. */
 export async function referenceLabels(
-  { browsing, resources }: Desk,
+  { browsing, resources }: AdminContext,
   { shown }: Pick<ImportOutcome, 'shown'>,
 ): Promise<LabelOf> {
   const wanted = new Map<AdminResource, Set<string>>();

@@ -5,9 +5,9 @@ import {
   confirmationField,
   confirmCaller,
   hasPowers,
-  type Refusal,
+  type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { withoutReturns } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -18,9 +18,9 @@ import { runImportFile, type ImportOutcome } from './import-run.ts';
 import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { onceField, onceMark } from '../web/submit-once.ts';
+import { submitOnceField, submitOnceMark } from '../web/submit-once.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { redirectWith, type Visit } from '../web/admin-request.ts';
+import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** An uploaded file, with the rest of its form. */
@@ -66,10 +66,10 @@ function deedsOf({ counts }: ImportOutcome): string {
 
 /** @param refusal of the confirmation; undefined where none is needed */
 function applyForm(
-  { csrf }: Visit,
+  { csrf }: AdminRequest,
   { outcome, resource: { name } }: Preview,
   { text }: Sent,
-  refusal: Refusal | undefined,
+  refusal: ConfirmationRefusal | undefined,
 ): Html {
   return html`<form
     method="post"
@@ -80,7 +80,7 @@ function applyForm(
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
-    ${onceField()}
+    ${submitOnceField()}
     ${refusal && confirmationField(refusal.errors, 'Needed to change what users may do.', true)}
     <div class="buttons">
       <button class="primary">Import: ${deedsOf(outcome)}</button>
@@ -90,19 +90,24 @@ function applyForm(
 }
 
 /** The rows with faults and the form to try again; the others below, of which a few are enough then. */
-const faultyRows = (visit: Visit, preview: Preview, sent: Sent): Html =>
-  html`${rowTable('faulty', preview)} ${uploadForm(visit, preview.resource, sent.pasted, false)}
+const faultyRows = (adminRequest: AdminRequest, preview: Preview, sent: Sent): Html =>
+  html`${rowTable('faulty', preview)} ${uploadForm(adminRequest, preview.resource, sent.pasted, false)}
   ${rowTable('changed', preview, MOST_BESIDE_FAULTS)} ${rowTable('new', preview, MOST_BESIDE_FAULTS)}`;
 
 /** What comes of a file, and what can be done about it. */
-function previewPage(visit: Visit, preview: Preview, sent: Sent, refusal?: Refusal): Reply {
+function previewPage(
+  adminRequest: AdminRequest,
+  preview: Preview,
+  sent: Sent,
+  refusal?: ConfirmationRefusal,
+): Reply {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
   const isRefused = refusal !== undefined && Object.keys(refusal.errors).length > 0;
   const isRepeated = sent.digest !== undefined && !isRefused;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(visit, preview, sent, refusal);
+    if (counts.new + counts.changed > 0) return applyForm(adminRequest, preview, sent, refusal);
     return html`<p class="empty">
       There is nothing to do: the records are as the file has them.
       <a href="${links.list(resource.name)}">Back to the list</a>
@@ -124,10 +129,10 @@ function previewPage(visit: Visit, preview: Preview, sent: Sent, refusal?: Refus
   ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
-      ? faultyRows(visit, preview, sent)
+      ? faultyRows(adminRequest, preview, sent)
       : html`${rowTable('changed', preview)} ${rowTable('new', preview)} ${next()}`
   }`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `Preview of the import: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
@@ -144,51 +149,57 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
 }
 
 /** @param problem why what was sent could not even be read */
-export function showImport(_desk: Desk, visit: Visit, resource: AdminResource, problem?: Problem): Reply {
+export function showImport(
+  _desk: AdminContext,
+  adminRequest: AdminRequest,
+  resource: AdminResource,
+  problem?: Problem,
+): Reply {
   assertImportable(resource);
-  if (!problem) return uploadPage(visit, resource, {});
+  if (!problem) return uploadPage(adminRequest, resource, {});
   const { status, headers } = problem;
   // The body is the form; people know the file that they have chosen in it.
   const fault = problem.message.replace(/^The body (?=is not UTF-8|is larger)/, 'The file ');
-  return uploadPage(visit, resource, { faults: [fault], status }, headers);
+  return uploadPage(adminRequest, resource, { faults: [fault], status }, headers);
 }
 
 /** Shows what a file would do; and does it, once that was seen and is still the same. */
 export async function runImport(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   form: Form,
 ): Promise<Reply> {
   assertImportable(resource);
   const sent = sentIn(form);
   const file = await readImportFile(sent.text, resource);
-  if ('faults' in file) return uploadPage(visit, resource, { faults: file.faults, pasted: sent.pasted });
-  const isConfirmed = !hasPowers(desk, resource, file.columns);
+  if ('faults' in file)
+    return uploadPage(adminRequest, resource, { faults: file.faults, pasted: sent.pasted });
+  const isConfirmed = !hasPowers(context, resource, file.columns);
   const refusal =
-    isConfirmed || sent.digest === undefined ? undefined : await confirmCaller(desk, visit, form);
+    isConfirmed || sent.digest === undefined ? undefined : await confirmCaller(context, adminRequest, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === sent.digest && !refusal;
   const outcome = await runImportFile(
-    desk,
-    visit,
+    context,
+    adminRequest,
     resource,
     file,
     isWanted,
-    onceMark(form),
+    submitOnceMark(form),
     sent.digest === undefined,
   );
   if (outcome === 'done')
-    return redirectWith(visit, links.list(resource.name), {
+    return redirectWith(adminRequest, links.list(resource.name), {
       kind: 'done',
       text: 'This file was sent twice, and imported once.',
     });
   if (!isWanted(outcome)) {
-    const labelOf = await referenceLabels(desk, outcome);
+    const labelOf = await referenceLabels(context, outcome);
     const asked = isConfirmed ? undefined : (refusal ?? { errors: {}, status: 200 });
-    return previewPage(visit, { outcome, resource, file, labelOf }, sent, asked);
+    return previewPage(adminRequest, { outcome, resource, file, labelOf }, sent, asked);
   }
-  return redirectWith(visit, links.list(resource.name), {
+  return redirectWith(adminRequest, links.list(resource.name), {
     kind: 'done',
     text: doneText(outcome.counts),
   });

@@ -5,8 +5,8 @@ import { Problem, type FieldErrors } from '../../errors.ts';
 import { presentStatement } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody } from '../../resources/records/checked-body.ts';
-import { textOfMember } from '../../resources/records/browsing.ts';
-import { parseMembers, type Member, type Members } from '../../resources/records/json-fields.ts';
+import { textOfField } from '../../resources/records/browsing.ts';
+import { parseJsonFields, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import { parseId, type Operations } from '../../resources/records/operations.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { cellMember, cellText, membersOf, storedText } from './import-cells.ts';
@@ -37,7 +37,7 @@ export interface NamedRow {
   readonly row: FileRow;
   /** As the file has it, or as the record has it. */
   readonly id: string | undefined;
-  readonly record: Members | undefined;
+  readonly record: JsonFields | undefined;
   /** What is wrong with the key, or with the whole row. */
   readonly errors: FieldErrors | undefined;
 }
@@ -77,7 +77,7 @@ export async function findNamed(
   const told = rows.map(({ cells, fault }) =>
     fault === undefined ? (cellText(cells[at] ?? null, primaryKey) ?? undefined) : undefined,
   );
-  const records = new Map<number, Members>();
+  const records = new Map<number, JsonFields>();
   const known = told.flatMap((id, index) => {
     const key = id === undefined ? undefined : parseId(resource, id);
     return key === undefined ? [] : [{ key, index }];
@@ -86,7 +86,7 @@ export async function findNamed(
     const keys = known.map(({ key }) => key);
     for (const found of await run(presentStatement(model, output, keys, isLocked && may.has('change')))) {
       const index = known[Number(text(found[0])) - 1]?.index;
-      if (index !== undefined) records.set(index, parseMembers(text(found[1]) ?? '{}'));
+      if (index !== undefined) records.set(index, parseJsonFields(text(found[1]) ?? '{}'));
     }
   }
   const lines = new Map<string, number>();
@@ -98,7 +98,7 @@ export async function findNamed(
     }
     const record = records.get(index);
     const parsed = primaryKey.type.parse(cell, primaryKey);
-    const id = (record && textOfMember(record, 'id')) ?? parsed.value ?? cell;
+    const id = (record && textOfField(record, 'id')) ?? parsed.value ?? cell;
     const line = lines.get(id);
     lines.set(id, line ?? row.line);
     const isMissing = !record && primaryKey.hasDefault;
@@ -110,8 +110,8 @@ export async function findNamed(
 
 const changesBetween = (
   columns: readonly Column[],
-  before: Members | undefined,
-  after: Members,
+  before: JsonFields | undefined,
+  after: JsonFields,
 ): ColumnChange[] =>
   columns.flatMap((column) => {
     const was = before ? storedText(before, column) : null;
@@ -136,16 +136,16 @@ export function createImporter(
 
   async function write(
     { row: { line }, id, record }: NamedRow,
-    members: Map<string, Member>,
+    members: Map<string, JsonField>,
   ): Promise<RowOutcome> {
     if (record && id !== undefined) {
       const { json } = await operations.update(resource, id, members, caller, undefined);
-      const changes = changesBetween(columns, record, parseMembers(json.toString()));
+      const changes = changesBetween(columns, record, parseJsonFields(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
-    if (id !== undefined) members.set('id', cellMember(model.primaryKey, id) as Member);
+    if (id !== undefined) members.set('id', cellMember(model.primaryKey, id) as JsonField);
     const { json } = await operations.create(resource, members, caller);
-    const changes = changesBetween(columns, undefined, parseMembers(json.toString()));
+    const changes = changesBetween(columns, undefined, parseJsonFields(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };
   }
 

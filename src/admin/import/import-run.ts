@@ -6,7 +6,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { createOperations } from '../../resources/records/operations.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
 import {
@@ -20,7 +20,7 @@ import {
   type RowOutcome,
 } from './import-rows.ts';
 import { isOneself } from '../session/lock-out.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -91,15 +91,15 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
  * @throws Problem 503 when the database is in the way
  */
 export async function runImportFile(
-  desk: Desk,
-  { caller, token }: Visit,
+  context: AdminContext,
+  { caller, token }: AdminRequest,
   resource: AdminResource,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'done'> {
-  const { database, resources, passwords, history, sessions } = desk;
+  const { database, resources, passwords, history, sessions } = context;
   const tally = createTally(resource, file);
   const isPassing = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'done' | undefined;
@@ -112,7 +112,7 @@ export async function runImportFile(
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
       const operations = createOperations({ run }, resources, passwords, history.model);
       const importRow = createImporter(operations, resource, caller, file, (id) =>
-        isOneself(desk, resource, id, caller),
+        isOneself(context, resource, id, caller),
       );
 
       /** Imports rows one after the other; where one fails, those without it: it is found by halves. */

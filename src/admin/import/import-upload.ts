@@ -6,7 +6,7 @@ import { isSettable, MOST_BYTES, MOST_ROWS, needsPassword } from './import-file.
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** What a file may have in its first line. */
 function columnTable(resource: AdminResource): Html {
@@ -68,7 +68,7 @@ const MOST_REPEATED = 65_536;
 
 /** @param pasted what stands in the field for texts, unless it is too long */
 export function uploadForm(
-  { csrf }: Visit,
+  { csrf }: AdminRequest,
   { name }: AdminResource,
   pasted: string,
   isFaulty: boolean,
@@ -126,7 +126,7 @@ export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
 
 /** The page that takes a file, and tells what is wrong with the one that was sent. */
 export function uploadPage(
-  visit: Visit,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   {
     faults = [],
@@ -136,10 +136,10 @@ export function uploadPage(
   headers?: Problem['headers'],
 ): Reply {
   const isFaulty = faults.length > 0;
-  const body = html`${isFaulty && faultList(faults)} ${uploadForm(visit, resource, pasted, isFaulty)}
+  const body = html`${isFaulty && faultList(faults)} ${uploadForm(adminRequest, resource, pasted, isFaulty)}
   ${columnTable(resource)}`;
   return pageReply(
-    visit,
+    adminRequest,
     {
       title: `Import: ${resource.title}`,
       crumbs: crumbsOf(resource),

@@ -1,7 +1,13 @@
 import type { Column } from '../../db/schema/model.ts';
-import { textOfMember, type Entry } from '../../resources/records/browsing.ts';
-import type { Desk } from '../web/admin-context.ts';
-import { changeOf, columnsOf, formerName, knownRecords, type Change } from '../history/history-entry.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import type { AdminContext } from '../web/admin-context.ts';
+import {
+  changeOf,
+  columnsOf,
+  formerName,
+  knownRecords,
+  type HistoryChange,
+} from '../history/history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { DONE, doneText, DOORS, doorText, NOTHING, shortened, shownColumn } from '../web/display-text.ts';
@@ -11,9 +17,9 @@ const MOST_NAMED = 3;
 
 /** The values that a column of the log can have, with the words that people read for them; undefined where it may be any. */
 export function logChoices(
-  { resources, history }: Desk,
+  { resources, history }: AdminContext,
   { name }: Column,
-): readonly Pick<Entry, 'id' | 'label'>[] | undefined {
+): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
   const choices = (words: Readonly<Record<string, string>>) =>
     Object.entries(words).map(([id, label]) => ({ id, label }));
   if (name === 'door') return choices(DOORS);
@@ -25,7 +31,7 @@ export function logChoices(
 }
 
 /** What was done, and of a change to which columns. */
-function whatText(change: Change): string {
+function whatText(change: HistoryChange): string {
   const done = doneText(change.action);
   if (change.action !== 'update') return done;
   const titles = columnsOf(change).map(({ title }) => title);
@@ -39,15 +45,15 @@ function whatText(change: Change): string {
  * @param entries those of the list; their records are looked up at once
  */
 export async function logCells(
-  desk: Desk,
-  entries: readonly Entry[],
-): Promise<(entry: Entry, column: Column) => Html | string> {
-  const changes = new Map(entries.map((entry) => [entry, changeOf(entry, desk)]));
-  const known = await knownRecords(desk, [...changes.values()], false);
+  context: AdminContext,
+  entries: readonly RecordEntry[],
+): Promise<(entry: RecordEntry, column: Column) => Html | string> {
+  const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
+  const known = await knownRecords(context, [...changes.values()], false);
   return (entry, column) => {
-    const change = changes.get(entry) ?? changeOf(entry, desk);
+    const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
-    if (column.name === 'door') return doorText(textOfMember(entry.members, column.key) ?? '');
+    if (column.name === 'door') return doorText(textOfField(entry.members, column.key) ?? '');
     if (column.name === 'action') return whatText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);

@@ -1,7 +1,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 
@@ -78,7 +78,7 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
  * @param isLarge whether there are more records than can be counted in no time
  */
 export async function drillDown(
-  { browsing }: Desk,
+  { browsing }: AdminContext,
   resource: AdminResource,
   parameters: Parameters,
   selection: Selection,

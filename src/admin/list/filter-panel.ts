@@ -2,9 +2,9 @@ import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { Entry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/browsing.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { chips } from './filter-chips.ts';
 import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, formOf, offeredComparisons, pathTitle } from './filters.ts';
@@ -13,8 +13,8 @@ import { attributes, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
-import { isKey, recordMeant, referencesOf } from '../fields/references.ts';
-import { redirect, redirectWith, type Visit } from '../web/admin-request.ts';
+import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
+import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.ts';
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
@@ -29,7 +29,7 @@ const MOST_OFFERED = 50;
 export function valueInput(
   column: Column,
   keyHint = 'words of its name',
-  records?: readonly Pick<Entry, 'id' | 'label'>[],
+  records?: readonly Pick<RecordEntry, 'id' | 'label'>[],
   text = '',
 ): Html {
   const { control } = column.type.input;
@@ -65,21 +65,21 @@ export function valueInput(
 async function filterForm(
   path: string,
   column: Column,
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
   state: Parameters,
   old: Parameter | undefined,
 ): Promise<Html> {
-  const present = old && formOf(old, resource, desk.resources);
+  const present = old && formOf(old, resource, context.resources);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
-  const { options, label } = (await referencesOf(desk, new Map([[column, typed]]))).get(column) ?? {};
-  const few = resource === desk.history ? logChoices(desk, column) : options;
+  const { options, label } = (await referencesOf(context, new Map([[column, typed]]))).get(column) ?? {};
+  const few = resource === context.history ? logChoices(context, column) : options;
   // A key that is none of theirs stays what it is, so that looking at a filter does not change it.
   const isOther = typed.text !== '' && !few?.some(({ id }) => id === typed.text);
   const records = few && isOther ? [...few, { id: typed.text, label: `“${typed.text}”` }] : few;
-  const title = pathTitle(path.split('__'), resource, desk.resources);
+  const title = pathTitle(path.split('__'), resource, context.resources);
   const comparisons = offeredComparisons(column).filter(
-    ({ key }) => resource !== desk.history || !records || ['eq', 'ne'].includes(key),
+    ({ key }) => resource !== context.history || !records || ['eq', 'ne'].includes(key),
   );
   const alone = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
@@ -107,7 +107,7 @@ function oldOf(state: Parameters, form: Parameters): Parameter | undefined {
 
 /** What the list is narrowed by, and the way to narrow it further. */
 export async function filterPanel(
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
   parameters: Parameters,
   errors: FieldErrors,
@@ -115,18 +115,18 @@ export async function filterPanel(
   const state = parameters.without('_filter', '_old');
   const old = oldOf(state, parameters);
   const path = parameters.get('_filter');
-  const column = path === undefined ? undefined : columnAt(path, resource, desk.resources);
+  const column = path === undefined ? undefined : columnAt(path, resource, context.resources);
   const offered = resource.filters.map(
     (parts) =>
       html`<li>
         <a href="${links.list(resource.name, state.with('_filter', parts.join('__')))}"
-          >${pathTitle(parts, resource, desk.resources)}</a
+          >${pathTitle(parts, resource, context.resources)}</a
         >
       </li>`,
   );
   return html`<div class="filters">
-    ${await chips(desk, resource, state, errors)}
-    ${path !== undefined && column && (await filterForm(path, column, desk, resource, state, old))}
+    ${await chips(context, resource, state, errors)}
+    ${path !== undefined && column && (await filterForm(path, column, context, resource, state, old))}
     ${
       offered.length > 0 &&
       html`<details class="menu">
@@ -159,14 +159,14 @@ interface Asked {
 
 /** Records that the words can mean, as links that filter by one of them, with a search for others. */
 async function offerRecords(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   { path, column, related, words, form, to, again }: Asked,
 ): Promise<Reply> {
-  const meant = await recordMeant(desk, related, words);
+  const meant = await recordMeant(context, related, words);
   if (meant) return redirect(to(meant.id));
-  const { entries, hasNext } = await desk.browsing.lookUp(related, words, MOST_OFFERED);
+  const { entries, hasNext } = await context.browsing.lookUp(related, words, MOST_OFFERED);
   const hidden = ['_state', '_path', '_how', '_old']
     .filter((name) => form.get(name))
     .map((name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`);
@@ -185,25 +185,29 @@ async function offerRecords(
     }
     ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
     <p><a class="button" href="${again}">Back to the filter</a></p>`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `Which ${withinSentence(column.title)} is meant?`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },
-      { text: `Filter by ${pathTitle(path.split('__'), resource, desk.resources)}` },
+      { text: `Filter by ${pathTitle(path.split('__'), resource, context.resources)}` },
     ],
     body,
   });
 }
 
 /** Turns the form of the panel into an address of the list, in the API's grammar. */
-export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
-  const form = Parameters.parse(visit.request.query);
+export async function applyFilter(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  resource: AdminResource,
+): Promise<Reply> {
+  const form = Parameters.parse(adminRequest.request.query);
   const whole = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
   const old = oldOf(whole, form);
   const state = old ? whole.withoutOne(old) : whole;
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
-  const column = columnAt(path, resource, desk.resources);
+  const column = columnAt(path, resource, context.resources);
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, whole));
   const opened = whole.with('_filter', path);
@@ -211,7 +215,7 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
   // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
   if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirectWith(visit, again, { kind: 'failed', text: 'The filter needs a value.' });
+    return redirectWith(adminRequest, again, { kind: 'failed', text: 'The filter needs a value.' });
   const to = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
@@ -225,8 +229,16 @@ export async function applyFilter(desk: Desk, visit: Visit, resource: AdminResou
         within.reduce((all, one) => all.and(one.name, one.value), state),
       ),
     );
-  const related = column.references && desk.resources.get(column.references.name);
+  const related = column.references && context.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(to(value));
-  if (await isKey(desk, related, value)) return redirect(to(value));
-  return offerRecords(desk, visit, resource, { path, column, related, words: value, form, to, again });
+  if (await isRecordKey(context, related, value)) return redirect(to(value));
+  return offerRecords(context, adminRequest, resource, {
+    path,
+    column,
+    related,
+    words: value,
+    form,
+    to,
+    again,
+  });
 }

@@ -18,27 +18,27 @@ export interface FilterText {
  * A comparison that the panel offers: a word for people, and the parameter of the API's grammar that it stands for. What has no
  * value of its own is complete without one.
  */
-export interface Comparison {
+export interface FilterComparison {
   readonly key: string;
   readonly text: string;
   readonly takesValue: boolean;
   readonly parameter: (path: string, value: string) => Parameter;
 }
 
-const plain = (operator: Operator, text: string): Comparison => ({
+const plain = (operator: Operator, text: string): FilterComparison => ({
   key: operator,
   text,
   takesValue: true,
   parameter: (path, value) => ({ name: operator === 'eq' ? path : `${path}__${operator}`, value }),
 });
 
-const CONTAINS: Comparison = {
+const CONTAINS: FilterComparison = {
   key: 'contains',
   text: 'contains',
   takesValue: true,
   parameter: (path, value) => ({ name: `${path}__ilike`, value: containing(value) }),
 };
-const BEGINS: Comparison = {
+const BEGINS: FilterComparison = {
   key: 'begins',
   text: 'begins with',
   takesValue: true,
@@ -58,19 +58,19 @@ function trimItems(list: string): string {
   return items.join(',');
 }
 
-const ONE_OF: Comparison = {
+const ONE_OF: FilterComparison = {
   key: 'in',
   text: 'is one of (a, b)',
   takesValue: true,
   parameter: (path, value) => ({ name: `${path}__in`, value: trimItems(value) }),
 };
-const EMPTY: Comparison = {
+const EMPTY: FilterComparison = {
   key: 'empty',
   text: 'has no value',
   takesValue: false,
   parameter: (path) => ({ name: `${path}__is`, value: 'null' }),
 };
-const FILLED: Comparison = {
+const FILLED: FilterComparison = {
   key: 'filled',
   text: 'has a value',
   takesValue: false,
@@ -93,7 +93,7 @@ const isMoment = ({ type }: Column): boolean =>
   ['date', 'datetime-local', 'time'].includes(type.input.control);
 
 /** What can be asked of a column: the operators that fit its type, in the words of people. */
-export function comparisonsOf(column: Column): Comparison[] {
+export function comparisonsOf(column: Column): FilterComparison[] {
   const { operators, input, castType } = column.type;
   const isChosen = input.control === 'checkbox' || textsOf(column) !== undefined;
   const isText = operators.has('ilike') && !isChosen && !column.references;
@@ -119,7 +119,7 @@ const takesSeveral = ({ references, type: { input } }: Column): boolean =>
   !references && input.json !== 'json' && input.control !== 'date' && input.control !== 'time';
 
 /** What the panel offers. */
-export const offeredComparisons = (column: Column): Comparison[] =>
+export const offeredComparisons = (column: Column): FilterComparison[] =>
   comparisonsOf(column).filter((comparison) => takesSeveral(column) || comparison !== ONE_OF);
 
 /**
@@ -183,7 +183,7 @@ export function formOf(
   { name, value }: Parameter,
   resource: AdminResource,
   resources: AdminResources,
-): { readonly path: string; readonly comparison: Comparison; readonly text: string } | undefined {
+): { readonly path: string; readonly comparison: FilterComparison; readonly text: string } | undefined {
   const { path: parts, column } = readName(name, resource, resources);
   if (!column) return undefined;
   const path = parts.join('__');

@@ -4,7 +4,7 @@ import { record } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
 import { Parameters } from '../web/admin-links.ts';
 
@@ -26,7 +26,7 @@ const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
  * @throws Problem 400, before anything is sent
  */
 export async function exportRecords(
-  { browsing, database }: Desk,
+  { browsing, database }: AdminContext,
   resource: AdminResource,
   selection: Selection,
   format: ExportFormat,

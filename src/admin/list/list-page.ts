@@ -3,7 +3,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import type { Count, Selection } from '../../resources/records/selection.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { drillDown } from './date-links.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
@@ -13,7 +13,7 @@ import { links, Parameters } from '../web/admin-links.ts';
 import { logCells } from './activity-log.ts';
 import { pager } from '../web/pager.ts';
 import { counted, grouped, shownColumn } from '../web/display-text.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** What the address of a list selects. */
 export const selectionOf = (parameters: Parameters): Selection => ({
@@ -23,7 +23,7 @@ export const selectionOf = (parameters: Parameters): Selection => ({
 
 /** What can be done with chosen records, or with all that the list would show on its pages. */
 function bulkForm(
-  { csrf }: Visit,
+  { csrf }: AdminRequest,
   { name, may }: AdminResource,
   parameters: Parameters,
   { count, isExact }: Count,
@@ -86,9 +86,9 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
       </p>`;
 }
 
-function footer(desk: Desk, { name, list, inApi }: AdminResource, parameters: Parameters): Html {
+function footer(context: AdminContext, { name, list, inApi }: AdminResource, parameters: Parameters): Html {
   const query = parameters.query.toString();
-  const access = name === desk.history.name ? undefined : inApi(query);
+  const access = name === context.history.name ? undefined : inApi(query);
   const notes = [
     ...(parameters.get('_search') ? ['without the search'] : []),
     ...(access === 'login' ? ['asks for a login of its own'] : []),
@@ -109,9 +109,13 @@ function footer(desk: Desk, { name, list, inApi }: AdminResource, parameters: Pa
   </p>`;
 }
 
-export async function showList(desk: Desk, visit: Visit, resource: AdminResource): Promise<Reply> {
+export async function showList(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  resource: AdminResource,
+): Promise<Reply> {
   const { name, title, may } = resource;
-  const { parameters, errors: unread } = Parameters.typed(visit.request.query);
+  const { parameters, errors: unread } = Parameters.typed(adminRequest.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;
@@ -119,8 +123,8 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
   try {
     if (Object.keys(errors).length === 0)
       [page, count] = await Promise.all([
-        desk.browsing.list(resource, selection),
-        desk.browsing.count(resource, {
+        context.browsing.list(resource, selection),
+        context.browsing.count(resource, {
           ...selection,
           query: parameters.query.without('ordering', 'page', 'limit').toString(),
         }),
@@ -133,15 +137,15 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
   const dates =
     count &&
     (await drillDown(
-      desk,
+      context,
       resource,
       state,
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
       !count.isExact,
     ));
-  const show = page && resource === desk.history ? await logCells(desk, page.entries) : shownColumn;
+  const show = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">
-      ${searchForm(resource, state, errors['_search'])}${await filterPanel(desk, resource, parameters, errors)}
+      ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, resource, parameters, errors)}
     </div>
     ${dates}
     ${
@@ -151,16 +155,16 @@ export async function showList(desk: Desk, visit: Visit, resource: AdminResource
               ? emptyList(resource, state)
               : page.entries.length === 0
                 ? html`${behindEnd(resource, state)} ${pager(page, resource, state, count)}`
-                : html`${recordsTable(desk, resource, page.entries, state, show)}
-                  ${bulkForm(visit, resource, state, count)} ${pager(page, resource, state, count)}`
+                : html`${recordsTable(context, resource, page.entries, state, show)}
+                  ${bulkForm(adminRequest, resource, state, count)} ${pager(page, resource, state, count)}`
           }
-          ${footer(desk, resource, state)}`
+          ${footer(context, resource, state)}`
         : html`<p class="error-summary" role="alert">
             The list cannot be shown: what is marked above cannot be used. Change or remove it to see the
             records.
           </p>`
     }`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title,
     crumbs: [{ text: title }],
     kind: 'list',

@@ -1,13 +1,13 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { isVisible, textOfMember, type Entry } from '../../resources/records/browsing.ts';
-import type { Desk } from '../web/admin-context.ts';
+import { isVisible, textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
 /** The columns that a list is sorted by when a head is clicked: of a foreign key what the related record is called. */
-function sortNames(column: Column, { resources }: Desk): readonly string[] {
+function sortNames(column: Column, { resources }: AdminContext): readonly string[] {
   const related = column.references && resources.get(column.references.name);
   const parts = (related?.label ?? []).flatMap((one) => (typeof one === 'string' ? [] : [one]));
   const isFar = parts.some(({ path, column: part }) => path.length > 0 || part.type.unordered);
@@ -23,11 +23,11 @@ const defaultOrdering = ({ ordering }: AdminResource): string =>
   ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
 
 /** The head of a column: its name is a link that sorts by it, first before what the list is sorted by already. */
-function head(column: Column, desk: Desk, resource: AdminResource, parameters: Parameters): Html {
+function head(column: Column, context: AdminContext, resource: AdminResource, parameters: Parameters): Html {
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
-  const names = sortNames(column, desk);
+  const names = sortNames(column, context);
   const chosen = parameters.get('ordering');
   const present = (chosen ?? defaultOrdering(resource)).split(',').filter((part) => part !== '');
   const at = present.findIndex((part) => withoutSign(part) === names[0]);
@@ -54,19 +54,19 @@ function head(column: Column, desk: Desk, resource: AdminResource, parameters: P
 }
 
 /** How a column of an entry reads. */
-type ShowCell = (entry: Entry, column: Column) => Html | string;
+type ShowCell = (entry: RecordEntry, column: Column) => Html | string;
 
 function cell(
-  entry: Entry,
+  entry: RecordEntry,
   column: Column,
   isFirst: boolean,
-  desk: Desk,
+  context: AdminContext,
   { name }: AdminResource,
   show: ShowCell,
 ): Html {
   const shown = show(entry, column);
-  const key = textOfMember(entry.members, column.key);
-  const isLinked = key !== null && column.references && desk.resources.has(column.references.name);
+  const key = textOfField(entry.members, column.key);
+  const isLinked = key !== null && column.references && context.resources.has(column.references.name);
   // The link to the record has to be something to see.
   const isSeen = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const content: Content = isFirst
@@ -80,9 +80,9 @@ function cell(
 
 /** The records of a list, with what there is to click and to choose. */
 export function recordsTable(
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
-  entries: readonly Entry[],
+  entries: readonly RecordEntry[],
   parameters: Parameters,
   show: ShowCell,
 ): Html {
@@ -92,7 +92,7 @@ export function recordsTable(
       <thead>
         <tr>
           <td class="check"><span class="hidden">Choose</span></td>
-          ${list.map((column) => head(column, desk, resource, parameters))}
+          ${list.map((column) => head(column, context, resource, parameters))}
         </tr>
       </thead>
       <tbody>
@@ -108,7 +108,7 @@ export function recordsTable(
                   aria-label="Choose ${shortened(entry.label, 60)}"
                 />
               </td>
-              ${list.map((column, index) => cell(entry, column, index === 0, desk, resource, show))}
+              ${list.map((column, index) => cell(entry, column, index === 0, context, resource, show))}
             </tr>`,
         )}
       </tbody>

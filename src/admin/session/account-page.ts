@@ -3,9 +3,9 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { badBody, Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
-import { parseMembers } from '../../resources/records/json-fields.ts';
+import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import { newPasswordFault, passwordHint } from './password-confirmation.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { buttonForm, pageReply } from '../web/layout.ts';
@@ -13,10 +13,13 @@ import { links } from '../web/admin-links.ts';
 import { loginAddress, openSession } from './login.ts';
 import { moment } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
-import { redirect, redirectWith, type Visit } from '../web/admin-request.ts';
+import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.ts';
 
 /** A list of the admin's own sessions. */
-async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit): Promise<Html> {
+async function sessionTable(
+  { sessions }: AdminContext,
+  { caller, token, csrf }: AdminRequest,
+): Promise<Html> {
   const list = await sessions.list(caller, token);
   return html`<section>
     <h2>Your sessions</h2>
@@ -51,10 +54,14 @@ async function sessionTable({ sessions }: Desk, { caller, token, csrf }: Visit):
   </section>`;
 }
 
-export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors): Promise<Reply> {
-  const { caller, csrf } = visit;
-  const users = desk.resources.get(desk.settings.userModel);
-  const hint = users && passwordHint(desk, users);
+export async function showAccount(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  errors?: FieldErrors,
+): Promise<Reply> {
+  const { caller, csrf } = adminRequest;
+  const users = context.resources.get(context.settings.userModel);
+  const hint = users && passwordHint(context, users);
   const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
     <section>
       <h2>Change your password</h2>
@@ -66,8 +73,8 @@ export async function showAccount(desk: Desk, visit: Visit, errors?: FieldErrors
         <div class="buttons"><button class="primary">Change the password</button></div>
       </form>
     </section>
-    ${await sessionTable(desk, visit)}`;
-  return pageReply(visit, {
+    ${await sessionTable(context, adminRequest)}`;
+  return pageReply(adminRequest, {
     title: `Your account, ${caller.name}`,
     crumbs: [{ text: 'Your account' }],
     kind: 'form',
@@ -81,16 +88,28 @@ const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
   password ? { _password: password, ...others } : others;
 
 /** Verifies a password of the admin who makes the request. */
-const logInAgain = ({ authentication }: Desk, { caller, request }: Visit, password: string): Promise<Login> =>
+const logInAgain = (
+  { authentication }: AdminContext,
+  { caller, request }: AdminRequest,
+  password: string,
+): Promise<Login> =>
   authentication.logIn({ name: caller.name, password }, request.client().address, (callback) =>
     request.requester.onGone(callback),
   );
 
 /** A session with the new password; undefined where that does not come about, and the admin has to log in. */
-async function sessionAfter(desk: Desk, visit: Visit, password: string): ReturnType<typeof openSession> {
+async function sessionAfter(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  password: string,
+): ReturnType<typeof openSession> {
   try {
     // The new password is verified like any other: another admin may have set a later one meanwhile.
-    return await openSession(desk, visit.request, await logInAgain(desk, visit, password));
+    return await openSession(
+      context,
+      adminRequest.request,
+      await logInAgain(context, adminRequest, password),
+    );
   } catch (error) {
     // The password is changed all the same.
     if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
@@ -99,9 +118,13 @@ async function sessionAfter(desk: Desk, visit: Visit, password: string): ReturnT
 }
 
 /** Changes the admin's own password, given the present one, and begins a new session here. */
-export async function changePassword(desk: Desk, visit: Visit, form: Form): Promise<Reply> {
-  const { caller } = visit;
-  const { resources, operations, settings } = desk;
+export async function changePassword(
+  context: AdminContext,
+  adminRequest: AdminRequest,
+  form: Form,
+): Promise<Reply> {
+  const { caller } = adminRequest;
+  const { resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
   if (!users) throw new Problem(409, 'The users are not looked after here.');
   const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
@@ -111,22 +134,28 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
     if (password !== repeat) throw badBody({ _repeat: ['differs from the new password'] });
     if (password === '') throw badBody({ _password: ['is required'] });
     const column = findColumn(users.model, 'password');
-    const own = parseMembers(JSON.stringify({ username: caller.name }));
-    const fault = column && newPasswordFault(desk, users, column, password, own);
+    const own = parseJsonFields(JSON.stringify({ username: caller.name }));
+    const fault = column && newPasswordFault(context, users, column, password, own);
     if (fault !== undefined) throw badBody({ _password: [fault] });
-    await logInAgain(desk, visit, current);
-    await operations.update(users, caller.id, parseMembers(JSON.stringify({ password })), caller, undefined);
+    await logInAgain(context, adminRequest, current);
+    await operations.update(
+      users,
+      caller.id,
+      parseJsonFields(JSON.stringify({ password })),
+      caller,
+      undefined,
+    );
   } catch (error) {
     if (error instanceof Unauthorized)
-      return showAccount(desk, visit, { _current: ['is not your password'] });
+      return showAccount(context, adminRequest, { _current: ['is not your password'] });
     if (error instanceof Problem && error.status === 400 && error.errors)
-      return showAccount(desk, visit, passwordErrors(error.errors));
+      return showAccount(context, adminRequest, passwordErrors(error.errors));
     throw error;
   }
-  const opened = await sessionAfter(desk, visit, password);
+  const opened = await sessionAfter(context, adminRequest, password);
   if (!opened) return redirect(loginAddress(links.account, 'changed'));
   const { token, cookie } = opened;
-  const reply = redirectWith({ ...visit, token }, links.account, {
+  const reply = redirectWith({ ...adminRequest, token }, links.account, {
     kind: 'done',
     text: 'Your password was changed.',
   });
@@ -136,8 +165,11 @@ export async function changePassword(desk: Desk, visit: Visit, form: Form): Prom
   };
 }
 
-export async function endOtherSessions({ sessions }: Desk, visit: Visit): Promise<Reply> {
-  const count = await sessions.endOthers(visit.caller, visit.token);
+export async function endOtherSessions(
+  { sessions }: AdminContext,
+  adminRequest: AdminRequest,
+): Promise<Reply> {
+  const count = await sessions.endOthers(adminRequest.caller, adminRequest.token);
   const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
-  return redirectWith(visit, links.account, { kind: 'done', text });
+  return redirectWith(adminRequest, links.account, { kind: 'done', text });
 }

@@ -1,15 +1,15 @@
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Members } from '../../resources/records/json-fields.ts';
+import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 
 /** What a user must be to use the admin area. */
 const NEEDED = ['active', 'admin'];
 
 /** Whether the record is the admin's own user. */
 export const isOneself = (
-  { settings }: Desk,
+  { settings }: AdminContext,
   { name }: AdminResource,
   id: string | undefined,
   caller: Caller,
@@ -22,7 +22,7 @@ export const isOneself = (
  */
 export function addLockOut(
   errors: FieldErrors,
-  members: Members,
+  members: JsonFields,
   reason = 'let another admin do this',
 ): void {
   for (const key of NEEDED) {

@@ -4,12 +4,19 @@ import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import { assertSameSite, csrfOf, isOurs, isOwnForm, redirect, type Visit } from '../web/admin-request.ts';
+import {
+  assertSameSite,
+  csrfOf,
+  isOurs,
+  isOwnForm,
+  redirect,
+  type AdminRequest,
+} from '../web/admin-request.ts';
 
 /** Seconds for which the browser keeps the session's cookie: as long as a session can last. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -132,7 +139,7 @@ function parkedId(form: Form): string | undefined {
 }
 
 /** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
-async function verify({ authentication }: Desk, request: ApiRequest, form: Form): Promise<Login> {
+async function verify({ authentication }: AdminContext, request: ApiRequest, form: Form): Promise<Login> {
   const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
   try {
     const login = await authentication.logIn(credentials, request.client().address, (callback) =>
@@ -152,14 +159,14 @@ interface OpenedSession {
 
 /** A new session for an admin, in place of whatever the browser has; undefined where the user has changed since the verification. */
 export async function openSession(
-  { sessions }: Desk,
+  { sessions }: AdminContext,
   request: ApiRequest,
-  { caller, claim }: Login,
+  { caller, precondition }: Login,
 ): Promise<OpenedSession | undefined> {
   const old = readCookie(request, 'session');
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
-  const token = await sessions.open(caller, claim, request.client().address, agent);
+  const token = await sessions.open(caller, precondition, request.client().address, agent);
   return token === undefined
     ? undefined
     : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
@@ -167,45 +174,47 @@ export async function openSession(
 
 /** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
 async function begin(
-  desk: Desk,
+  context: AdminContext,
   request: ApiRequest,
   form: Form,
 ): Promise<OpenedSession & Pick<Login, 'caller'>> {
   // A right password has another hash where a login from elsewhere has just replaced it: the second try knows that one.
   for (let tries = 0; tries < 2; tries += 1) {
-    const login = await verify(desk, request, form);
-    const opened = await openSession(desk, request, login);
+    const login = await verify(context, request, form);
+    const opened = await openSession(context, request, login);
     if (opened) return { ...opened, caller: login.caller };
   }
   throw new Problem(401, REFUSED);
 }
 
 /**
- * @param visit of somebody who has logged in meanwhile, in another tab or by the very form that is sent once more: then it goes on
+ * @param adminRequest of a caller who has logged in meanwhile, in another tab or by the very form that is sent once more: then it goes on
  * as after a login
  * @param resume shows a form again that was sent without a login
  */
 export async function logIn(
-  desk: Desk,
+  context: AdminContext,
   request: ApiRequest,
-  visit: Visit | undefined,
-  resume: (caller: Visit['caller'], token: string, path: string, form: Form) => Promise<Reply>,
+  adminRequest: AdminRequest | undefined,
+  resume: (caller: AdminRequest['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
   const form = await readForm(request, ANONYMOUS_LIMIT);
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  if (visit && (token === undefined || !isOurs(form, token))) {
-    assertOrigin(request.headers, { corsOrigins: [], trustProxy: desk.settings.trustProxy });
-    const sent = desk.parking.find(visit.token, parked);
-    return sent && isOwnForm(request) ? resume(visit.caller, visit.token, next, sent) : redirect(next);
+  if (adminRequest && (token === undefined || !isOurs(form, token))) {
+    assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
+    const sent = context.parking.find(adminRequest.token, parked);
+    return sent && isOwnForm(request)
+      ? resume(adminRequest.caller, adminRequest.token, next, sent)
+      : redirect(next);
   }
-  assertSameSite(request, form, token, desk.settings);
+  assertSameSite(request, form, token, context.settings);
   try {
-    const { caller, token, cookie } = await begin(desk, request, form);
+    const { caller, token, cookie } = await begin(context, request, form);
     request.recognize(caller);
-    desk.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
-    const sent = desk.parking.find(token, parked);
+    context.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
+    const sent = context.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];
     if (!sent) return redirect(next, cookies);
     const reply = await resume(caller, token, next, sent);
@@ -222,7 +231,7 @@ export async function logIn(
   }
 }
 
-export async function logOut({ sessions }: Desk, { request, token }: Visit): Promise<Reply> {
+export async function logOut({ sessions }: AdminContext, { request, token }: AdminRequest): Promise<Reply> {
   await sessions.end(token);
   return redirect(`${links.login}?_because=out`, [
     setCookie(request, 'session', '', 0),

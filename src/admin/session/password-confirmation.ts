@@ -2,18 +2,18 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Entry } from '../../resources/records/browsing.ts';
-import type { Members } from '../../resources/records/json-fields.ts';
+import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
   leastCharacters,
   passwordFault,
   type PasswordRules,
 } from '../../resources/passwords/password-rules.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { passwordFields } from '../web/widgets.ts';
-import type { Visit } from '../web/admin-request.ts';
+import type { AdminRequest } from '../web/admin-request.ts';
 
 /** The columns of the users' table that matter here, as far as a resource has them. */
 interface UserColumns {
@@ -23,7 +23,10 @@ interface UserColumns {
 }
 
 /** The columns of the users' table, whichever resource shows that table; undefined for another table. */
-function userColumns({ settings, resources }: Desk, { name, model }: AdminResource): UserColumns | undefined {
+function userColumns(
+  { settings, resources }: AdminContext,
+  { name, model }: AdminResource,
+): UserColumns | undefined {
   const users = resources.get(settings.userModel)?.model;
   if (name !== settings.userModel && users?.table !== model.table) return undefined;
   const find = (wanted: string): Column | undefined => {
@@ -34,14 +37,22 @@ function userColumns({ settings, resources }: Desk, { name, model }: AdminResour
 }
 
 /** Whether one of the columns decides what users may do. */
-export function hasPowers(desk: Desk, resource: AdminResource, columns: readonly Column[]): boolean {
-  const { active, admin } = userColumns(desk, resource) ?? {};
+export function hasPowers(
+  context: AdminContext,
+  resource: AdminResource,
+  columns: readonly Column[],
+): boolean {
+  const { active, admin } = userColumns(context, resource) ?? {};
   return columns.some((column) => column === active || column === admin);
 }
 
 /** Whether a record may be an admin's user. A column that is hidden could hold anything. */
-export function isAdminRecord(desk: Desk, resource: AdminResource, { members }: Entry): boolean {
-  const columns = userColumns(desk, resource);
+export function isAdminRecord(
+  context: AdminContext,
+  resource: AdminResource,
+  { members }: RecordEntry,
+): boolean {
+  const columns = userColumns(context, resource);
   if (!columns) return false;
   const admin = columns.admin && members.get(columns.admin.key);
   return admin === undefined || (admin.value !== false && admin.value !== null);
@@ -52,32 +63,32 @@ export function isAdminRecord(desk: Desk, resource: AdminResource, { members }: 
  * @param stored the record that it changes; undefined for a new one
  */
 export function needsConfirmation(
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
-  stored: Entry | undefined,
-  members: Members,
+  stored: RecordEntry | undefined,
+  members: JsonFields,
 ): boolean {
-  const columns = userColumns(desk, resource);
+  const columns = userColumns(context, resource);
   if (!columns) return false;
   const { active, admin } = columns;
   const sent = admin && members.get(admin.key);
   if (!stored) return (sent ? sent.value : admin?.initial) === true;
   if (sent) return true;
-  return active !== undefined && members.has(active.key) && isAdminRecord(desk, resource, stored);
+  return active !== undefined && members.has(active.key) && isAdminRecord(context, resource, stored);
 }
 
 /** Why a form is refused that must carry the current password of the admin who sends it. */
-export interface Refusal {
+export interface ConfirmationRefusal {
   readonly errors: FieldErrors;
   readonly status: number;
 }
 
 /** Verifies the admin's own password, which the form carries; undefined where it is right. */
 export async function confirmCaller(
-  { authentication }: Desk,
-  { caller, request }: Visit,
+  { authentication }: AdminContext,
+  { caller, request }: AdminRequest,
   form: Form,
-): Promise<Refusal | undefined> {
+): Promise<ConfirmationRefusal | undefined> {
   const password = form.get('_current') ?? '';
   if (password === '') return { errors: { _current: ['is required for this'] }, status: 400 };
   const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
@@ -101,9 +112,9 @@ export const confirmationField = (errors: FieldErrors, hint: string, isRequired:
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
 /** @param members of the record; without them a user's name is not known */
-function rulesOf(desk: Desk, resource: AdminResource, members?: Members): PasswordRules {
-  const { minPassword } = desk.settings;
-  const columns = userColumns(desk, resource);
+function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonFields): PasswordRules {
+  const { minPassword } = context.settings;
+  const columns = userColumns(context, resource);
   if (!columns) return { minPassword };
   const name = columns.username && members?.get(columns.username.key)?.value;
   return { minPassword, name: typeof name === 'string' ? name : '' };
@@ -111,17 +122,17 @@ function rulesOf(desk: Desk, resource: AdminResource, members?: Members): Passwo
 
 /** What is wrong with a new password of a record with these members. */
 export const newPasswordFault = (
-  desk: Desk,
+  context: AdminContext,
   resource: AdminResource,
   column: Column,
   password: string,
-  members: Members,
-): string | undefined => passwordFault(password, column, rulesOf(desk, resource, members));
+  members: JsonFields,
+): string | undefined => passwordFault(password, column, rulesOf(context, resource, members));
 
 /** What people read beside the field for a new password. */
-export function passwordHint(desk: Desk, resource: AdminResource): string {
+export function passwordHint(context: AdminContext, resource: AdminResource): string {
   const [column] = resource.passwords;
-  const rules = rulesOf(desk, resource);
+  const rules = rulesOf(context, resource);
   const least = column ? leastCharacters(column, rules) : 1;
   const isUser = rules.name !== undefined;
   return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', and not the user name' : ''}.`;

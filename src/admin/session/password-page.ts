@@ -1,57 +1,57 @@
 import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { parseMembers } from '../../resources/records/json-fields.ts';
+import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import {
   confirmCaller,
   isAdminRecord,
   newPasswordFault,
   passwordHint,
-  type Refusal,
+  type ConfirmationRefusal,
 } from './password-confirmation.ts';
-import type { Desk } from '../web/admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectWith, type Visit } from '../web/admin-request.ts';
+import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** The page that sets a password. Stored passwords are never shown, nor those that were typed. */
 export async function showPassword(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
-  { errors, status }: Refusal = { errors: {}, status: 200 },
+  { errors, status }: ConfirmationRefusal = { errors: {}, status: 200 },
 ): Promise<Reply> {
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const { name, title } = resource;
-  const stored = await desk.browsing.preview(resource, id);
+  const stored = await context.browsing.preview(resource, id);
   const { label } = stored;
-  const isAdmins = isAdminRecord(desk, resource, stored);
+  const isAdmins = isAdminRecord(context, resource, stored);
   const fields = isAdmins
     ? (['_current', '_password', '_repeat'] as const)
     : (['_password', '_repeat'] as const);
   const isFaulty = Object.keys(errors).length > 0;
   const body = html` ${isFaulty && errorSummary(errors, PASSWORD_LABELS)}
     <form method="post" action="${links.part(name, id, 'password')}" class="record">
-      <input type="hidden" name="_csrf" value="${visit.csrf}" />
+      <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
       <input
         type="hidden"
         name="username"
-        value="${isAdmins ? visit.caller.name : label}"
+        value="${isAdmins ? adminRequest.caller.name : label}"
         autocomplete="username"
       />
-      ${passwordFields(fields, errors, { hint: passwordHint(desk, resource) })}
+      ${passwordFields(fields, errors, { hint: passwordHint(context, resource) })}
       <p class="hint">The new password ends the sessions of its user.</p>
       <div class="buttons">
         <button class="primary">Set the password</button>
         <a class="button" href="${links.record(name, id)}">Cancel</a>
       </div>
     </form>`;
-  return pageReply(visit, {
+  return pageReply(adminRequest, {
     title: `Password of ${label}`,
     crumbs: [
       { text: title, href: links.list(name) },
@@ -65,8 +65,8 @@ export async function showPassword(
 }
 
 export async function setPassword(
-  desk: Desk,
-  visit: Visit,
+  context: AdminContext,
+  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   form: Form,
@@ -74,26 +74,26 @@ export async function setPassword(
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
-    showPassword(desk, visit, resource, id, { errors, status });
+    showPassword(context, adminRequest, resource, id, { errors, status });
   const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
   if (password === '') return refuse({ _password: ['is required'] });
   if (password !== repeat) return refuse({ _repeat: ['differs from the new password'] });
-  const stored = await desk.browsing.preview(resource, id);
-  const fault = newPasswordFault(desk, resource, column, password, stored.members);
+  const stored = await context.browsing.preview(resource, id);
+  const fault = newPasswordFault(context, resource, column, password, stored.members);
   if (fault !== undefined) return refuse({ _password: [fault] });
-  const isAdmins = isAdminRecord(desk, resource, stored);
-  const refusal = isAdmins ? await confirmCaller(desk, visit, form) : undefined;
+  const isAdmins = isAdminRecord(context, resource, stored);
+  const refusal = isAdmins ? await confirmCaller(context, adminRequest, form) : undefined;
   if (refusal) return refuse(refusal.errors, refusal.status);
-  const members = parseMembers(JSON.stringify({ [column.key]: password }));
+  const members = parseJsonFields(JSON.stringify({ [column.key]: password }));
   try {
     // A user who becomes an admin in between is another version.
     const versions = isAdmins ? undefined : [stored.version];
-    await desk.operations.update(resource, id, members, visit.caller, versions);
+    await context.operations.update(resource, id, members, adminRequest.caller, versions);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 400) throw error;
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
-  return redirectWith(visit, links.record(resource.name, id), {
+  return redirectWith(adminRequest, links.record(resource.name, id), {
     kind: 'done',
     text: 'The password was set.',
   });

@@ -12,7 +12,7 @@ import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Parking } from './parked-forms.ts';
 
 /** What the pages of the admin area work with, for one request. */
-export interface Desk {
+export interface AdminContext {
   readonly settings: Settings;
   readonly resources: AdminResources;
   /** The API's own operations, by the rules of the admin area. */

@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import { isSealed, readCookie, seal, setCookie } from './cookies.ts';
+import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
 
 /** A message about what has just been done, shown once on the next page. */
@@ -15,7 +15,7 @@ export interface Flash {
 }
 
 /** A request to the admin area by an admin who is logged in. */
-export interface Visit {
+export interface AdminRequest {
   readonly request: ApiRequest;
   readonly caller: Caller;
   /** The session's token. */
@@ -33,11 +33,11 @@ export interface MenuItem {
 }
 
 /** The value of a form's hidden field: only a page that was made for this session has it. */
-export const csrfOf = (token: string): string => seal(token, 'form');
+export const csrfOf = (token: string): string => signature(token, 'form');
 
 /** Whether the form was made for this session. */
 export const isOurs = (form: Form, token: string): boolean =>
-  isSealed(token, 'form', form.get('_csrf') ?? '');
+  isSigned(token, 'form', form.get('_csrf') ?? '');
 
 /** Whether the browser says that the form comes from a page of this very site, once the origin was found to be no other one. */
 export const isOwnForm = ({ headers }: ApiRequest): boolean =>
@@ -63,7 +63,7 @@ export function assertSameSite(
 /** The message that the page before has left. */
 export function readFlash(request: ApiRequest, token: string): Flash | undefined {
   const [payload = '', sealed = ''] = (readCookie(request, 'flash') ?? '').split('.');
-  if (payload === '' || !isSealed(token, `flash ${payload}`, sealed)) return undefined;
+  if (payload === '' || !isSigned(token, `flash ${payload}`, sealed)) return undefined;
   return JSON.parse(Buffer.from(payload, 'base64url').toString()) as Flash;
 }
 
@@ -71,7 +71,7 @@ export function readFlash(request: ApiRequest, token: string): Flash | undefined
  * The query of the list from which the visitor comes, to go back to it: as the form or the address carries it, else by the page
  * on which the link stood.
  */
-export function listQuery({ request }: Visit, model: string, sent?: Form): string | undefined {
+export function listQuery({ request }: AdminRequest, model: string, sent?: Form): string | undefined {
   if (sent) return sent.get('_list');
   const carried = new URLSearchParams(request.query).get('_list');
   if (carried !== null) return carried;
@@ -94,10 +94,10 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
 }
 
 /** Sends the browser on, with a message for the next page. */
-export function redirectWith({ request, token }: Visit, location: string, flash: Flash): Reply {
+export function redirectWith({ request, token }: AdminRequest, location: string, flash: Flash): Reply {
   const text = flash.text.length > 500 ? `${flash.text.slice(0, 500)}…` : flash.text;
   const payload = Buffer.from(JSON.stringify({ ...flash, text })).toString('base64url');
   return redirect(location, [
-    setCookie(request, 'flash', `${payload}.${seal(token, `flash ${payload}`)}`, 60),
+    setCookie(request, 'flash', `${payload}.${signature(token, `flash ${payload}`)}`, 60),
   ]);
 }

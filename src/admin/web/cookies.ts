@@ -42,10 +42,10 @@ export function setCookie(request: ApiRequest, name: CookieName, value: string, 
 }
 
 /** A text that only the holder of the token can make: binds a form, or a message, to a session. */
-export const seal = (token: string, text: string): string =>
+export const signature = (token: string, text: string): string =>
   createHmac('sha256', token).update(text).digest('base64url');
 
-export function isSealed(token: string, text: string, sealed: string): boolean {
-  const [one, other] = [Buffer.from(seal(token, text)), Buffer.from(sealed)];
+export function isSigned(token: string, text: string, sealed: string): boolean {
+  const [one, other] = [Buffer.from(signature(token, text)), Buffer.from(sealed)];
   return one.length === other.length && timingSafeEqual(one, other);
 }

@@ -1,5 +1,5 @@
 import type { Column } from '../../db/schema/model.ts';
-import type { Entry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/browsing.ts';
 import { textOfColumn } from '../../resources/records/browsing.ts';
 import { html, type Html } from './html.ts';
 
@@ -61,7 +61,7 @@ export const doorText = (door: string): string => DOORS[door] ?? door;
 export const doneText = (action: string): string => DONE[action] ?? action;
 
 /** A column of a record as people read it; a foreign key by what the related record is called. */
-export function shownColumn(entry: Entry, column: Column, most: number = MOST_SHOWN): Html | string {
+export function shownColumn(entry: RecordEntry, column: Column, most: number = MOST_SHOWN): Html | string {
   const text = textOfColumn(entry.members, column);
   if (!column.references || text === null) return shownValue(column, text, most);
   const label = entry.labels[column.key];

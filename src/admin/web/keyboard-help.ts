@@ -1,7 +1,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
-import type { Visit } from './admin-request.ts';
+import type { AdminRequest } from './admin-request.ts';
 
 /** Each key with what it does; the script has the doing. */
 const KEYS = {
@@ -45,7 +45,7 @@ const table = (heading: string, keys: readonly (readonly [key: string, text: str
   </section>`;
 
 /** What the keyboard does, where the script runs. */
-export function showKeys(visit: Visit): Reply {
+export function showKeys(adminRequest: AdminRequest): Reply {
   const body = html`<p>
       Single keys work while no field is being typed in. Everything that they do can be done without them.
     </p>
@@ -54,5 +54,5 @@ export function showKeys(visit: Visit): Reply {
       <label class="check"><input type="checkbox" id="keys-on" /> Use single keys in this browser</label>
     </p>
     ${Object.entries(KEYS).map(([heading, keys]) => table(heading, keys))}`;
-  return pageReply(visit, { title: 'Keyboard', crumbs: [{ text: 'Keyboard' }], kind: 'keys', body });
+  return pageReply(adminRequest, { title: 'Keyboard', crumbs: [{ text: 'Keyboard' }], kind: 'keys', body });
 }

@@ -3,7 +3,7 @@ import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { links } from './admin-links.ts';
-import type { Visit } from './admin-request.ts';
+import type { AdminRequest } from './admin-request.ts';
 
 /** No script and no style but our own files, nothing from elsewhere, in nobody's frame. */
 const POLICY =
@@ -25,7 +25,7 @@ export interface Crumb {
   readonly href?: string;
 }
 
-export interface Page {
+export interface AdminPage {
   readonly title: string;
   readonly crumbs?: readonly Crumb[];
   /** What can be done here, beside the heading. */
@@ -57,7 +57,7 @@ export const buttonForm = (action: string, csrf: string, label: string, classNam
     <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
   </form>`;
 
-const header = ({ request, caller, csrf, menu }: Visit): Html =>
+const header = ({ request, caller, csrf, menu }: AdminRequest): Html =>
   html`<header class="top">
     <a class="brand" href="${links.dashboard}">Admin</a>
     <nav class="lists" aria-label="Lists">
@@ -117,25 +117,28 @@ export const headingOf = (title: string, actions?: Content): Html =>
     ${actions && html`<div class="actions">${actions}</div>`}
   </div>`;
 
-/** The whole document; without a visit that of somebody who is not logged in. */
-function document(visit: Visit | undefined, { title, crumbs, actions, body, kind }: Page): Html {
-  const { flash } = visit ?? {};
-  const top = html`${visit && header(visit)} ${visit && crumbs && crumbList(crumbs)}
+/** The whole document; without an admin request that of somebody who is not logged in. */
+function document(
+  adminRequest: AdminRequest | undefined,
+  { title, crumbs, actions, body, kind }: AdminPage,
+): Html {
+  const { flash } = adminRequest ?? {};
+  const top = html`${adminRequest && header(adminRequest)} ${adminRequest && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">Look at it</a>`}</p>`}`;
-  const main = html`${!visit && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
+  const main = html`${!adminRequest && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
   return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }
 
 /** A page as an answer; it takes the message that it shows away from the browser. */
 export function pageReply(
-  visit: Visit | undefined,
-  page: Page,
+  adminRequest: AdminRequest | undefined,
+  page: AdminPage,
   headers: Readonly<Record<string, string | readonly string[]>> = {},
 ): Reply {
-  const shown = visit?.flash ? { 'Set-Cookie': setCookie(visit.request, 'flash', '', 0) } : {};
+  const shown = adminRequest?.flash ? { 'Set-Cookie': setCookie(adminRequest.request, 'flash', '', 0) } : {};
   return {
     status: page.status ?? 200,
     headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...shown, ...headers },
-    body: document(visit, page).toString(),
+    body: document(adminRequest, page).toString(),
   };
 }

@@ -1,7 +1,7 @@
 import type { Settings } from '../../config.ts';
 import { text, type Database } from '../../db/connection/database.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
-import { surroundingsStatement, type Surroundings } from '../../db/schema/relations.ts';
+import { databaseInfoStatement, type DatabaseInfo } from '../../db/schema/relations.ts';
 import { serveForAdmin, type AdminResources } from '../../resources/serve/admin-resource.ts';
 import { accessMatrix, type ResourceAccess } from './access-matrix.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
@@ -17,7 +17,7 @@ export interface Fault {
 }
 
 /** What `vitrine check` has to say. */
-export interface Report {
+export interface RegistryReport {
   readonly errors: readonly Fault[];
   readonly warnings: readonly Warning[];
   readonly matrix: readonly ResourceAccess[];
@@ -32,11 +32,11 @@ export async function examine(
   resources: readonly Resource[],
   settings: Settings,
   isEmbedded: boolean,
-): Promise<Report> {
+): Promise<RegistryReport> {
   const catalog = await readCatalog(database, resources);
   const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
-  const [row] = await database.run(surroundingsStatement(definitions.map(tableOf)), 'read');
-  const surroundings = JSON.parse(text(row?.[0]) ?? '{}') as Surroundings;
+  const [row] = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
+  const surroundings = JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
   const people: AdminResources = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)

@@ -1,7 +1,7 @@
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, type Column, type Model } from '../../db/schema/model.ts';
-import type { Surroundings } from '../../db/schema/relations.ts';
+import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminResources } from '../../resources/serve/admin-resource.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
@@ -36,7 +36,7 @@ export interface Circumstances {
   readonly served: ServedResources;
   readonly people: AdminResources;
   readonly schema: Schema;
-  readonly surroundings: Surroundings;
+  readonly surroundings: DatabaseInfo;
   /** The database was made by this program, for trying things out. */
   readonly isEmbedded: boolean;
 }

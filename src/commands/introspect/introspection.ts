@@ -10,7 +10,7 @@ import type { ColumnType } from '../../db/types/column-type.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';
 import { checkValues } from '../../resources/check/check-column.ts';
-import { OWN } from '../../resources/definition/system-tables.ts';
+import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
 import { isSecret, nameColumn, nameModel } from './model-names.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 
@@ -111,7 +111,8 @@ interface Served {
 
 /** A relation with its key, or why it is not served. */
 function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
-  if (OWN.some(({ model }) => model === relation.name)) return 'the service calls a table of its own so';
+  if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
+    return 'the service calls a table of its own so';
   if (relation.isPartition) return 'it is a partition: its rows are served by the table that it is a part of';
   const kind = KINDS[relation.kind];
   if (kind !== undefined) return `it is ${kind}, and only tables are served`;

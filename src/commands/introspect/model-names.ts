@@ -1,4 +1,4 @@
-import { OWN_PREFIX } from '../../resources/definition/system-tables.ts';
+import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 
 /** Columns called like this hold what nobody should see until somebody has decided otherwise. */
 const SECRET =
@@ -39,7 +39,7 @@ function unique(name: string, isTaken: (name: string) => boolean): string {
 /** The name of a model, made of that of its table. */
 export function nameModel(table: string, isTaken: (name: string) => boolean): string {
   const plain = plainName(table, 'model');
-  return unique(plain.startsWith(OWN_PREFIX) ? `the_${plain}` : plain, isTaken);
+  return unique(plain.startsWith(SYSTEM_PREFIX) ? `the_${plain}` : plain, isTaken);
 }
 
 /**

@@ -21,7 +21,7 @@ export interface Query extends PromiseLike<RawRow[]> {
  * Gives a statement to the driver. Disables the driver's own retry of stale prepared statements, which can deliver results to
  * the wrong query; see `isOutdated`.
  */
-export function send(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
+export function sendStatement(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
   // The type declarations leave these options out. Without `simple: false`, a statement without values could not be prepared.
   // The driver calls `onexecute` after writing a pipelined statement; from then on it must not know that it was prepared.
   const options: object = { prepare, simple: false, onexecute: () => !(query.prepared = false) };

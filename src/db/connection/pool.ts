@@ -8,7 +8,7 @@ import {
   isAnswer,
   isOutdated,
   outOfReach,
-  send,
+  sendStatement,
   withoutGaps,
   type OpenClient,
   type Query,
@@ -328,7 +328,7 @@ export class Pool {
     job.started = performance.now();
     if (this.#pending.size === 1) this.#ticks = 0;
     if (prepare && !statement.fixed) connection.prepared.add(statement.text);
-    const query = send(connection.sql, statement, prepare);
+    const query = sendStatement(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;
     job.query = query;

@@ -22,7 +22,7 @@ const LONGEST_WRITE = 150;
 const OWN_FAULT = 500;
 
 /** A statement that waits. */
-export interface Entry {
+export interface WaitingStatement {
   readonly requester: Requester;
   /** Of a read, which may turn out to be slow. */
   readonly shape: Shape | undefined;
@@ -33,16 +33,16 @@ export interface Entry {
   readonly end: (error?: Error) => void;
 }
 
-export interface Caller extends Pick<Requester, 'key' | 'origin'> {
+export interface QueueClient extends Pick<Requester, 'key' | 'origin'> {
   /** Whether a stranger takes turns with users. */
   readonly isPreferred?: boolean;
 }
 
 /** The queues and counters of one class. */
-export class Work {
+export class ClassQueue {
   readonly share: Share;
   readonly name: WorkClass;
-  readonly #queue = new AlternatingQueue<Entry>();
+  readonly #queue = new AlternatingQueue<WaitingStatement>();
   readonly #byClient = new Map<string, number>();
   readonly #slow: SlowClients;
   readonly #isRead: boolean;
@@ -76,7 +76,7 @@ export class Work {
     return keys.size;
   }
 
-  queueOf(caller: Caller): TimeQueue<Entry> {
+  queueOf(caller: QueueClient): TimeQueue<WaitingStatement> {
     return this.#queue.of(isKnown(caller));
   }
 
@@ -84,7 +84,7 @@ export class Work {
    * Milliseconds until a new statement of the client would start, by the mean duration.
    * @param cost milliseconds, where the statement is known: the client's other statements are probably like it
    */
-  expectedWait(caller: Caller, cost = Infinity): number {
+  expectedWait(caller: QueueClient, cost = Infinity): number {
     const { key } = caller;
     const own = this.queueOf(caller).sizeOf(key);
     const ahead = this.#queue.ahead(key, isKnown(caller), this.#mean);
@@ -99,36 +99,39 @@ export class Work {
   }
 
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
-  isOwnFault(caller: Caller): boolean {
+  isOwnFault(caller: QueueClient): boolean {
     const isResting = this.#mayRest(caller) && this.#slow.isResting(caller.key, this.name);
     const own = this.queueOf(caller).sizeOf(caller.key);
     return isResting || (own > 1 && own * this.#mean > OWN_FAULT);
   }
 
   /** Whether the client may run one more statement, if a connection is free. */
-  mayRun(caller: Caller): boolean {
+  mayRun(caller: QueueClient): boolean {
     const { key, origin } = caller;
     if (this.#mayRest(caller) && this.#slow.isResting(key, this.name)) return false;
     if (this.#isRead && (this.#slow.overruns.get(key) ?? 0) >= mostSlow(origin)) return false;
     return (this.#byClient.get(key) ?? 0) < this.#most(caller);
   }
 
-  #mayRest({ origin }: Caller): boolean {
+  #mayRest({ origin }: QueueClient): boolean {
     return origin === 'anonymous' && (this.name === 'slow' || this.#isRead);
   }
 
-  #most({ key, origin }: Caller): number {
+  #most({ key, origin }: QueueClient): number {
     if (this.name === 'slow') return mostSlow(origin);
     return this.#isRead && this.#slow.isSuspect(key) ? 1 : this.share.perClient;
   }
 
   /** Takes the next entry whose client may run one more statement. */
-  next(): Entry | undefined {
+  next(): WaitingStatement | undefined {
     return this.#queue.shift((key, isUser) => this.mayRun({ key, origin: isUser ? 'user' : 'anonymous' }));
   }
 
   /** Takes entries out of the queues. @returns how many */
-  end(isOver: (entry: Entry) => boolean, reason: (entry: Entry) => Error | undefined): number {
+  end(
+    isOver: (entry: WaitingStatement) => boolean,
+    reason: (entry: WaitingStatement) => Error | undefined,
+  ): number {
     let count = 0;
     for (const [queue, key, entry] of this.#queue.entries()) {
       if (!isOver(entry)) continue;
@@ -140,14 +143,14 @@ export class Work {
   }
 
   /** @returns milliseconds that the statement is expected to take, for `leave` */
-  enter(caller: Caller, cost = this.#mean): number {
+  enter(caller: QueueClient, cost = this.#mean): number {
     this.running += 1;
     increment(this.#byClient, caller.key, 1);
     this.queueOf(caller).begin(caller.key, cost);
     return cost;
   }
 
-  leave(caller: Caller, milliseconds: number, expected: number): void {
+  leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#byClient, caller.key, -1);
     this.queueOf(caller).correct(caller.key, milliseconds - expected);
@@ -156,7 +159,8 @@ export class Work {
   }
 }
 
-const isKnown = ({ origin, isPreferred }: Caller): boolean => origin !== 'anonymous' || isPreferred === true;
+const isKnown = ({ origin, isPreferred }: QueueClient): boolean =>
+  origin !== 'anonymous' || isPreferred === true;
 
 const mostSlow = (origin: Requester['origin']): number =>
   origin === 'anonymous' ? SLOW_PER_STRANGER : SHARES.slow.perClient;

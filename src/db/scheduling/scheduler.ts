@@ -4,7 +4,7 @@ import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { ATTEMPT, classify, COSTLY, isVaried, OVERRUN, type Shape } from '../statement-shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
-import { Work, type Caller, type Entry } from './class-queue.ts';
+import { ClassQueue, type QueueClient, type WaitingStatement } from './class-queue.ts';
 import { forEachClass, isWrong, READS, type WorkClass } from './work-class.ts';
 
 /** The exclusive connections. */
@@ -44,16 +44,16 @@ export interface ClassState {
 /** A statement that has a connection. */
 export interface Running {
   /** The client as it was when the statement began: its key changes when the user becomes known. */
-  readonly caller: Caller;
+  readonly caller: QueueClient;
   readonly isStranger: boolean;
   /** Of a read. */
   readonly shape: Shape | undefined;
   /** By the scheduler's clock. */
   readonly since: number;
   /** The class in which it began. */
-  readonly first: Work;
+  readonly first: ClassQueue;
   /** The class that it counts for: the same, or `slow` since it has taken long. */
-  work: Work;
+  work: ClassQueue;
   /** Milliseconds that the statement was expected to take in this class. */
   expected: number;
   /** How busy the process was, from when the statement counted as slow. */
@@ -68,7 +68,7 @@ export interface Running {
  */
 export class Scheduler {
   readonly #slow = new SlowClients();
-  readonly #classes = forEachClass((name) => new Work(name, this.#slow));
+  readonly #classes = forEachClass((name) => new ClassQueue(name, this.#slow));
   readonly #all = Object.values(this.#classes);
   /** Connections that are in use, or kept for a class. */
   #taken = this.#all.reduce((sum, { taken }) => sum + taken, 0);
@@ -97,7 +97,7 @@ export class Scheduler {
    * The class of a read. What a stranger asks who may try to deceive stays apart, whatever it has cost others. What is costly
    * only with some values is tried for a moment, so that nobody can make it slow for others.
    */
-  classOf(shape: Shape, { key, origin }: Caller): WorkClass {
+  classOf(shape: Shape, { key, origin }: QueueClient): WorkClass {
     const name = classify(shape);
     if (name === 'slow') return isVaried(shape) && this.#slow.mayAttempt(key) ? 'attempt' : 'slow';
     return origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
@@ -124,11 +124,11 @@ export class Scheduler {
   }
 
   /** The client as it is now: what a requester says of itself changes. */
-  #callerOf({ name }: Work, { key, origin }: Requester): Caller {
+  #callerOf({ name }: ClassQueue, { key, origin }: Requester): QueueClient {
     return { key, origin, isPreferred: name === 'attempt' && this.#slow.isPreferred(key) };
   }
 
-  #begin(work: Work, caller: Caller, shape: Shape | undefined): Running {
+  #begin(work: ClassQueue, caller: QueueClient, shape: Shape | undefined): Running {
     const expected = this.#enter(work, caller, shape?.mean);
     const isStranger = caller.origin === 'anonymous';
     const since = this.clock.now();
@@ -252,7 +252,7 @@ export class Scheduler {
     this.#startNext();
   }
 
-  #enter(one: Work, caller: Caller, cost?: number): number {
+  #enter(one: ClassQueue, caller: QueueClient, cost?: number): number {
     this.#taken -= one.taken;
     const expected = one.enter(caller, cost);
     this.#taken += one.taken;
@@ -270,13 +270,13 @@ export class Scheduler {
   }
 
   /** Whether a connection is left for the class besides those that are kept for others. */
-  #isFree(one: Work): boolean {
+  #isFree(one: ClassQueue): boolean {
     const others = this.#taken - one.taken;
     return one.running < one.share.most && others + one.running < CONNECTIONS;
   }
 
   #wait(
-    one: Work,
+    one: ClassQueue,
     requester: Requester,
     shape: Shape | undefined,
     since: number,
@@ -300,7 +300,7 @@ export class Scheduler {
         stopListening();
         resolve(this.#begin(one, caller, shape));
       };
-      const entry: Entry = { requester, shape, since, start, end };
+      const entry: WaitingStatement = { requester, shape, since, start, end };
       queue.push(key, entry);
       const stopListening = requester.onGone(() => {
         if (queue.remove(key, entry)) reject(new ClientGone());
@@ -310,7 +310,7 @@ export class Scheduler {
     });
   }
 
-  #refusal(one: Work, caller: Caller, cost?: number): Problem | undefined {
+  #refusal(one: ClassQueue, caller: QueueClient, cost?: number): Problem | undefined {
     if (one.waiting < MAX_WAITING && one.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
     return one.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
   }

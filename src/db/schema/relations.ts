@@ -62,7 +62,7 @@ where nspname <> 'information_schema' and nspname !~ '^pg_'`,
 };
 
 /** Who the service is to the database, and what else decides how well it does. */
-export interface Surroundings {
+export interface DatabaseInfo {
   readonly database: string;
   readonly isSuperuser: boolean;
   readonly tables: readonly {
@@ -83,7 +83,7 @@ export interface Surroundings {
 }
 
 /** One statement that reads the surroundings of tables as JSON; what is not there is left out. */
-export function surroundingsStatement(tables: readonly string[]): Statement {
+export function databaseInfoStatement(tables: readonly string[]): Statement {
   const quoted = tables.map((name) => table(name).text.join(''));
   return compile(sql`
 select json_build_object(

@@ -1,20 +1,20 @@
-import type { ColumnSchema, Facts, Schema } from './column-type.ts';
+import type { ColumnSchema, Facts, JsonSchema } from './column-type.ts';
 import { INTEGERS } from './json-values.ts';
 
 /** A schema without the keywords that say nothing. */
-const schema = (keywords: Record<string, unknown>): Schema =>
+const schema = (keywords: Record<string, unknown>): JsonSchema =>
   Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
 
 /** The number nearest to 1 that the bounds allow. */
 const within = ({ min, max }: Facts): number => Math.max(min ?? 1, Math.min(max ?? 1, 1));
 
-const same = (keywords: Schema, example: unknown): ColumnSchema => ({
+const same = (keywords: JsonSchema, example: unknown): ColumnSchema => ({
   output: keywords,
   body: keywords,
   example,
 });
 
-const formatted = (example: string, keywords: Schema) => (): ColumnSchema =>
+const formatted = (example: string, keywords: JsonSchema) => (): ColumnSchema =>
   same({ type: 'string', ...keywords }, example);
 
 export const textSchema = ({ labels, maxLength }: Facts): ColumnSchema => ({
@@ -35,7 +35,7 @@ export const integerSchema = (facts: Facts): ColumnSchema => {
   return { output, body: schema({ ...output, ...bounds }), example: Math.ceil(within(facts)) };
 };
 
-const bounded = ({ min, max }: Facts): Schema => schema({ minimum: min, maximum: max });
+const bounded = ({ min, max }: Facts): JsonSchema => schema({ minimum: min, maximum: max });
 
 /** Whole numbers whose digits JavaScript would not keep. */
 export const digitsSchema = (facts: Facts): ColumnSchema => {

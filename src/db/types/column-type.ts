@@ -42,14 +42,14 @@ export interface FormInput {
 }
 
 /** A JSON Schema, as OpenAPI 3.1 has it. */
-export type Schema = Readonly<Record<string, unknown>>;
+export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** What a type's values are in JSON, for the API's description of itself. */
 export interface ColumnSchema {
   /** As they are output. */
-  readonly output: Schema;
+  readonly output: JsonSchema;
   /** As a body takes them, within the bounds of the column. */
-  readonly body: Schema;
+  readonly body: JsonSchema;
   /** A value as the output has it, that a body takes, too. */
   readonly example: unknown;
 }

@@ -5,7 +5,7 @@ import { checkText } from './json-values.ts';
 export const MAX_PASSWORD = 1024;
 
 /** Characters as people count them: code points. */
-export const lengthOf = (text: string): number => [...text].length;
+export const passwordLength = (text: string): number => [...text].length;
 
 export const tooShort = (least: number, length: number): string =>
   `must be at least ${least} characters (got ${length})`;
@@ -16,6 +16,6 @@ export function checkPassword(value: unknown, _source: string, { minLength = 1 }
   if ('fault' in text) return text;
   const bytes = Buffer.byteLength(text.value);
   if (bytes < 1 || bytes > MAX_PASSWORD) return { ...text, fault: 'must be 1 to 1,024 bytes long' };
-  const length = lengthOf(text.value);
+  const length = passwordLength(text.value);
   return length < minLength ? { ...text, fault: tooShort(minLength, length) } : text;
 }

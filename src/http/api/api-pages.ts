@@ -1,4 +1,4 @@
-import type { Page } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
@@ -13,7 +13,7 @@ export interface ApiPages extends Pick<Area, 'problem'> {
     request: ApiRequest,
     resource: ServedResource,
     caller: Caller | undefined,
-    load: (query: string, counted: boolean) => Promise<Page>,
+    load: (query: string, counted: boolean) => Promise<RecordPage>,
   ) => Promise<Reply>;
   /** @param record as a listing's `preview` gives it */
   readonly record: (

@@ -3,9 +3,9 @@ import type { Database } from '../../db/connection/database.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, badQuery, Problem, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
-import { parseMembers, type Members } from '../../resources/records/json-fields.ts';
+import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
-import type { Listing, Page } from '../../resources/records/listing.ts';
+import type { Listing, RecordPage } from '../../resources/records/listing.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { readRecord, type Operations, type Versions } from '../../resources/records/operations.ts';
@@ -36,7 +36,7 @@ export interface Api {
 }
 
 /** The collection's document around the records, which are passed through as PostgreSQL made them. */
-function pageBody(resource: ServedResource, page: Page): Buffer {
+function pageBody(resource: ServedResource, page: RecordPage): Buffer {
   const { next, previous } = pageLinks(resource, page);
   const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
   const meta = `{"model":"${resource.name}","page":${page.query.page},${links}}`;
@@ -71,7 +71,7 @@ const FEW_FORMATS: readonly Format[] = ['json', 'html'];
 const notAcceptable = (formats: readonly Format[]): Problem =>
   new Problem(406, `This path answers with ${formats.map((format) => MEDIA_TYPES[format]).join(', ')}.`);
 
-const countHeaders = ({ total }: Page): Record<string, string> =>
+const countHeaders = ({ total }: RecordPage): Record<string, string> =>
   total === undefined ? {} : { 'X-Total-Count': total, 'Preference-Applied': 'count=exact' };
 
 export interface ApiOptions {
@@ -125,9 +125,9 @@ export function createApi({ resources, database, operations, listing, pages, set
   }
 
   /** The body of a write, read once. */
-  function membersOf(request: ApiRequest): () => Promise<Members> {
-    let members: Promise<Members> | undefined;
-    return () => (members ??= readJsonText(request).then(parseMembers));
+  function membersOf(request: ApiRequest): () => Promise<JsonFields> {
+    let members: Promise<JsonFields> | undefined;
+    return () => (members ??= readJsonText(request).then(parseJsonFields));
   }
 
   /** Who reads a collection; credentials that make no difference are not looked at. */

@@ -1,4 +1,4 @@
-import type { Page } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { MEDIA_TYPES } from './negotiation.ts';
 import type { Reply } from '../message/message.ts';
@@ -7,7 +7,7 @@ import { linkHeader, pageLinks } from './page-links.ts';
 /** A page as CSV. Rows have no place for what JSON says of the page, so its neighbours stand in a header. */
 export function csvReply(
   resource: ServedResource,
-  page: Page,
+  page: RecordPage,
   extra: Readonly<Record<string, string>>,
 ): Reply {
   const names = resource.output.map(({ key }) => key).join(); // names of the registry need no quotes

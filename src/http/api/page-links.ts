@@ -1,6 +1,6 @@
 import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
-import type { Page } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 
 /** The addresses of the pages beside this one; empty where there is none. */
@@ -9,7 +9,7 @@ export interface PageLinks {
   readonly previous: string;
 }
 
-export function pageLinks({ name }: ServedResource, { query, hasNext }: Page): PageLinks {
+export function pageLinks({ name }: ServedResource, { query, hasNext }: RecordPage): PageLinks {
   const link = (page: bigint): string => `/api/${name}/?${query.link}limit=${query.limit}&page=${page}`;
   return {
     next: hasNext ? link(query.page + 1n) : '',

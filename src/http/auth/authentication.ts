@@ -27,7 +27,7 @@ const REHASH_PAUSE = 10 * 60_000;
 interface Verified {
   /** The stored hash that the password was verified against. The memory is void when the user has another one. */
   readonly stored: string;
-  /** Includes the claim that the user's row is still the same. */
+  /** Includes the precondition that the user's row is still the same. */
   readonly caller: Caller;
   readonly familiar: Familiar;
 }
@@ -36,7 +36,7 @@ interface Verified {
 export interface Login {
   readonly caller: Caller;
   /** Whether the user's row is still the one that was verified: verification takes time in which it may change. */
-  readonly claim: Fragment;
+  readonly precondition: Fragment;
 }
 
 export interface Authentication {
@@ -53,11 +53,11 @@ export interface Authentication {
     onGone?: Requester['onGone'],
   ) => Promise<Caller>;
   /**
-   * The caller who has sent these credentials from this address lately, with a claim that the caller's next statement must check,
+   * The caller who has sent these credentials from this address lately, with a precondition that the caller's next statement must check,
    * since the database is not asked here.
    */
   readonly recall: (header: string | undefined, address: string) => Caller | undefined;
-  /** The same without a claim to be checked: whom the database has confirmed within minutes, for nothing but turns and time. */
+  /** The same without a precondition to be checked: whom the database has confirmed within minutes, for nothing but turns and time. */
   readonly peek: (header: string | undefined, address: string) => Caller | undefined;
   /** Like `authenticate`, for a name and a password that came in another way. */
   readonly logIn: (credentials: Credentials, address: string, onGone?: Requester['onGone']) => Promise<Login>;
@@ -193,20 +193,20 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const isSame = user?.id === memory?.caller.id && user?.password === memory?.stored;
     if (memory && user?.active && isSame) {
       const caller = { id: user.id, name: user.name, admin: user.admin };
-      const claim = users.claim(user);
-      remember(digest, { ...memory, caller: { ...caller, claim } });
-      return { caller, claim };
+      const precondition = users.precondition(user);
+      remember(digest, { ...memory, caller: { ...caller, precondition } });
+      return { caller, precondition };
     }
-    // A claim that is no longer true must not be renewed by requests that fail because of it.
+    // A precondition that is no longer true must not be renewed by requests that fail because of it.
     if (memory) remembered.delete(digest);
     throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
     const stored = await verifyShared(digest, credentials, user, address, onGone);
     if (stored === undefined || !user) throw new Unauthorized();
     const caller = { id: user.id, name: user.name, admin: user.admin };
     const familiar = familiars.add(address, credentials.name, user.id);
-    const claim = users.claim({ ...user, password: stored });
-    remember(digest, { stored, caller: { ...caller, claim }, familiar });
-    return { caller, claim };
+    const precondition = users.precondition({ ...user, password: stored });
+    remember(digest, { stored, caller: { ...caller, precondition }, familiar });
+    return { caller, precondition };
   }
 
   return {

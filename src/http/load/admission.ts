@@ -25,7 +25,7 @@ const MAX_USAGE = 100;
 /** What is charged for a request whose client left before the answer (milliseconds): others have worked for it in vain. */
 const ABANDONED = 5;
 /** Milliseconds of uninterrupted work from which on a refusal is paced. */
-export const COSTLY = 1;
+export const PACED_FROM = 1;
 
 /** A request, as far as admission must know it. */
 export interface Entrant extends Networked {

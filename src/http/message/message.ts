@@ -41,7 +41,7 @@ export interface ApiRequest {
   readonly requester: WebRequester;
   /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
   readonly authenticate: () => Promise<Caller>;
-  /** The same from memory, with a claim that the database has to confirm; undefined where there is no memory. */
+  /** The same from memory, with a precondition that the database has to confirm; undefined where there is no memory. */
   readonly recall: () => Caller | undefined;
   /**
    * Where the answer is the same for everybody: a user who is remembered takes turns as one, and not with the strangers of the same

@@ -1,13 +1,13 @@
-import type { Operator, Schema } from '../../db/types/column-type.ts';
+import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { refer } from './openapi-shared.ts';
 
-const severally = (items: Schema): Schema => ({ anyOf: [items, { type: 'array', items }] });
+const severally = (items: JsonSchema): JsonSchema => ({ anyOf: [items, { type: 'array', items }] });
 
 /** The values of filters, by the operator or the JSON type of the column. */
-export const FILTER_SCHEMAS: Readonly<Record<string, Schema>> = {
+export const FILTER_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   'Filter.string': severally({ type: 'string' }),
   'Filter.integer': severally({ type: 'integer' }),
   'Filter.number': severally({ type: 'number' }),
@@ -28,14 +28,14 @@ function valueSchema(column: Column, operator: Operator): string {
 }
 
 /** A parameter for each operator of the column; `eq` goes without its name. */
-const filtersOf = (column: Column, path: string): [name: string, Schema][] =>
+const filtersOf = (column: Column, path: string): [name: string, JsonSchema][] =>
   [...column.type.operators].map((operator) => [
     operator === 'eq' ? path : `${path}__${operator}`,
     refer('schemas', valueSchema(column, operator)),
   ]);
 
 /** The filters of a collection: its own columns, and those of records that it refers to as far as the view reaches. */
-function filters(resource: ServedResource, resources: ServedResources, view: View): Map<string, Schema> {
+function filters(resource: ServedResource, resources: ServedResources, view: View): Map<string, JsonSchema> {
   const related = resource.output.flatMap((column) => {
     const target =
       column.references && view.joinable(column.references) && resources.get(column.references.name);
@@ -48,7 +48,7 @@ function filters(resource: ServedResource, resources: ServedResources, view: Vie
   return new Map([...own, ...related]);
 }
 
-const count = (most?: number): Schema => ({
+const count = (most?: number): JsonSchema => ({
   type: 'integer',
   minimum: 1,
   ...(most ? { default: most } : {}),
@@ -59,7 +59,7 @@ export function listParameters(
   resource: ServedResource,
   resources: ServedResources,
   view: View,
-): readonly Schema[] {
+): readonly JsonSchema[] {
   const sorted = resource.output.filter(({ type }) => !type.unordered).map(({ name }) => name);
   const [first = 'id'] = sorted.slice(1);
   const parameters = [...filters(resource, resources, view)].map(([name, schema]) => ({
@@ -88,7 +88,7 @@ export function listParameters(
   ];
 }
 
-export const PARAMETERS: Readonly<Record<string, Schema>> = {
+export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
   Prefer: {
     name: 'Prefer',
     in: 'header',

@@ -1,22 +1,22 @@
 import type { AccessLevel } from '../../config.ts';
-import type { Schema } from '../../db/types/column-type.ts';
+import type { JsonSchema } from '../../db/types/column-type.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { listParameters } from './openapi-parameters.ts';
 import { errorResponses, refer } from './openapi-shared.ts';
 
-const content = (name: string): Schema => ({ 'application/json': { schema: refer('schemas', name) } });
-const header = (...names: readonly string[]): Schema =>
+const content = (name: string): JsonSchema => ({ 'application/json': { schema: refer('schemas', name) } });
+const header = (...names: readonly string[]): JsonSchema =>
   Object.fromEntries(names.map((name) => [name, refer('headers', name)]));
 
-const ok = (description: string, name: string, ...headers: readonly string[]): Schema => ({
+const ok = (description: string, name: string, ...headers: readonly string[]): JsonSchema => ({
   description,
   ...(headers.length > 0 ? { headers: header(...headers) } : {}),
   content: content(name),
 });
 
 /** @param mayLogIn whether credentials that are not needed make a difference */
-const security = (level: AccessLevel, mayLogIn = false): Schema[] => {
+const security = (level: AccessLevel, mayLogIn = false): JsonSchema[] => {
   if (level !== 'default') return [{ [level]: [] }];
   return mayLogIn ? [{}, { user: [] }] : [];
 };
@@ -30,7 +30,7 @@ const readErrors = (level: AccessLevel): string[] => [
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
 /** The body as JSON, and as the text of a form's field. */
-function requestBody(name: string): Schema {
+function requestBody(name: string): JsonSchema {
   const schema = refer('schemas', name);
   const form = {
     schema: {
@@ -52,7 +52,7 @@ function requestBody(name: string): Schema {
 }
 
 /** What a collection comes as beside JSON, for a client that asks for it by `Accept`. */
-const FURTHER_FORMS: Schema = {
+const FURTHER_FORMS: JsonSchema = {
   'text/csv': { schema: { type: 'string' } },
   'application/x-ndjson': { schema: { type: 'string' } },
 };
@@ -83,11 +83,11 @@ export function resourcePaths(
   resource: ServedResource,
   resources: ServedResources,
   view: View,
-): [path: string, item: Schema][] {
+): [path: string, item: JsonSchema][] {
   const { name, model, read, access, methods } = resource;
   const mayLogIn = read === 'default' && mayReachFurther(resource, resources);
   const writable = access !== 'default';
-  const operation = (verb: string, summary: string, level: AccessLevel, rest: Schema): Schema => ({
+  const operation = (verb: string, summary: string, level: AccessLevel, rest: JsonSchema): JsonSchema => ({
     tags: [name],
     operationId: `${verb}_${name}`,
     summary,
@@ -95,8 +95,8 @@ export function resourcePaths(
     ...rest,
   });
   const { output: key } = model.primaryKey.type.schema(model.primaryKey);
-  const collection: Record<string, Schema> = {};
-  const record: Record<string, Schema> = {};
+  const collection: Record<string, JsonSchema> = {};
+  const record: Record<string, JsonSchema> = {};
   if (methods.has('GET')) {
     const login = mayLogIn ? LOGIN : readErrors(read);
     collection['get'] = operation('list', `One page of records of ${name}`, read, {
@@ -148,7 +148,7 @@ export function resourcePaths(
       },
     });
   }
-  const paths: [string, Schema][] = [];
+  const paths: [string, JsonSchema][] = [];
   if (Object.keys(collection).length > 0) paths.push([`/api/${name}`, collection]);
   if (Object.keys(record).length > 0) {
     const id = { name: 'id', in: 'path', required: true, description: 'Percent-encoded.', schema: key };
@@ -157,7 +157,7 @@ export function resourcePaths(
   return paths;
 }
 
-const plain = (operationId: string, summary: string, name: string, ...errors: string[]): Schema => ({
+const plain = (operationId: string, summary: string, name: string, ...errors: string[]): JsonSchema => ({
   get: {
     operationId,
     summary,
@@ -167,7 +167,7 @@ const plain = (operationId: string, summary: string, name: string, ...errors: st
 });
 
 /** The paths beside those of the resources. */
-export const SITE_PATHS: Schema = {
+export const SITE_PATHS: JsonSchema = {
   '/api': plain(
     'index',
     'The resources: names, paths, levels and methods',

@@ -1,4 +1,4 @@
-import type { Schema } from '../../db/types/column-type.ts';
+import type { JsonSchema } from '../../db/types/column-type.ts';
 import { humanize, type Column } from '../../db/schema/model.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { refer } from './openapi-shared.ts';
@@ -11,7 +11,7 @@ const sentence = (texts: readonly unknown[]): Keywords => {
 };
 
 /** NULL as one more type, and as one more value where they are counted up. */
-function orNull(schema: Schema): Schema {
+function orNull(schema: JsonSchema): JsonSchema {
   const { type, enum: values } = schema;
   return {
     ...schema,
@@ -25,7 +25,7 @@ const titleOf = ({ name, title }: Column): Keywords => (title === humanize(name)
 const referenceOf = ({ references }: Column): string =>
   references ? `The \`id\` of a ${references.name}.` : '';
 
-function outputSchema(column: Column): Schema {
+function outputSchema(column: Column): JsonSchema {
   const { output } = column.type.schema(column);
   const described = {
     ...output,
@@ -40,14 +40,14 @@ const defaultOf = ({ initial }: Column): string =>
   initial === undefined ? '' : `Default: \`${JSON.stringify(initial)}\`.`;
 
 /** Choices as an enumeration where a value is written in one way only; a decimal can be 1.5 and "1.50". */
-function choicesOf({ choices }: Column, { type }: Schema): Keywords {
+function choicesOf({ choices }: Column, { type }: JsonSchema): Keywords {
   if (!choices) return {};
   return Array.isArray(type)
     ? { description: `One of ${choices.join(', ')}.` }
     : { enum: [...new Set(choices)] };
 }
 
-function bodySchema(column: Column): Schema {
+function bodySchema(column: Column): JsonSchema {
   const { body } = column.type.schema(column);
   const choices = choicesOf(column, body);
   const described = {
@@ -73,10 +73,10 @@ function exampleOf(column: Column): unknown {
 }
 
 const object = (
-  properties: readonly (readonly [string, Schema])[],
+  properties: readonly (readonly [string, JsonSchema])[],
   required: readonly string[],
   more: Keywords = {},
-): Schema => ({
+): JsonSchema => ({
   type: 'object',
   ...(required.length > 0 ? { required } : {}),
   properties: Object.fromEntries(properties),
@@ -98,7 +98,7 @@ const mayBeMissing = ({ nullable, hasDefault, generated }: Column): boolean =>
  * @param mayWrite whether the caller may write: a POST tells them which columns a new record cannot do without, so the bodies
  * have those of them that the output leaves out; of any other excluded column nobody is told
  */
-export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [name: string, Schema][] {
+export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [name: string, JsonSchema][] {
   const { name, model, output, excluded, readonly, owner, methods } = resource;
   const key = model.primaryKey;
   const isIgnored = (column: Column): boolean => readonly.has(column) || column === owner;
@@ -106,11 +106,11 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
     !excluded.has(column) || (mayWrite && methods.has('POST') && !isIgnored(column) && !mayBeMissing(column));
   const shown = model.columns.filter(isTold);
   const written = shown.filter((column) => !isIgnored(column));
-  const ignored = shown.filter(isIgnored).map((column): [string, Schema] => [column.key, IGNORED]);
-  const members = written.map((column): [string, Schema] => [column.key, bodySchema(column)]);
+  const ignored = shown.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);
+  const members = written.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
   const naturalKey = key.hasDefault ? [] : [key];
   const record = examplesOf(output);
-  const schemas: [string, Schema][] = [
+  const schemas: [string, JsonSchema][] = [
     [
       name,
       object(
@@ -136,7 +136,7 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
   }
   if (resource.access === 'default') return schemas;
   if (methods.has('POST')) {
-    const properties = naturalKey.map((column): [string, Schema] => [
+    const properties = naturalKey.map((column): [string, JsonSchema] => [
       'id',
       { ...bodySchema(column), minLength: 1 },
     ]);
@@ -152,7 +152,7 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
     ]);
   }
   if (methods.has('PUT')) {
-    const own: [string, Schema] = [
+    const own: [string, JsonSchema] = [
       'id',
       { ...outputSchema(key), description: "The record's own, or left out." },
     ];

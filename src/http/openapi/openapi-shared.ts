@@ -1,11 +1,14 @@
 import { STATUS_CODES } from 'node:http';
 import type { AccessLevel } from '../../config.ts';
-import type { Schema } from '../../db/types/column-type.ts';
+import type { JsonSchema } from '../../db/types/column-type.ts';
 import { UNAUTHORIZED } from '../message/message.ts';
 
 // The parts of the API's description that are the same for every registry.
 
-export const refer = (kind: 'schemas' | 'responses' | 'parameters' | 'headers', name: string): Schema => ({
+export const refer = (
+  kind: 'schemas' | 'responses' | 'parameters' | 'headers',
+  name: string,
+): JsonSchema => ({
   $ref: `#/components/${kind}/${name}`,
 });
 
@@ -17,7 +20,7 @@ interface ProblemKind {
   /** A problem document of the kind, beside its status. */
   readonly detail: string;
   readonly errors?: Readonly<Record<string, readonly string[]>>;
-  readonly headers?: Schema;
+  readonly headers?: JsonSchema;
 }
 
 /** The errors that a client may meet, by their names in the document. */
@@ -102,7 +105,7 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
 const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM_CONTENT = { schema: refer('schemas', 'Problem') };
 
-function problemResponse({ status, description, detail, errors, headers }: ProblemKind): Schema {
+function problemResponse({ status, description, detail, errors, headers }: ProblemKind): JsonSchema {
   const example = {
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -122,7 +125,7 @@ const named = Object.entries(PROBLEMS);
 const statusOf = (name: string): number => PROBLEMS[name]?.status ?? 401;
 
 /** The responses of an operation by status, given the names of its errors, and those that every operation may meet. */
-export const errorResponses = (...names: readonly string[]): Schema => ({
+export const errorResponses = (...names: readonly string[]): JsonSchema => ({
   ...Object.fromEntries(
     [...names, 'HeadersTooLarge', 'Failed', 'Unavailable']
       .sort((one, other) => statusOf(one) - statusOf(other))
@@ -131,7 +134,7 @@ export const errorResponses = (...names: readonly string[]): Schema => ({
   default: refer('responses', 'Other'),
 });
 
-export const RESPONSES: Schema = {
+export const RESPONSES: JsonSchema = {
   Unauthorized: {
     description:
       'Credentials are needed, and are missing or wrong. The one error that is no problem document.',
@@ -142,13 +145,13 @@ export const RESPONSES: Schema = {
   Other: { description: 'Any other error.', content: { [PROBLEM_TYPE]: PROBLEM_CONTENT } },
 };
 
-const text = (description: string, example: string): Schema => ({
+const text = (description: string, example: string): JsonSchema => ({
   description,
   schema: { type: 'string' },
   example,
 });
 
-export const HEADERS: Schema = {
+export const HEADERS: JsonSchema = {
   ETag: text('The state of the record, for `If-Match` and `If-None-Match`.', '"768-8dcfc8"'),
   Location: text('The path of the new record.', '/api/model/1/'),
   'WWW-Authenticate': text('What the service wants to know.', 'Basic realm="Login Required"'),
@@ -161,7 +164,7 @@ export const HEADERS: Schema = {
   'Preference-Applied': text('Says that the count was made.', 'count=exact'),
 };
 
-export const SCHEMAS: Readonly<Record<string, Schema>> = {
+export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Problem: {
     description: 'A problem document (RFC 9457).',
     type: 'object',
@@ -224,7 +227,7 @@ export const SCHEMAS: Readonly<Record<string, Schema>> = {
   },
 };
 
-export const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, Schema>> = {
+export const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, JsonSchema>> = {
   user: { type: 'http', scheme: 'basic', description: 'The name and the password of an active user.' },
   admin: { type: 'http', scheme: 'basic', description: 'The same, of a user whose `admin` is true.' },
 };

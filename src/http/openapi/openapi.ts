@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AccessLevel } from '../../config.ts';
-import type { Schema } from '../../db/types/column-type.ts';
+import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
   viewOf,
   type Caller,
@@ -10,7 +10,7 @@ import {
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
 import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
 import { resourceSchemas } from './openapi-schemas.ts';
-import { DESCRIPTION, HEADERS, RESPONSES, SCHEMAS, SECURITY_SCHEMES } from './openapi-shared.ts';
+import { DESCRIPTION, HEADERS, RESPONSES, SHARED_SCHEMAS, SECURITY_SCHEMES } from './openapi-shared.ts';
 
 const RANK: readonly AccessLevel[] = ['default', 'user', 'admin'];
 
@@ -23,7 +23,7 @@ function isShown({ methods, read, access }: ServedResource, may: MayDo): boolean
 }
 
 /** The parts of a map that the rest of the document refers to, directly or through one another. */
-function used(parts: Schema, kind: string, text: string): Schema {
+function used(parts: JsonSchema, kind: string, text: string): JsonSchema {
   const refers = (where: string, name: string): boolean => where.includes(`"#/components/${kind}/${name}"`);
   let found: Record<string, unknown> = {};
   for (let size = -1; size < Object.keys(found).length;) {
@@ -38,7 +38,7 @@ function used(parts: Schema, kind: string, text: string): Schema {
  * The OpenAPI document of the resources.
  * @param level what the caller meets: `default` is nobody
  */
-export function openApiDocument(resources: ServedResources, level: AccessLevel): Schema {
+export function openApiDocument(resources: ServedResources, level: AccessLevel): JsonSchema {
   const may: MayDo = (needed) => RANK.indexOf(needed) <= RANK.indexOf(level);
   const view = viewOf(resources, may);
   const shown = [...resources.values()].filter((resource) => isShown(resource, may));
@@ -61,7 +61,7 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {
-      schemas: { ...used({ ...SCHEMAS, ...FILTER_SCHEMAS }, 'schemas', text), ...own },
+      schemas: { ...used({ ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }, 'schemas', text), ...own },
       parameters: used(PARAMETERS, 'parameters', text),
       headers: used(HEADERS, 'headers', text),
       responses: used(RESPONSES, 'responses', text),

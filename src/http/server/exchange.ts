@@ -21,7 +21,7 @@ const LARGE_BODY = 16_384;
 const LARGE_PAGE = 2_048;
 
 /** What all requests to a service share. */
-export interface Surroundings {
+export interface ExchangeServices {
   /** What the ids of requests begin with. */
   readonly prefix: string;
   readonly settings: Settings;
@@ -50,7 +50,7 @@ export class Exchange implements ApiRequest, WebRequester {
   #presumed: Caller | undefined;
   /** See Entrant. */
   countedFor: string | undefined;
-  readonly #all: Surroundings;
+  readonly #all: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
   /** Whether it was let in, so that work for it has begun. */
@@ -60,7 +60,7 @@ export class Exchange implements ApiRequest, WebRequester {
   #callbacks: (() => void)[] | undefined;
 
   /** @param number of the request in this process */
-  constructor(incoming: IncomingMessage, response: ServerResponse, all: Surroundings, number: number) {
+  constructor(incoming: IncomingMessage, response: ServerResponse, all: ExchangeServices, number: number) {
     this.incoming = incoming;
     this.response = response;
     this.peer = Peer.of(incoming.socket);
@@ -125,7 +125,7 @@ export class Exchange implements ApiRequest, WebRequester {
   async authenticate(): Promise<Caller> {
     const authentication = this.#all.authentication();
     if (!authentication) throw new Unauthorized();
-    if (!this.caller || this.caller.claim) {
+    if (!this.caller || this.caller.precondition) {
       this.caller = undefined; // A recalled user who is refused now is not named in the log.
       this.park();
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>

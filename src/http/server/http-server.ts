@@ -15,7 +15,7 @@ import {
   limitPipelining,
   resumePipelined,
   track,
-  type Exchange,
+  type PipelinedExchange,
 } from './pipelining.ts';
 
 /** What slow clients get, in milliseconds. */
@@ -75,7 +75,7 @@ function isBusy(socket: Socket): boolean {
 const isSending = (socket: Socket): boolean =>
   isBusy(socket) && latestOf(socket)?.response.writableEnded === true;
 
-type Refuse = (reply: Reply, socket: Socket, latest: Exchange | undefined) => void;
+type Refuse = (reply: Reply, socket: Socket, latest: PipelinedExchange | undefined) => void;
 
 /**
  * Answers on a connection that is no use any more, behind the responses that are still under way on it.

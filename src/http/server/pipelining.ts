@@ -22,19 +22,20 @@ type HttpSocket = Socket & {
   } | null;
 };
 
-export interface Exchange {
+export interface PipelinedExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-export const isAnswered = ({ response }: Exchange): boolean => response.writableFinished || response.closed;
+export const isAnswered = ({ response }: PipelinedExchange): boolean =>
+  response.writableFinished || response.closed;
 
 /** The last request of each connection. */
-const latest = new WeakMap<Socket, Exchange>();
+const latest = new WeakMap<Socket, PipelinedExchange>();
 /** The connections whose clients send requests ahead. */
 const readers = new WeakMap<Socket, Reader>();
 
-export const latestOf = (socket: Socket): Exchange | undefined => latest.get(socket);
+export const latestOf = (socket: Socket): PipelinedExchange | undefined => latest.get(socket);
 
 /** Registers a request: the server calls it for each, before anything else. */
 export function track(request: IncomingMessage, response: ServerResponse): void {
@@ -104,7 +105,7 @@ class Reader {
     this.#unanswered = -Infinity;
   }
 
-  begin({ request, response }: Exchange): void {
+  begin({ request, response }: PipelinedExchange): void {
     this.#unanswered += 1;
     const length = request.headers['content-length'];
     const isChunked = request.headers['transfer-encoding'] !== undefined;

@@ -4,9 +4,9 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
-import { Admission, CHARGED, COSTLY } from '../load/admission.ts';
+import { Admission, CHARGED, PACED_FROM } from '../load/admission.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
-import { Exchange, type Surroundings } from './exchange.ts';
+import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
@@ -79,7 +79,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
-  const all: Surroundings = {
+  const all: ExchangeServices = {
     prefix,
     settings,
     pressure,
@@ -182,7 +182,7 @@ export function createHandler(options: HandlerOptions): Handler {
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const isCostly = took >= COSTLY && asProblem(error)?.status === 400;
+      const isCostly = took >= PACED_FROM && asProblem(error)?.status === 400;
       if (error instanceof Refusal || isCostly) await exchange.peer.pace();
       return refuse(exchange, error);
     } finally {

@@ -41,7 +41,7 @@ export interface Guard {
   /** The versions of `If-Match`; undefined without the header, or when any will do. */
   readonly versions?: readonly string[] | undefined;
   /** What must hold of a caller who is known from an earlier request; undefined where the caller was read for this one. */
-  readonly claim?: Fragment | undefined;
+  readonly precondition?: Fragment | undefined;
 }
 
 /** The row as it was found and locked; the names beside its columns are ones that no table has. */
@@ -103,7 +103,7 @@ export function insertStatement(
   columns: readonly Column[],
   changes: readonly Change[],
   checks: readonly Check[],
-  { claim }: Pick<Guard, 'claim'>,
+  { precondition }: Pick<Guard, 'precondition'>,
   recording?: Recording,
 ): Statement {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
@@ -129,8 +129,8 @@ export function insertStatement(
   const whole = recording && isRecorded(columns, recording) ? raw('inserted.record') : undefined;
   const log = recording ? logged(recording, 'create', 'inserted', whole) : EMPTY;
   if (checks.length > 0) {
-    const claimed = claim ? sql` and ${claim}` : EMPTY;
-    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${claimed} ${returning}`;
+    const guarded = precondition ? sql` and ${precondition}` : EMPTY;
+    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
     return compile(
       sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
     );
@@ -138,7 +138,7 @@ export function insertStatement(
   const row =
     changes.length === 0
       ? sql`${into} default values ${returning}`
-      : sql`${into} (${names}) ${claim ? sql`select ${values} where ${claim}` : sql`values (${values})`} ${returning}`;
+      : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
   return compile(
     recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row,
   );
@@ -155,13 +155,15 @@ const VERDICT = sql`${VERSION}, ${MATCHES}`;
 function found(
   model: Model,
   id: string,
-  { owner, versions, claim }: Guard,
+  { owner, versions, precondition }: Guard,
   lock: 'update' | 'no key update',
 ): Fragment {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const matches = versions ? sql`${version(ROOT)} = any(${valueList(versions)})` : raw('true');
   const isOwn = owner && sql`${reference(ROOT, owner.column)} = ${typed(owner.caller, owner.column)}`;
-  const conditions = [claim, isOwn].flatMap((condition) => (condition ? [sql` and ${condition}`] : []));
+  const conditions = [precondition, isOwn].flatMap((condition) =>
+    condition ? [sql` and ${condition}`] : [],
+  );
   return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${join(conditions, '')} for ${raw(lock)})`;
 }
 
@@ -192,7 +194,7 @@ function assigned({ column, value: text, hash }: Change): Fragment {
 /**
  * PUT: finds and locks the row, decides, and changes it where everything allows and some column really differs. With a column
  * that is not output it is written in any case: an unchanged version would confirm a guess. No one guesses the hash of a password.
- * @returns one row: the version that was found and locked (null: no record, not the caller's, or a claim that does not hold),
+ * @returns one row: the version that was found and locked (null: no record, not the caller's, or a precondition that does not hold),
  * whether `If-Match` matches, the checks as `{t,f}`, the record's JSON, its version now,
  * whether the database has suppressed a change
  */

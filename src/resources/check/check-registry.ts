@@ -12,10 +12,10 @@ import {
   type Report,
 } from './check-column.ts';
 import { checkTogether, NO_OWNER, type Settled } from './check-together.ts';
-import { OWN_PREFIX } from '../definition/system-tables.ts';
+import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
 import { METHODS } from '../definition/resource.ts';
 import { checkOrderings, serveResources } from '../serve/served-resource.ts';
-import { areMethods, soundPart, withoutDoubt, type SoundPart } from './partial-resource.ts';
+import { areMethods, partialResource, withoutDoubt, type PartialResource } from './partial-resource.ts';
 
 const RESOURCE_KEYS = new Set([
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
@@ -32,7 +32,7 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
   if (!Array.isArray(registry)) return ['the registry: its default export must be an array of resources'];
   if (registry.length === 0) return ['the registry: it has no resources'];
   const faults: string[] = [];
-  const parts: SoundPart[] = [];
+  const parts: PartialResource[] = [];
   const names = new Set<string | undefined>();
   // A copy has undefined where the array has a hole.
   [...(registry as unknown[])].forEach((entry, index) => {
@@ -46,10 +46,10 @@ export function checkRegistry(registry: unknown, settings: Settled): string[] {
     else checkResource(entry, report);
     if (names.has(name)) report('model', 'another resource has this model');
     names.add(name);
-    if (isObject(entry)) parts.push(soundPart(entry, name, faulty));
+    if (isObject(entry)) parts.push(partialResource(entry, name, faulty));
   });
   // How names fit each other is told of faulty resources, too, as far as their other keys allow.
-  const firstOf = (name: string): SoundPart | undefined =>
+  const firstOf = (name: string): PartialResource | undefined =>
     parts.find(({ resource }) => resource.model === name);
   const byModel = new Map([...parts].reverse().map((part) => [part.resource.model, part]));
   const resources = parts.map((part, index) => {
@@ -118,8 +118,8 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
   const { model, table, primaryKey } = entry;
   if (typeof model !== 'string' || !/^[a-z][a-z0-9_]*$/.test(model) || model.includes('__')) {
     report('model', 'must be a lower-case name of letters, digits and single underscores');
-  } else if (model.startsWith(OWN_PREFIX)) {
-    report('model', `names that begin with ${OWN_PREFIX} are the service's own`);
+  } else if (model.startsWith(SYSTEM_PREFIX)) {
+    report('model', `names that begin with ${SYSTEM_PREFIX} are the service's own`);
   }
   for (const [key, name] of [
     ['model', model],
@@ -134,8 +134,8 @@ function checkModelNames(entry: Record<string, unknown>, report: Report): void {
     !(typeof table === 'string' && isText(table) && /^[^.]+(\.[^.]+)?$/.test(table))
   ) {
     report('table', 'must be a table or schema.table');
-  } else if (typeof table === 'string' && table.split('.').at(-1)?.startsWith(OWN_PREFIX)) {
-    report('table', `tables whose names begin with ${OWN_PREFIX} are the service's own`);
+  } else if (typeof table === 'string' && table.split('.').at(-1)?.startsWith(SYSTEM_PREFIX)) {
+    report('table', `tables whose names begin with ${SYSTEM_PREFIX} are the service's own`);
   }
   if (primaryKey === undefined) return;
   if (!isObject(primaryKey))

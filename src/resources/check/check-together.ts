@@ -4,14 +4,14 @@ import type { FieldErrors } from '../../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts';
 import { checkColumn, checkValues, type Report } from './check-column.ts';
 import { LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
-import { hasKey, hasTable, isUnknown, type SoundPart } from './partial-resource.ts';
+import { hasKey, hasTable, isUnknown, type PartialResource } from './partial-resource.ts';
 
 export type Settled = Pick<Settings, 'access' | 'userModel'>;
 
 export const NO_OWNER = 'must name a foreign key';
 
 /** What only shows when all resources are looked at: names that refer to one another. */
-export function checkTogether(parts: readonly SoundPart[], settings: Settled): string[] {
+export function checkTogether(parts: readonly PartialResource[], settings: Settled): string[] {
   const faults: string[] = [];
   const resources = parts.map(({ resource }) => resource);
   const keys = new Map(parts.map((part) => [part.resource.model, hasKey(part)]));
@@ -48,7 +48,7 @@ export function checkTogether(parts: readonly SoundPart[], settings: Settled): s
 const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
 
 /** Reports columns that are the same one in the database. What refers to no model has the name that it has. */
-function checkFields({ resource, isFaulty, untyped }: SoundPart, report: Report): void {
+function checkFields({ resource, isFaulty, untyped }: PartialResource, report: Report): void {
   const fields = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
   if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column')) {
     const field = keyFieldOf(resource);
@@ -67,7 +67,7 @@ function checkFields({ resource, isFaulty, untyped }: SoundPart, report: Report)
 }
 
 function checkOwner(
-  part: SoundPart,
+  part: PartialResource,
   userModel: string,
   models: ReadonlyMap<string, unknown>,
   report: Report,
@@ -84,7 +84,7 @@ function checkOwner(
 }
 
 function checkUserModel(
-  parts: readonly SoundPart[],
+  parts: readonly PartialResource[],
   needed: string,
   userModel: string,
   faults: string[],

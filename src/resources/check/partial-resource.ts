@@ -7,7 +7,7 @@ import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { covers } from '../serve/served-resource.ts';
 
 /** What can still be said of a resource that has faults: its keys without the faulty ones. */
-export interface SoundPart {
+export interface PartialResource {
   readonly resource: Resource;
   /** Whether a key of the resource, such as `columns.user.type`, was found to be faulty. */
   readonly isFaulty: (key: string) => boolean;
@@ -52,7 +52,7 @@ function soundAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): 
  * @param name by which its faults are told: its model, or its place where it has none
  * @param faulty the keys that were found to be faulty
  */
-export function soundPart(entry: Loose, name: string, faulty: ReadonlySet<string>): SoundPart {
+export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<string>): PartialResource {
   const { columns, primaryKey, admin, exclude, readonly, owner, methods } = entry;
   const untyped = new Set<string>();
   const soundColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
@@ -85,19 +85,19 @@ type Certainty = 'open' | 'untyped' | 'known';
 
 function certaintyOf(
   path: string,
-  from: SoundPart,
-  parts: ReadonlyMap<string, SoundPart>,
+  from: PartialResource,
+  parts: ReadonlyMap<string, PartialResource>,
   isHidden: (resource: Resource, name: string) => boolean,
   isClosed: (resource: Resource) => boolean = () => false,
 ): Certainty {
   const steps = path.split('__');
   // Nothing follows a key.
   if (steps.slice(0, -1).includes('id')) return 'known';
-  let at: SoundPart | undefined = from;
+  let at: PartialResource | undefined = from;
   for (const [index, step] of steps.entries()) {
     if (at && index > 0 && isClosed(at.resource)) return 'known';
     if (!at || at.isFaulty('columns')) return 'open';
-    const { resource, untyped }: SoundPart = at;
+    const { resource, untyped }: PartialResource = at;
     const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
     const column = Object.hasOwn(resource.columns, name) ? resource.columns[name] : undefined;
     if (step === 'id') return hasKey(at) ? 'known' : 'untyped';
@@ -112,15 +112,15 @@ function certaintyOf(
 }
 
 /** Whether what should be a column is nothing of which anything can be said. */
-export const isUnknown = ({ isFaulty, untyped }: SoundPart, name: string): boolean =>
+export const isUnknown = ({ isFaulty, untyped }: PartialResource, name: string): boolean =>
   untyped.has(name) && isFaulty(`columns.${name}`);
 
 /** Whether the table of a resource is known: its own, or that of its model's name. */
-export const hasTable = ({ resource, isFaulty }: SoundPart): boolean =>
+export const hasTable = ({ resource, isFaulty }: PartialResource): boolean =>
   !isFaulty('table') && (resource.table !== undefined || !isFaulty('model'));
 
 /** Whether the type of a resource's key is known. */
-export const hasKey = ({ isFaulty }: SoundPart): boolean =>
+export const hasKey = ({ isFaulty }: PartialResource): boolean =>
   !isFaulty('primaryKey') && !isFaulty('primaryKey.type');
 
 const isExcluded = ({ exclude }: Resource, name: string): boolean => exclude?.includes(name) === true;
@@ -128,7 +128,7 @@ const isNotInAdmin = ({ admin }: Resource, name: string): boolean =>
   admin?.hidden === true || admin?.exclude?.includes(name) === true;
 
 /** The resource without what it says of columns of which nothing is certain. */
-export function withoutDoubt(part: SoundPart, parts: ReadonlyMap<string, SoundPart>): Resource {
+export function withoutDoubt(part: PartialResource, parts: ReadonlyMap<string, PartialResource>): Resource {
   const { resource, isFaulty } = part;
   const { ordering = '', admin = {} } = resource;
   const { label, list, search, filters, dates } = admin;

@@ -1,7 +1,7 @@
 import type { Resource } from './resource.ts';
 
 /** Names that begin with this are for the service's own tables. */
-export const OWN_PREFIX = 'vitrine_';
+export const SYSTEM_PREFIX = 'vitrine_';
 
 /**
  * The log of changes. Texts have no length and no foreign key leads out of it: it must be able to speak of whatever was
@@ -53,4 +53,4 @@ export const SESSION = {
 } satisfies Resource;
 
 /** The service's own tables; they are created and compared like any other. */
-export const OWN: readonly Resource[] = [HISTORY, SESSION];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION];

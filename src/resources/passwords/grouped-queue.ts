@@ -1,7 +1,7 @@
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 
 /** Where an entry belongs: groups take turns, and so do the clients of each group. */
-export interface Place {
+export interface QueuePosition {
   readonly group: string;
   readonly client: string;
 }
@@ -17,20 +17,20 @@ export class GroupedQueue<T> {
   }
 
   /** How many entries are served before a new one of this client. */
-  ahead({ group, client }: Place): number {
+  ahead({ group, client }: QueuePosition): number {
     const own = this.#groups.get(group);
     const groups = this.#groups.size + (own ? 0 : 1);
     return Math.min(this.#size, (own?.ahead(client) ?? 0) * groups + groups - 1);
   }
 
-  push({ group, client }: Place, entry: T): void {
+  push({ group, client }: QueuePosition, entry: T): void {
     const own = this.#groups.get(group) ?? new FairQueue<T>();
     own.push(client, entry);
     this.#groups.set(group, own);
     this.#size += 1;
   }
 
-  remove({ group, client }: Place, entry: T): void {
+  remove({ group, client }: QueuePosition, entry: T): void {
     const own = this.#groups.get(group);
     if (!own?.remove(client, entry)) return;
     this.#size -= 1;
@@ -51,7 +51,7 @@ export class GroupedQueue<T> {
   }
 
   /** The entry that makes room for a new one: the last of the largest group, unless the new one's group would be as large. */
-  displacedBy({ group }: Place): T | undefined {
+  displacedBy({ group }: QueuePosition): T | undefined {
     let largest: FairQueue<T> | undefined;
     for (const one of this.#groups.values()) if (one.size > (largest?.size ?? 0)) largest = one;
     if (!largest || largest.size <= (this.#groups.get(group)?.size ?? 0) + 1) return undefined;

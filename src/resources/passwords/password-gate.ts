@@ -1,6 +1,6 @@
 import { ClientGone } from '../../db/scheduling/requester.ts';
 import { unavailable, type Problem } from '../../errors.ts';
-import { GroupedQueue, type Place } from './grouped-queue.ts';
+import { GroupedQueue, type QueuePosition } from './grouped-queue.ts';
 
 /**
  * What is known of a client: its address has logged in lately, the name that it gives has logged in lately from another
@@ -37,7 +37,7 @@ interface Waiter {
 }
 
 /** A turn as it is queued. */
-interface Queued extends Place, Pick<Turn, 'signal'> {
+interface Queued extends QueuePosition, Pick<Turn, 'signal'> {
   readonly standing: Standing;
 }
 

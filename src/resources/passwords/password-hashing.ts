@@ -38,7 +38,7 @@ export interface Passwords {
  * A text in a form by which the database can tell whether it holds the very same one, and which tells nothing else of it:
  * `salt:digest`, the digest being the SHA-256 of the salt and the text. A plain password never goes to the database.
  */
-export function seal(text: string): string {
+export function saltedDigest(text: string): string {
   const salt = randomBytes(16).toString('hex');
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }

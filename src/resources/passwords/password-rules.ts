@@ -1,5 +1,5 @@
 import type { Column } from '../../db/schema/model.ts';
-import { lengthOf, MAX_PASSWORD, tooShort } from '../../db/types/password-text.ts';
+import { passwordLength, MAX_PASSWORD, tooShort } from '../../db/types/password-text.ts';
 
 export interface PasswordRules {
   /** The user's name, where the password is a user's. */
@@ -29,7 +29,7 @@ export function passwordFault(
   const bytes = Buffer.byteLength(password);
   if (bytes < 1 || bytes > MAX_PASSWORD) return 'must be 1 to 1,024 bytes long';
   const least = leastCharacters(column, rules);
-  const length = lengthOf(password);
+  const length = passwordLength(password);
   if (length < least) return tooShort(least, length);
   // Normalizing takes quadratic time for long runs of combining marks.
   const isComparable = name !== undefined && name.length <= MAX_PASSWORD;

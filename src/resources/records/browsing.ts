@@ -24,23 +24,23 @@ import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
 import type { Count, Selection } from './selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found, type LookUp, type Named } from './look-up.ts';
-import { parseMembers, splitValues, type Members } from './json-fields.ts';
+import { parseJsonFields, splitValues, type JsonFields } from './json-fields.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, versionOf } from './operations.ts';
 import { viewOf } from '../serve/served-resource.ts';
 
 /** A record as people look at it, the long values of its labels cut. */
-export interface Entry extends Named {
+export interface RecordEntry extends Named {
   /** By JSON key of each foreign key, what the related record is called; null where there is none. */
   readonly labels: Readonly<Record<string, string | null>>;
-  readonly members: Members;
+  readonly members: JsonFields;
 }
 
-export type StoredEntry = Entry & { readonly version: string };
+export type StoredEntry = RecordEntry & { readonly version: string };
 
 export interface EntryPage {
   readonly query: ListQuery;
-  readonly entries: readonly Entry[];
+  readonly entries: readonly RecordEntry[];
   readonly hasNext: boolean;
 }
 
@@ -88,46 +88,46 @@ const LONGEST_LABELS = 4 * 1024 * 1024;
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
 /** The text of a member as the output has it, without the quotes of JSON; null for null. */
-export function textOfMember(members: Members, key: string): string | null {
+export function textOfField(members: JsonFields, key: string): string | null {
   const member = members.get(key);
   if (!member || member.value === null) return null;
   return typeof member.value === 'string' ? member.value : member.source;
 }
 
 /** The text of a column: of JSON as it stands there, quotes and all, since "1" and 1 are two values. One that was cut has a mark. */
-export function textOfColumn(members: Members, column: Column): string | null {
+export function textOfColumn(members: JsonFields, column: Column): string | null {
   const { key, type } = column;
-  if (members.has(sizeKey(column))) return `${textOfMember(members, key) ?? ''}…`;
+  if (members.has(sizeKey(column))) return `${textOfField(members, key) ?? ''}…`;
   return type.input.json === 'json' && members.get(key)?.value !== null
     ? (members.get(key)?.source ?? null)
-    : textOfMember(members, key);
+    : textOfField(members, key);
 }
 
 /** Whether there is anything in a text that can be seen, and so be a link. */
 export const isVisible = (text: string): boolean =>
   /[^\s\u2800\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/u.test(text);
 
-function parseEntry(source: string): Entry {
-  const parts = parseMembers(source);
-  return entryOf(parts, parseMembers(parts.get('record')?.source ?? '{}'));
+function parseEntry(source: string): RecordEntry {
+  const parts = parseJsonFields(source);
+  return entryOf(parts, parseJsonFields(parts.get('record')?.source ?? '{}'));
 }
 
 /** Bytes of a record from which on other requests are served between the steps of parsing it. */
 const LARGE = 65_536;
 
-async function parseLargeEntry(bytes: Buffer): Promise<Entry> {
+async function parseLargeEntry(bytes: Buffer): Promise<RecordEntry> {
   if (bytes.length < LARGE) return parseEntry(bytes.toString());
   const source = bytes.toString();
   await setImmediate();
-  const parts = parseMembers(source);
+  const parts = parseJsonFields(source);
   await setImmediate();
-  const members = parseMembers(parts.get('record')?.source ?? '{}');
+  const members = parseJsonFields(parts.get('record')?.source ?? '{}');
   await setImmediate();
   return entryOf(parts, members);
 }
 
-function entryOf(parts: Members, members: Members): Entry {
-  const id = textOfMember(members, 'id') ?? '';
+function entryOf(parts: JsonFields, members: JsonFields): RecordEntry {
+  const id = textOfField(members, 'id') ?? '';
   const label = parts.get('label')?.value;
   const labels = JSON.parse(parts.get('labels')?.source ?? '{}') as Record<string, string | null> | null;
   return {
@@ -238,7 +238,7 @@ export function createBrowsing(
     const shown = shownOf(resource);
     const [row] = await database.run(pageStatement(plan, shown, maxPage), 'read');
     if (row && !row[0]) throw pageTooLarge(maxPage);
-    const entries: Entry[] = [];
+    const entries: RecordEntry[] = [];
     for (const source of splitValues(text(row?.[0]) ?? '')) {
       entries.push(parseEntry(source));
       if (source.length >= LARGE) await setImmediate();

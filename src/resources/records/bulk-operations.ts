@@ -16,7 +16,7 @@ import { checkBody } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
 import { countDependents, isDependent, mayDelete, type Dependents } from './dependents.ts';
-import type { Members } from './json-fields.ts';
+import type { JsonFields } from './json-fields.ts';
 import { historyFault, recordingOf } from '../serve/recording.ts';
 import { DUPLICATE, Referred, REFERRED } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
@@ -65,7 +65,7 @@ export interface Bulk {
    * Whether these values can be set in any record.
    * @throws Problem 400 that names what cannot be used
    */
-  readonly check: (resource: AdminResource, members: Members, caller: Caller) => Promise<void>;
+  readonly check: (resource: AdminResource, members: JsonFields, caller: Caller) => Promise<void>;
   /**
    * Sets columns of all records of a selection.
    * @param expected as for `remove`
@@ -75,7 +75,7 @@ export interface Bulk {
   readonly set: (
     resource: AdminResource,
     selection: Selection,
-    members: Members,
+    members: JsonFields,
     caller: Caller,
     expected: number,
   ) => Promise<number>;
@@ -85,7 +85,7 @@ const changedMeanwhile = (): Problem =>
   new Problem(409, 'The records have changed since they were counted. Nothing was done.');
 
 /** Values that are not set like this, which `checkBody` leaves alone or takes as they are. */
-function addUnsettable(members: Members, { model, readonly }: AdminResource, errors: FieldErrors): void {
+function addUnsettable(members: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
   for (const column of model.columns) {
     if (!members.has(column.key)) continue;
     if (readonly.has(column)) addError(errors, column.key, 'is read-only');
@@ -144,7 +144,7 @@ export function createBulk(
   }
 
   /** The changes that the members ask for. */
-  async function check(resource: AdminResource, members: Members, caller: Caller): Promise<Change[]> {
+  async function check(resource: AdminResource, members: JsonFields, caller: Caller): Promise<Change[]> {
     const { changes, checks, errors } = checkBody(members, resource, { id: '', caller });
     addUnsettable(members, resource, errors);
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);

@@ -4,8 +4,8 @@ import { isSameNumber } from '../../db/types/json-values.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/write-statements.ts';
-import type { Member, Members } from './json-fields.ts';
-import { seal } from '../passwords/password-hashing.ts';
+import type { JsonField, JsonFields } from './json-fields.ts';
+import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
 
 /** What a body asks for: the columns to write, what the database must tell of it, and what is wrong with it. */
@@ -30,7 +30,7 @@ const isIgnored = (column: Column, resource: ServedResource): boolean =>
   resource.readonly.has(column) || column === resource.owner;
 
 /** A value as the database takes it, by which 5 and "5" are the same key; what cannot be used, as it was sent. */
-function textOf({ value, source }: Member, column: Column): string {
+function textOf({ value, source }: JsonField, column: Column): string {
   const parsed = column.type.fromJson(value, source, column);
   return parsed.value ?? source;
 }
@@ -38,9 +38,9 @@ function textOf({ value, source }: Member, column: Column): string {
 /** The member that stands for a column; a foreign key has two names, which must agree. */
 function memberOf(
   column: Column,
-  members: Members,
+  members: JsonFields,
   errors: FieldErrors,
-): [key: string, member: Member] | undefined {
+): [key: string, member: JsonField] | undefined {
   const byKey = members.get(column.key);
   const byName = column.name === column.key ? undefined : members.get(column.name);
   if (byKey && byName && textOf(byKey, column) !== textOf(byName, column)) {
@@ -51,7 +51,7 @@ function memberOf(
 }
 
 /** What a member says for a column, or what is wrong with it; of a choice that it is none. */
-export function parseMember({ value, source }: Member, column: Column): Parsed {
+export function parseMember({ value, source }: JsonField, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
   if (parsed.fault !== undefined || !column.choices) return parsed;
   if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;
@@ -94,7 +94,7 @@ export function checkKey(value: string, { castType }: Column): Parsed {
 /** A value that breaks a rule is taken by a PUT where the record has it already (see `Parsed`). */
 function checkColumn(
   column: Column,
-  [key, sent]: [string, Member],
+  [key, sent]: [string, JsonField],
   { excluded, loginName, model }: ServedResource,
   isUpdate: boolean,
   body: CheckedBody,
@@ -132,14 +132,14 @@ function checkColumn(
     }
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
-    const value = column.isPassword ? seal(parsed.value) : parsed.value;
+    const value = column.isPassword ? saltedDigest(parsed.value) : parsed.value;
     body.checks.push({ column, value, kind: 'unchanged', key, fault: parsed.fault });
   } else {
     addError(body.errors, key, parsed.fault);
   }
 }
 
-function checkId(member: Member, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
+function checkId(member: JsonField, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
   const { primaryKey: column } = model;
   if (id === undefined) {
     if (column.hasDefault) addError(body.errors, 'id', 'is given by the service');
@@ -154,7 +154,7 @@ function checkId(member: Member, { model }: ServedResource, { id }: Writing, bod
 }
 
 /** Checks all fields of a body and finds all its faults, except those that only the database can tell. */
-export function checkBody(members: Members, resource: ServedResource, writing: Writing): CheckedBody {
+export function checkBody(members: JsonFields, resource: ServedResource, writing: Writing): CheckedBody {
   const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {} };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
@@ -184,7 +184,7 @@ export function checkBody(members: Members, resource: ServedResource, writing: W
 }
 
 /** Reports the unknown fields: a body may have thousands, so only the first ones by name. */
-function addUnknown(members: Members, known: ReadonlySet<string>, errors: FieldErrors): void {
+function addUnknown(members: JsonFields, known: ReadonlySet<string>, errors: FieldErrors): void {
   let count = 0;
   let last = '';
   for (const name of members.keys()) {

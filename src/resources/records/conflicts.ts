@@ -65,7 +65,11 @@ function missing(keys: readonly string[]): Problem {
  * let clients try value after value. When hidden values were sent, the answer depends on them only in being a refusal.
  * @returns a problem, or the error itself where this file has no better words for it
  */
-export async function refusal(error: DatabaseError, attempt: Attempt, database: Run): Promise<unknown> {
+export async function conflictProblem(
+  error: DatabaseError,
+  attempt: Attempt,
+  database: Run,
+): Promise<unknown> {
   const { resource, changes, hiddenReferences } = attempt;
   const { model, output } = resource;
   const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));

@@ -4,13 +4,13 @@ import { isStorable, STORABLE } from '../../db/types/json-values.ts';
 import { Problem } from '../../errors.ts';
 
 /** One member of a JSON object: its value, and its text as it was sent, where a number still has all its digits. */
-export interface Member {
+export interface JsonField {
   /** For an array or an object an empty object: only json columns take these, and they use the text. */
   readonly value: unknown;
   readonly source: string;
 }
 
-export type Members = ReadonlyMap<string, Member>;
+export type JsonFields = ReadonlyMap<string, JsonField>;
 
 /** The most fields of a body. PostgreSQL's tables have at most 1,600 columns. */
 const MAX_FIELDS = 10_000;
@@ -18,7 +18,7 @@ const MAX_FIELDS = 10_000;
 const CONTAINER = Object.freeze({});
 
 /** A member that parses its value when it is needed. Building nested arrays is what makes JSON.parse slow. */
-class ParsedMember implements Member {
+class ParsedMember implements JsonField {
   readonly source: string;
   #value: unknown;
 
@@ -35,7 +35,7 @@ class ParsedMember implements Member {
 }
 
 /** A text as a member, without parsing the JSON that it becomes. */
-class StringMember implements Member {
+class StringMember implements JsonField {
   readonly value: string;
 
   constructor(value: string) {
@@ -75,8 +75,8 @@ function endOfValue(text: string, from: number): number {
  * bigint, a decimal or a number inside a json column, so each member keeps its text.
  * @throws Problem 400 for a text that is not a JSON object, and for one with too many fields
  */
-export function parseMembers(text: string): Members {
-  const members = new Map<string, Member>();
+export function parseJsonFields(text: string): JsonFields {
+  const members = new Map<string, JsonField>();
   const facts = scanJson(text, (key, start, end, factsSoFar) => {
     if (members.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
     members.set(key, new ParsedMember(text.slice(start, end), factsSoFar));
@@ -148,8 +148,8 @@ export function splitValues(text: string): string[] {
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
 /** A typed text as a member of a JSON body; a text that is no JSON is a fault. */
-export function memberOf(column: Column, text: string): Member | { readonly fault: string } {
-  const string: Member = new StringMember(text);
+export function jsonFieldOf(column: Column, text: string): JsonField | { readonly fault: string } {
+  const string: JsonField = new StringMember(text);
   switch (column.type.input.json) {
     case 'string':
       return string;

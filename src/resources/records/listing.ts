@@ -30,7 +30,7 @@ import { NO_RECORD } from './write-result.ts';
 /** How the records of a page are written; for HTML as JSON whose long values are cut, see `preview`. */
 export type PageFormat = 'json' | 'csv' | 'html';
 
-export interface Page {
+export interface RecordPage {
   readonly query: ListQuery;
   /** The records as PostgreSQL wrote them: rows of CSV, or else JSON with commas between them. */
   readonly objects: Buffer;
@@ -53,7 +53,7 @@ export interface Listing {
     caller: Caller | undefined,
     counted: boolean,
     format?: PageFormat,
-  ) => Promise<Page>;
+  ) => Promise<RecordPage>;
   /** A record as a browser is shown it. @throws Problem 404 */
   readonly preview: (resource: ServedResource, id: string) => Promise<Buffer>;
   /**

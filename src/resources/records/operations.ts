@@ -16,11 +16,11 @@ import {
   type Guard,
 } from '../../query/statements/write-statements.ts';
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
-import type { Members } from './json-fields.ts';
-import { seal, type Passwords } from '../passwords/password-hashing.ts';
+import type { JsonFields } from './json-fields.ts';
+import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
 import type { Turn } from '../passwords/password-gate.ts';
 import { historyFault, recordingOf } from '../serve/recording.ts';
-import { referred, REFERRED, refusal, type Attempt } from './conflicts.ts';
+import { referred, REFERRED, conflictProblem, type Attempt } from './conflicts.ts';
 import {
   CallerChanged,
   meets,
@@ -36,7 +36,7 @@ import {
   NO_RECORD,
   NOT_SUPPORTED,
   parseBooleans,
-  settled,
+  writeOutcome,
   suppressed,
 } from './write-result.ts';
 
@@ -53,16 +53,16 @@ export type Versions = readonly string[] | undefined;
 export interface Operations {
   readonly read: (resource: ServedResource, id: string) => Promise<RecordResult>;
   /** All that is wrong with a body, without writing it; duplicates are told by the write alone. */
-  readonly faults: (resource: ServedResource, members: Members, writing: Writing) => Promise<FieldErrors>;
+  readonly faults: (resource: ServedResource, members: JsonFields, writing: Writing) => Promise<FieldErrors>;
   readonly create: (
     resource: ServedResource,
-    members: Members,
+    members: JsonFields,
     caller: Caller,
   ) => Promise<RecordResult & { id: string }>;
   readonly update: (
     resource: ServedResource,
     id: string,
-    members: Members,
+    members: JsonFields,
     caller: Caller,
     versions: Versions,
   ) => Promise<RecordResult>;
@@ -95,7 +95,7 @@ const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Ver
   versions: versions?.flatMap((version) =>
     version.endsWith(shape) ? [version.slice(0, -shape.length)] : [],
   ),
-  claim: caller.claim,
+  precondition: caller.precondition,
 });
 
 /** The version of a record as it is shown: that of its row, and the shape of the output. */
@@ -199,7 +199,7 @@ export function createOperations(
         const mayBeStored = resource && (resource.output.includes(column) || HASH.test(value));
         return {
           column,
-          value: mayBeStored ? seal(value) : null,
+          value: mayBeStored ? saltedDigest(value) : null,
           hash: await passwords.hash(value, turn),
         };
       }),
@@ -222,7 +222,7 @@ export function createOperations(
     } catch (cause) {
       const error = historyFault(cause, log);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      throw isDatabaseError(error) ? await refusal(error, attempt, database) : error;
+      throw isDatabaseError(error) ? await conflictProblem(error, attempt, database) : error;
     }
   }
 
@@ -249,7 +249,7 @@ export function createOperations(
       const { hiddenReferences } = body;
       const changes = await hashPasswords(body.changes);
       // Where every column has its default, the statement has no place for a condition.
-      if (caller.claim && changes.length === 0) throw new CallerChanged();
+      if (caller.precondition && changes.length === 0) throw new CallerChanged();
       const [row] = await write(
         insertStatement(
           resource.model,
@@ -264,7 +264,7 @@ export function createOperations(
       if (!row?.[0]) {
         addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
         if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-        throw caller.claim ? new CallerChanged() : suppressed();
+        throw caller.precondition ? new CallerChanged() : suppressed();
       }
       return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
     },
@@ -280,7 +280,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const recording = recordingOf(resource, caller, log);
       const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
-      const outcome = await settled(
+      const outcome = await writeOutcome(
         () => write(statement, { resource, id, changes, hiddenReferences: body.hiddenReferences }),
         whose(model, id, guard),
         caller,
@@ -301,7 +301,7 @@ export function createOperations(
       const guard = guardOf(resource, caller, versions);
       const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
       try {
-        const outcome = await settled(() => run(statement), whose(resource.model, id, guard), caller);
+        const outcome = await writeOutcome(() => run(statement), whose(resource.model, id, guard), caller);
         assertChangeable(outcome);
         if (text(outcome.row?.[2]) !== 't') throw suppressed();
       } catch (cause) {

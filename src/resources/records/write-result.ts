@@ -23,7 +23,7 @@ export function addCheckErrors(
 }
 
 /** How it stands with a record that was to be changed or deleted, and what the statement that was to do so has said. */
-export interface Settled {
+export interface WriteOutcome {
   readonly row: RawRow | undefined;
   readonly standing: 'own' | 'others' | 'missing';
 }
@@ -32,19 +32,19 @@ export interface Settled {
  * Runs the statement that changes or deletes a record. Where that has found none that is the caller's, it asks whose it is;
  * where the record is the caller's after all, it is run anew: it has been given to the caller meanwhile.
  * @param change its answer begins with the version of the record that it has found
- * @throws CallerChanged where the caller's claim may have kept the record from being looked for
+ * @throws CallerChanged where the caller's precondition may have kept the record from being looked for
  */
-export async function settled(
+export async function writeOutcome(
   change: () => Promise<RawRow[]>,
   whose: (() => Promise<RawRow[]>) | undefined,
-  { claim }: Caller,
-): Promise<Settled> {
-  const attempt = async (): Promise<Settled | undefined> => {
+  { precondition }: Caller,
+): Promise<WriteOutcome> {
+  const attempt = async (): Promise<WriteOutcome | undefined> => {
     const [row] = await change();
     if (row?.[0]) return { row, standing: 'own' };
     const [owned] = (await whose?.()) ?? [];
     if (owned && text(owned[0]) !== 't') return { row, standing: 'others' };
-    if (claim) throw new CallerChanged();
+    if (precondition) throw new CallerChanged();
     return owned ? undefined : { row, standing: 'missing' };
   };
   const outcome = (await attempt()) ?? (await attempt());
@@ -53,7 +53,7 @@ export async function settled(
 }
 
 /** In the order of the answers' precedence: 404, 403, 412. */
-export function assertChangeable({ row, standing }: Settled): void {
+export function assertChangeable({ row, standing }: WriteOutcome): void {
   if (standing === 'missing') throw notFound(NO_RECORD);
   if (standing === 'others') throw new Problem(403, 'Only the owner of a record may change or delete it.');
   if (text(row?.[1]) !== 't') throw new Problem(412, 'The record has changed since it was read.');

@@ -144,7 +144,7 @@ export function serveForAdmin(
       names.flatMap((name) => output.filter((column) => column.name === name));
     faces.set(definition.model, {
       ...base,
-      door: 'admin',
+      source: 'admin',
       access: 'admin',
       read: 'admin',
       methods: new Set(['GET', 'POST', 'PUT', 'DELETE']),

@@ -1,5 +1,5 @@
 import { identifier, table as tableName } from '../../db/fragment.ts';
-import type { Surroundings } from '../../db/schema/relations.ts';
+import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 
 const quote = (name: string): string => identifier(name).text.join('');
@@ -16,7 +16,7 @@ const USUAL = 'public';
 export function grantsFor(
   role: string,
   privileges: ReadonlyMap<string, readonly Privilege[]>,
-  surroundings: Surroundings | undefined,
+  surroundings: DatabaseInfo | undefined,
 ): string[] {
   const to = quote(role);
   const found = (name: string) => surroundings?.tables.find((one) => one.name === name);

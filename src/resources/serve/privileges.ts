@@ -2,7 +2,7 @@ import type { Settings } from '../../config.ts';
 import { identifier } from '../../db/fragment.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
-import { HISTORY, OWN } from '../definition/system-tables.ts';
+import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import type { AdminAction, Method, Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
@@ -37,7 +37,7 @@ export function apiPrivileges({ access, methods }: ServedResource): readonly Pri
 }
 
 /** What the service does with its own tables: the history only grows. */
-export const ownPrivileges = ({ model }: Resource): readonly Privilege[] =>
+export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
   model === HISTORY.model ? NEEDS.POST : sorted([...NEEDS.POST, ...NEEDS.DELETE]);
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
@@ -67,6 +67,6 @@ export function allPrivileges(
     const forPeople = hasUsers ? peoplePrivileges(resource, settings) : [];
     if (one) privileges.set(tableOf(resource), sorted([...apiPrivileges(one), ...forPeople]));
   }
-  if (hasUsers) for (const own of OWN) privileges.set(tableOf(own), ownPrivileges(own));
+  if (hasUsers) for (const own of SYSTEM_TABLES) privileges.set(tableOf(own), systemPrivileges(own));
   return privileges;
 }

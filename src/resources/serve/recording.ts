@@ -9,7 +9,7 @@ import type { Caller, ServedResource } from './served-resource.ts';
  * @param caller null for a command
  */
 export function recordingOf(
-  { recorded, name, door }: ServedResource,
+  { recorded, name, source: door }: ServedResource,
   caller: Caller | null,
   log: Model | undefined,
 ): Recording | undefined {

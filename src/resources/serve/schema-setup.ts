@@ -8,8 +8,8 @@ import { differences, type Privilege } from '../../db/schema/schema-differences.
 import { missingSchema } from '../../db/schema/missing-schema.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { StartError, startError } from '../../errors.ts';
-import { OWN } from '../definition/system-tables.ts';
-import { apiPrivileges, APPEND_ONLY, MAY_GIVE_UP, ownPrivileges } from './privileges.ts';
+import { SYSTEM_TABLES } from '../definition/system-tables.ts';
+import { apiPrivileges, APPEND_ONLY, MAY_GIVE_UP, systemPrivileges } from './privileges.ts';
 import type { Resource } from '../definition/resource.ts';
 import { hasLogins, serveResources, type ServedResources } from './served-resource.ts';
 
@@ -41,7 +41,7 @@ export async function requireFidelity(database: Database): Promise<void> {
 /** @throws StartError for a database that cannot be served */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
   await requireFidelity(database);
-  const [row] = await database.run(catalogStatement(tablesOf([...resources, ...OWN])), 'read');
+  const [row] = await database.run(catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])), 'read');
   return parseCatalog(text(row?.[0]) ?? '[]');
 }
 
@@ -95,7 +95,7 @@ export async function applySchema(
   } catch (error) {
     if (!(error instanceof NotApplied) || error instanceof SchemaLocked) throw error;
     // What failed may well have failed for one of the differences, and all of them are told at once.
-    const theirs = definitions.filter((definition) => !OWN.includes(definition));
+    const theirs = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
     const others = await checkSchema(database, theirs, settings).then(
       () => '',
       (reason: unknown) => (reason instanceof StartError ? `\n${reason.message}` : ''),
@@ -112,10 +112,10 @@ async function applyMissing(
   return database.transaction(async (run) => {
     await run(TAKE_TURNS);
     await run(LET_THROUGH);
-    const { text: query, values } = catalogStatement(tablesOf([...definitions, ...OWN]));
+    const { text: query, values } = catalogStatement(tablesOf([...definitions, ...SYSTEM_TABLES]));
     const read = async (): Promise<Catalog> => parseCatalog(text((await run(query, values))[0]?.[0]) ?? '[]');
     const catalog = await read();
-    const theirs = definitions.filter((definition) => !OWN.includes(definition));
+    const theirs = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
     const done: string[] = [];
     const apply = async (statement: string): Promise<void> => {
       try {
@@ -136,7 +136,7 @@ async function applyMissing(
     const before = done.length;
     try {
       const own = missingSchema(
-        OWN.filter((definition) => definitions.includes(definition)),
+        SYSTEM_TABLES.filter((definition) => definitions.includes(definition)),
         catalog,
       );
       for (const statement of own) await apply(statement);
@@ -169,11 +169,11 @@ export async function sealHistory(database: Database): Promise<readonly string[]
 /** Whether one of the service's own tables is there, and open to its role. */
 function mayUse(definition: Resource, catalog: Catalog): boolean {
   const found = catalog.get(tableOf(definition));
-  return found !== undefined && ownPrivileges(definition).every((one) => found.privileges.includes(one));
+  return found !== undefined && systemPrivileges(definition).every((one) => found.privileges.includes(one));
 }
 
 /** What a database has of a registry, and each way in which it does not fit it. */
-export interface Comparison {
+export interface SchemaComparison {
   readonly schema: Schema;
   readonly served: ServedResources;
   /** Those of the registry, and of the service's own tables those that it uses. */
@@ -185,16 +185,16 @@ export function compareSchema(
   resources: readonly Resource[],
   catalog: Catalog,
   settings: Settings,
-): Comparison {
+): SchemaComparison {
   // Where nobody can log in nothing is written down: tables of these names are somebody else's.
-  const needed = hasLogins(resources, settings) ? OWN : [];
+  const needed = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
   const own = needed.filter((definition) => mayUse(definition, catalog));
   const definitions = [...resources, ...own];
   const models = buildModels(definitions, catalog);
   const served = serveResources(resources, models, settings);
   const privileges = new Map<string, readonly Privilege[]>([
     ...[...served.values()].map((resource) => [resource.name, apiPrivileges(resource)] as const),
-    ...own.map((definition) => [definition.model, ownPrivileges(definition)] as const),
+    ...own.map((definition) => [definition.model, systemPrivileges(definition)] as const),
   ]);
   const missing = needed.filter((definition) => !own.includes(definition)).map(tableOf);
   const faults = differences(definitions, catalog, privileges);

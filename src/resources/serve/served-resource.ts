@@ -15,14 +15,14 @@ export interface Caller {
   readonly name: string;
   readonly admin: boolean;
   /** Of a caller who is known from an earlier request: what must still hold in the statement that writes, see CallerChanged. */
-  readonly claim?: Fragment;
+  readonly precondition?: Fragment;
 }
 
 /** Nothing was written, since the user's row no longer says what it said at an earlier request. */
 export class CallerChanged extends Error {}
 
 /** Where a request comes in, for the history. */
-export type Door = 'api' | 'admin' | 'command';
+export type ChangeSource = 'api' | 'admin' | 'command';
 
 /** A resource as it is served at one of its doors: its names resolved to columns, its defaults filled in. */
 export interface ServedResource extends PageLimits {
@@ -45,7 +45,7 @@ export interface ServedResource extends PageLimits {
   /** The user model's `username`: what cannot stand in Basic credentials must not stand there. */
   readonly loginName: Column | undefined;
   readonly ordering: readonly OrderingQuery[];
-  readonly door: Door;
+  readonly source: ChangeSource;
   /** The columns whose changes are written down, those that the admin area shows; undefined where the history is off. */
   readonly recorded: readonly Column[] | undefined;
 }
@@ -128,7 +128,7 @@ export function serveResources(
       limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
       maxLimit: definition.maxLimit ?? 1000,
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
-      door: 'api',
+      source: 'api',
       recorded: definition.history === false ? undefined : adminColumns(definition, model),
     });
   }

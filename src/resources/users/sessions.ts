@@ -43,12 +43,12 @@ export interface SessionInfo {
 export interface Sessions {
   /**
    * Begins a session, and ends the least recently used ones of a user who has too many.
-   * @param claim that the user's row is still the one that was verified
-   * @returns its token, which is kept nowhere else; undefined where the claim does not hold
+   * @param precondition that the user's row is still the one that was verified
+   * @returns its token, which is kept nowhere else; undefined where the precondition does not hold
    */
   readonly open: (
     caller: Caller,
-    claim: Fragment,
+    precondition: Fragment,
     address: string,
     agent: string,
   ) => Promise<string | undefined>;
@@ -178,13 +178,13 @@ export function createSessions(database: Database, sessions: Model, users: Model
       await send(statement.text, statement.values);
     },
 
-    async open({ id }, claim, address, agent) {
+    async open({ id }, precondition, address, agent) {
       const token = randomBytes(32).toString('base64url');
       // Later logins do what fails here and below: neither is worth refusing this one.
       if (prunedAt + PRUNE_PAUSE <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
       const [opened] = await run(
-        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${claim} returning true`,
+        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${precondition} returning true`,
       );
       if (!opened) return undefined;
       await trim(id, token).catch(() => undefined);

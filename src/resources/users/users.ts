@@ -21,7 +21,7 @@ import type { Change } from '../../query/statements/change.ts';
 import { insertStatement, updateStatement } from '../../query/statements/write-statements.ts';
 import { checkKey, parseMember } from '../records/checked-body.ts';
 import { DUPLICATE } from '../records/conflicts.ts';
-import { memberOf } from '../records/json-fields.ts';
+import { jsonFieldOf } from '../records/json-fields.ts';
 import { costsOf, type UsedCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
@@ -40,7 +40,7 @@ export interface User {
 export interface Users {
   readonly find: (name: string) => Promise<User | undefined>;
   /** Whether the user's row is there and still says what it said: a condition for a statement. */
-  readonly claim: (user: User) => Fragment;
+  readonly precondition: (user: User) => Fragment;
   readonly list: () => Promise<User[]>;
   /**
    * Creates an active user; required texts that are not given are empty, and a text for a key is the name.
@@ -135,7 +135,7 @@ export function createUsers(
   }
 
   function changeOf(column: Column, value: string): Change {
-    const member = memberOf(column, value);
+    const member = jsonFieldOf(column, value);
     const parsed: Parsed = 'fault' in member ? { fault: member.fault } : parseMember(member, column);
     const { value: given = '', fault } =
       column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
@@ -145,7 +145,7 @@ export function createUsers(
 
   return {
     find: async (wanted) => (await select({ text: byName, values: [wanted] }).catch(noSuchText))[0],
-    claim: (user) => {
+    precondition: (user) => {
       const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
       const isSo = (column: Column, flag: boolean): Fragment => sql`${flagOf(column)} = ${raw(String(flag))}`;
