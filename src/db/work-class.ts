@@ -131,6 +131,11 @@ export class Work {
     return Math.max(wait, rest + before * mean * (1 + this.#slow.factor));
   }
 
+  /** Milliseconds from one statement of the client to the next, where nobody else waits. */
+  meanOf(caller: Caller): number {
+    return this.#mean / this.#most(caller);
+  }
+
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
   isOwnFault(caller: Caller): boolean {
     const isResting = this.#mayRest(caller) && this.#slow.isResting(caller.key, this.name);
