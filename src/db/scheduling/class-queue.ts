@@ -98,6 +98,11 @@ export class ClassQueue {
     return Math.max(wait, rest + before * mean * (1 + this.#slow.factor));
   }
 
+  /** Milliseconds from one statement of the client to the next, where nobody else waits. */
+  meanOf(caller: QueueClient): number {
+    return this.#mean / this.#most(caller);
+  }
+
   /** Whether the client waits for its own statements. Without them it would wait for one of each other client at most. */
   isOwnFault(caller: QueueClient): boolean {
     const isResting = this.#mayRest(caller) && this.#slow.isResting(caller.key, this.name);

@@ -14,6 +14,8 @@ export const CONNECTIONS = 17;
 const MAX_WAIT = 2_000;
 /** Statements of one class that may wait, whatever the expected wait. */
 const MAX_WAITING = 1_000;
+/** Reads of one stranger who may try to deceive that may wait: rests make their waits longer than the mean says. */
+const MAX_WAITING_OF_SUSPECT = 8;
 
 /** A stranger's read that takes this long (milliseconds), though it was not known to be slow, may have been made to deceive. */
 const SUSPICIOUS = 1_000;
@@ -179,16 +181,23 @@ export class Scheduler {
     const busy = performance.eventLoopUtilization(utilization).utilization;
     this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
     if (isSuspect) this.#slow.suspect(key);
-    if (this.#slow.restOf(key) > MAX_WAIT) this.#refuseResting(key);
+    this.#refuseResting(key);
   }
 
-  /** What would wait for its client's rest is refused now, and not when it has waited for long. */
+  /** What its client's rest keeps waiting for too long is refused now, and not when it has waited. */
   #refuseResting(key: string): void {
+    const begins = performance.now() + this.#slow.restOf(key);
     for (const name of RESTING) {
       if (!this.#slow.isResting(key, name)) continue;
       const one = this.#classes[name];
+      let before = 0;
       one.refused += one.end(
-        ({ requester }) => requester.key === key,
+        ({ requester, since }) => {
+          if (requester.key !== key) return false;
+          const isLate = begins + before * one.meanOf(requester) > since + MAX_WAIT;
+          if (!isLate) before += 1;
+          return isLate;
+        },
         () => TOO_MANY,
       );
     }
@@ -311,6 +320,9 @@ export class Scheduler {
   }
 
   #refusal(one: ClassQueue, caller: QueueClient, cost?: number): Problem | undefined {
+    const { key, origin } = caller;
+    const isSuspect = origin === 'anonymous' && one.name === 'trial' && this.#slow.isSuspect(key);
+    if (isSuspect && one.queueOf(caller).sizeOf(key) >= MAX_WAITING_OF_SUSPECT) return TOO_MANY;
     if (one.waiting < MAX_WAITING && one.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
     return one.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
   }
