@@ -100,7 +100,11 @@ describe('whatever the query string', () => {
         assert.equal(headers.get('content-type'), 'application/problem+json');
         const names = Object.keys(json.errors ?? {});
         assert.ok(names.length > 0, 'a 400 without errors');
-        for (const each of names) assert.ok(namesOf(text).has(each), each);
+        const sent = [...namesOf(text)];
+        // A long name is cut.
+        const isSent = (each: string): boolean =>
+          sent.some((one) => one === each || (each.endsWith('…') && one.startsWith(each.slice(0, -1))));
+        for (const each of names) assert.ok(isSent(each), each);
       }),
       { numRuns: 700 },
     );
