@@ -56,9 +56,9 @@ describe('the pages tell of everything that the code knows, and of nothing else'
 
   test('keys of a resource, and of its admin', () => {
     const rows = tableBelow('docs/resources.md', '## Keys of a resource');
-    sameNames(codeIn(rows), keysOf('resources/resource.ts', 'Resource'));
+    sameNames(codeIn(rows), keysOf('resources/definition/resource.ts', 'Resource'));
     const admin = tableBelow('docs/admin.md', '### Keys of admin');
-    sameNames(codeIn(admin), keysOf('resources/resource.ts', 'AdminOptions'));
+    sameNames(codeIn(admin), keysOf('resources/definition/resource.ts', 'AdminOptions'));
   });
 
   test("the SQL of the service's own tables", () => {
@@ -68,7 +68,7 @@ describe('the pages tell of everything that the code knows, and of nothing else'
 
   test('keys of a column', () => {
     const rows = tableBelow('docs/resources.md', '## Keys of a column');
-    sameNames(codeIn(rows), keysOf('db/definition.ts', 'ColumnDefinition'));
+    sameNames(codeIn(rows), keysOf('db/schema/model-definition.ts', 'ColumnDefinition'));
   });
 
   test('types of columns and of keys', () => {

@@ -159,7 +159,7 @@ test('the turn of a user depends on logins of that user, not of one with a simil
   );
   const users = {
     find: (name: string) => Promise.resolve(rows.find((row) => row.name === name)),
-    claim: () => EMPTY,
+    precondition: () => EMPTY,
     rehash: () => Promise.resolve(false),
     sampleCosts: () => Promise.resolve([]),
   } as unknown as Users;
