@@ -11,12 +11,12 @@ import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
-import { Recent } from '../message/recent-entries.ts';
-import { createSharing } from './shared-checks.ts';
+import { RecentEntries } from '../message/recent-entries.ts';
+import { createSingleFlight } from './single-flight.ts';
 import { countedName, type Throttle } from './login-throttle.ts';
 
 /** Verified credentials that are remembered; `lifetime` counts from the last use. */
-const REMEMBERED = { most: 10_000, mostOfOwner: 100, lifetime: 5 * 60_000 };
+const REMEMBERED = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };
 /** Characters of a user name; the database is not asked for longer ones. */
 const MOST_OF_NAME = 1024;
 /** Milliseconds between two looks at what the users' hashes cost. */
@@ -67,9 +67,9 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   // The digests are keyed with a secret of this process. They are worthless elsewhere, and no password is kept.
   // They never leave it either, so that a plain hash behind the secret does what an HMAC would, in a fifth of the time.
   const secret = randomBytes(32).toString('base64');
-  const remembered = new Recent<Verified>(REMEMBERED);
+  const remembered = new RecentEntries<Verified>(REMEMBERED);
   const familiars = createFamiliarClients();
-  const shareVerification = createSharing<string | undefined>();
+  const shareVerification = createSingleFlight<string | undefined>();
   let sampledAt = 0;
   let rehashAfter = 0;
 

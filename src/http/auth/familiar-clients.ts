@@ -1,10 +1,10 @@
-import { Recent } from '../message/recent-entries.ts';
+import { RecentEntries } from '../message/recent-entries.ts';
 import { countedName } from './login-throttle.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** Clients that are remembered, and how many of one user. A user who moves between more networks loses the oldest. */
-const BOUNDS = { most: 20_000, mostOfOwner: 100, lifetime: DAY };
+const BOUNDS = { maxEntries: 20_000, maxPerOwner: 100, lifetime: DAY };
 
 /** A user who has logged in from an address, by a name that may be another spelling of the stored one. */
 export interface Familiar {
@@ -36,10 +36,10 @@ const nameKey = (address: string, name: string): string => `${address} ${counted
 
 /** Remembers who has logged in from where. */
 export function createFamiliarClients(): FamiliarClients {
-  const clients = new Recent<Familiar>(BOUNDS);
-  const names = new Recent<true>(BOUNDS);
-  const addresses = new Recent<string>(BOUNDS);
-  const users = new Recent<true>(BOUNDS);
+  const clients = new RecentEntries<Familiar>(BOUNDS);
+  const names = new RecentEntries<true>(BOUNDS);
+  const addresses = new RecentEntries<string>(BOUNDS);
+  const users = new RecentEntries<true>(BOUNDS);
 
   function keep(familiar: Familiar): Familiar {
     const { address, name, userId } = familiar;

@@ -2,7 +2,7 @@ import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { Usage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, type HeavyClient } from './heavy-work.ts';
-import type { Networked } from '../message/message.ts';
+import type { HasNetwork } from '../message/message.ts';
 
 /** Requests that are worked on at once. Those that wait for a slow statement, a body or a password check do not count. */
 const MAX_ACTIVE = 64;
@@ -19,16 +19,16 @@ const MAX_WAITING_AMONG_OTHERS = 128;
 /** Milliseconds for which a client counts as present after its last request. */
 const PRESENT = 100;
 /** Milliseconds of uninterrupted work from which on it is charged to its client. */
-export const CHARGED = 0.5;
+export const MIN_CHARGED = 0.5;
 /** Milliseconds of such work, beyond a share of the time, from which on a client waits in the queue of heavy work. */
 const MAX_USAGE = 100;
 /** What is charged for a request whose client left before the answer (milliseconds): others have worked for it in vain. */
 const ABANDONED = 5;
 /** Milliseconds of uninterrupted work from which on a refusal is paced. */
-export const PACED_FROM = 1;
+export const MIN_PACED = 1;
 
 /** A request, as far as admission must know it. */
-export interface Entrant extends Networked {
+export interface AdmissionRequest extends HasNetwork {
   /** The client that the request is counted for while it is worked on; undefined where it is not counted. */
   countedFor: string | undefined;
 }
@@ -68,7 +68,7 @@ export class Admission {
    * @returns undefined where the request is let in at once, else resolves when it is; `leave` must follow
    * @throws Refusal when too many requests wait
    */
-  enter(entrant: Entrant, now: number): Promise<void> | undefined {
+  enter(entrant: AdmissionRequest, now: number): Promise<void> | undefined {
     if (!this.#isScheduled) this.#schedule();
     if (!this.isBusy(now)) {
       this.#begin(now);
@@ -87,7 +87,7 @@ export class Admission {
   }
 
   /** @param entrant a request that was let in */
-  leave({ countedFor: key }: Entrant): void {
+  leave({ countedFor: key }: AdmissionRequest): void {
     this.#active -= 1;
     if (key !== undefined) {
       const count = (this.#activeOf.get(key) ?? 1) - 1;
@@ -103,17 +103,17 @@ export class Admission {
    * @param bytes that are held meanwhile and counted nowhere else
    * @throws Refusal where the wait would be too long
    */
-  heavyTurn(client: HeavyClient, bytes?: number): Promise<void> {
+  heavySlot(client: HeavyClient, bytes?: number): Promise<void> {
     return this.#heavy.turn(client, bytes);
   }
 
   /** Reports how long a client's request has held the event loop. */
   charge(key: string, milliseconds: number): void {
-    if (milliseconds >= CHARGED) this.#usage.charge(key, milliseconds, performance.now());
+    if (milliseconds >= MIN_CHARGED) this.#usage.charge(key, milliseconds, performance.now());
   }
 
   /** Reports that a client left although work for its request had begun. */
-  abandon({ network }: Networked): void {
+  abandon({ network }: HasNetwork): void {
     this.charge(network, ABANDONED);
   }
 

@@ -5,7 +5,7 @@ const ORDINARY = 1 / 64;
  * Memory that clients can make the process hold (bytes). Shares shrink with the number of clients that hold more than an ordinary
  * request needs: each may have total / (number + 1), and must leave as much for those who come next.
  */
-export class Budget {
+export class ByteBudget {
   readonly #total: number;
   readonly #ordinary: number;
   readonly #byClient = new Map<string, number>();

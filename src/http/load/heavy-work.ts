@@ -1,6 +1,6 @@
 import { AlternatingQueue } from '../../db/scheduling/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
-import { Budget } from './byte-budget.ts';
+import { ByteBudget } from './byte-budget.ts';
 
 /** Milliseconds for which a client counts as present after its last request. */
 const PRESENT = 100;
@@ -43,7 +43,7 @@ interface Piece extends HeavyClient {
  */
 export class HeavyWork {
   readonly #waiting = new AlternatingQueue<Piece>();
-  readonly #bytes = new Budget(MAX_BYTES);
+  readonly #bytes = new ByteBudget(MAX_BYTES);
   readonly #onDone: (network: string, milliseconds: number) => void;
   #isScheduled = false;
   #latest = '';

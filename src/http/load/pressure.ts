@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
-import { Budget } from './byte-budget.ts';
-import type { Networked, Reply } from '../message/message.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { HasNetwork, Reply } from '../message/message.ts';
 import { watchOverload, type Overload } from './overload.ts';
 import { createUnsent, type Unsent } from './unsent-responses.ts';
 
@@ -26,14 +26,14 @@ export interface Pressure {
    * Judges a write before it begins: once it is made, its answer is sent in any case, as a refusal would be taken for "not made".
    * @throws Problem 503 while the client leaves far too many bytes unread
    */
-  readonly assertWritable: (client: Networked) => void;
+  readonly assertWritable: (client: HasNetwork) => void;
   /** @throws Problem 503 for a large answer to a read while clients leave too many bytes of others unread */
-  readonly assertSendable: (reply: Reply, client: Networked) => void;
+  readonly assertSendable: (reply: Reply, client: HasNetwork) => void;
   /**
    * A function that takes memory for the body of a request, until its answer is complete.
    * @throws Problem 429 beyond the client's share, 503 beyond the total
    */
-  readonly reserveBody: (response: ServerResponse, client: Networked) => (bytes: number) => void;
+  readonly reserveBody: (response: ServerResponse, client: HasNetwork) => (bytes: number) => void;
   readonly close: () => void;
 }
 
@@ -45,7 +45,7 @@ export function createPressure(
   inFlight: () => number,
 ): Pressure {
   const total = Math.max(LEAST_BODIES, 2 * LARGEST_BODY * maxBody);
-  const bodies = new Budget(total);
+  const bodies = new ByteBudget(total);
   const unsent = createUnsent(maxPage);
   const overload = watchOverload(inFlight);
 

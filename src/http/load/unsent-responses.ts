@@ -1,26 +1,26 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Budget } from './byte-budget.ts';
-import type { Networked } from '../message/message.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { HasNetwork } from '../message/message.ts';
 
 /** The slowest client that is served: bytes per second, on average over some seconds. */
 export interface DrainRate {
   readonly bytesPerSecond: number;
   readonly seconds: number;
   /** Maximum seconds that a client can be ahead by what it took fast: the kernel takes some megabytes at once. */
-  readonly ahead: number;
+  readonly maxCreditSeconds: number;
 }
 
-export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20, ahead: 60 };
+export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20, maxCreditSeconds: 60 };
 /** A stream keeps a snapshot of the database, so that its client gets no more than the seconds of the average. */
-export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, ahead: 30 };
+export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, maxCreditSeconds: 30 };
 const INTERVAL = 1_000;
 
 /** Answers past this size (bytes) need room in the budget; smaller ones are sent in any case. */
 const LARGE = 256 * 1024;
 const LEAST_TOTAL = 64 * 1024 * 1024;
 
-interface Delivery {
+interface SlowResponse {
   readonly socket: Socket;
   readonly rate: DrainRate;
   taken: number;
@@ -31,11 +31,11 @@ interface Delivery {
 /** Answers that clients have not taken yet. */
 export interface Unsent {
   /** Whether there is room for an answer of this size. */
-  readonly fits: (client: Networked, bytes: number) => boolean;
+  readonly fits: (client: HasNetwork, bytes: number) => boolean;
   /** Whether the client has left so much unread that nothing more may be made for it. */
-  readonly isOverdrawn: (client: Networked) => boolean;
+  readonly isOverdrawn: (client: HasNetwork) => boolean;
   /** Counts an answer, and cuts the connection when its client is slower than the rate. */
-  readonly watch: (response: ServerResponse, rate: DrainRate, client: Networked, bytes: number) => void;
+  readonly watch: (response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number) => void;
   readonly bytes: () => number;
   readonly close: () => void;
 }
@@ -54,8 +54,8 @@ function takenBy(socket: Socket): number {
 /** @param maxPage bytes: the budget has room for some pages of this size */
 export function createUnsent(maxPage: number): Unsent {
   const total = Math.max(LEAST_TOTAL, maxPage * 2);
-  const budget = new Budget(total);
-  const deliveries = new Set<Delivery>();
+  const budget = new ByteBudget(total);
+  const deliveries = new Set<SlowResponse>();
   let checked = performance.now();
 
   function check(): void {
@@ -68,7 +68,7 @@ export function createUnsent(maxPage: number): Unsent {
       const taken = takenBy(socket);
       const ahead = delivery.left + (taken - delivery.taken) / rate.bytesPerSecond;
       delivery.taken = taken;
-      delivery.left = Math.min(ahead, rate.ahead);
+      delivery.left = Math.min(ahead, rate.maxCreditSeconds);
       // With nothing to take the client waits for the service.
       if (socket.writableLength > 0) delivery.left -= seconds;
       if (delivery.left < 0) socket.destroy();

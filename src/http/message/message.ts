@@ -12,7 +12,7 @@ export interface Client {
 }
 
 /** Somebody whose network is known. Finding it takes time, so it is asked for where it matters. */
-export interface Networked {
+export interface HasNetwork {
   /** See `clientNetwork`. */
   readonly network: string;
 }
@@ -23,7 +23,7 @@ export interface WebRequester extends Requester {
    * Waits for the turn of a page that shows so many bytes of records, where that takes long enough to delay other clients. The
    * work must follow without waiting for anything else.
    */
-  readonly turnForPage: (bytes: number) => Promise<void> | undefined;
+  readonly slotForPage: (bytes: number) => Promise<void> | undefined;
 }
 
 /** A request as the rest of the program sees it: values, and questions that take time. */
@@ -47,7 +47,7 @@ export interface ApiRequest {
    * Where the answer is the same for everybody: a user who is remembered takes turns as one, and not with the strangers of the same
    * network. As nobody confirms the credentials, the memory does not last longer for it, and the log names nobody.
    */
-  readonly takeTurnsAsUser: () => void;
+  readonly queueAsUser: () => void;
   /** Tells the log who the caller is, where that was found out in another way. */
   readonly recognize: (caller: Caller) => void;
 }

@@ -5,15 +5,15 @@ interface Entry<Value> {
 }
 
 export interface Bounds {
-  readonly most: number;
+  readonly maxEntries: number;
   /** Entries of one owner, so that one account cannot evict the entries of others. */
-  readonly mostOfOwner: number;
+  readonly maxPerOwner: number;
   /** Milliseconds since the last use. */
   readonly lifetime: number;
 }
 
 /** A bounded memory of what was used lately. The least recently used entry of an owner, or of all, makes room. */
-export class Recent<Value> {
+export class RecentEntries<Value> {
   readonly #bounds: Bounds;
   readonly #entries = new Map<string, Entry<Value>>();
   readonly #keysOf = new Map<string, Set<string>>();
@@ -34,8 +34,8 @@ export class Recent<Value> {
   set(key: string, owner: string, value: Value): void {
     this.delete(key);
     const own = this.#keysOf.get(owner);
-    if (own && own.size >= this.#bounds.mostOfOwner) this.#deleteFirst(own);
-    if (this.#entries.size >= this.#bounds.most) this.#deleteFirst(this.#entries);
+    if (own && own.size >= this.#bounds.maxPerOwner) this.#deleteFirst(own);
+    if (this.#entries.size >= this.#bounds.maxEntries) this.#deleteFirst(this.#entries);
     this.#entries.set(key, { owner, value, until: Date.now() + this.#bounds.lifetime });
     const keys = this.#keysOf.get(owner) ?? new Set();
     this.#keysOf.set(owner, keys.add(key));

@@ -30,4 +30,4 @@ export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMes
 }
 
 /** Whether a path belongs to the admin area. */
-export const isAdmin = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');
+export const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');

@@ -14,9 +14,9 @@ const REFUSAL_INTERVAL = 1_000;
 /** A request that wants to know when its client is gone. */
 export interface Watcher {
   /** The connection is closed. */
-  readonly leave: () => void;
+  readonly onClosed: () => void;
   /** The client has closed its half of the connection, and may be gone. */
-  readonly doubt: () => void;
+  readonly onHalfClosed: () => void;
 }
 
 /** The other end of a connection: what is known of it for all its requests. */
@@ -81,7 +81,7 @@ export class Peer {
   watch(watcher: Watcher): void {
     this.#listen();
     this.#watchers.add(watcher);
-    if (this.#socket.readableEnded) watcher.doubt();
+    if (this.#socket.readableEnded) watcher.onHalfClosed();
   }
 
   forget(watcher: Watcher): void {
@@ -95,10 +95,10 @@ export class Peer {
     this.#socket.once('close', () => {
       for (const resolve of this.#waiting) resolve(false);
       this.#waiting.clear();
-      for (const watcher of [...this.#watchers]) watcher.leave();
+      for (const watcher of [...this.#watchers]) watcher.onClosed();
     });
     this.#socket.on('end', () => {
-      for (const watcher of [...this.#watchers]) watcher.doubt();
+      for (const watcher of [...this.#watchers]) watcher.onHalfClosed();
     });
   }
 

@@ -13,7 +13,7 @@ import {
 import { FORMATS, negotiate } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
-import { isAdmin } from '../message/request-target.ts';
+import { isAdminPath } from '../message/request-target.ts';
 
 /** Whether answers depend on what the request accepts. */
 export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
@@ -21,7 +21,7 @@ export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
 
 /** What shows the errors of a request in a way of its own. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
-  if (isAdmin(request.path)) return current?.admin;
+  if (isAdminPath(request.path)) return current?.admin;
   const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
   return isPage ? current?.pages : undefined;
 }
@@ -52,7 +52,7 @@ const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
 /** What is wrong with a request whose method nothing here takes: 404 where there is no such path, else 405. */
 export function unknownMethod(path: string, current: Site | undefined): Problem {
-  if (!isAdmin(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
+  if (!isAdminPath(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
   if (!current) return unavailable('The service is starting.');
   return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
 }

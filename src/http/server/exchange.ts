@@ -11,7 +11,7 @@ import { NOWHERE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import type { Pressure } from '../load/pressure.ts';
-import { isAdmin, splitTarget } from '../message/request-target.ts';
+import { isAdminPath, splitTarget } from '../message/request-target.ts';
 
 /** Milliseconds after a client closed its half of the connection until the first probe; each further wait is longer. */
 const FIRST_PROBE = 20;
@@ -67,7 +67,7 @@ export class Exchange implements ApiRequest, WebRequester {
     this.method = incoming.method ?? '';
     [this.path, this.query] = splitTarget(incoming.url ?? '/');
     this.headers = incoming.headers;
-    this.isInAdminArea = isAdmin(this.path);
+    this.isInAdminArea = isAdminPath(this.path);
     this.#all = all;
     this.#number = number;
   }
@@ -118,7 +118,7 @@ export class Exchange implements ApiRequest, WebRequester {
     };
     const reserve = this.#all.pressure.reserveBody(this.response, this);
     const bytes = await readBody(this.incoming, limit, begin, reserve);
-    if (bytes.length > LARGE_BODY) await this.#heavyTurn();
+    if (bytes.length > LARGE_BODY) await this.#heavySlot();
     return bytes;
   }
 
@@ -140,7 +140,7 @@ export class Exchange implements ApiRequest, WebRequester {
     return this.caller;
   }
 
-  takeTurnsAsUser(): void {
+  queueAsUser(): void {
     this.#presumed = this.#all.authentication()?.peek(this.headers.authorization, this.network);
   }
 
@@ -166,11 +166,11 @@ export class Exchange implements ApiRequest, WebRequester {
     if (this.#callbacks && this.#callbacks.length > 0) this.peer.forget(this);
   }
 
-  leave(): void {
+  onClosed(): void {
     for (const callback of [...(this.#callbacks ?? [])]) callback();
   }
 
-  doubt(): void {
+  onHalfClosed(): void {
     this.#probe(FIRST_PROBE);
   }
 
@@ -185,19 +185,19 @@ export class Exchange implements ApiRequest, WebRequester {
     this.#isIn = false;
   }
 
-  turnForPage(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_PAGE ? this.#heavyTurn(bytes) : undefined;
+  slotForPage(bytes: number): Promise<void> | undefined {
+    return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
   }
 
   /** @param bytes that are held meanwhile; those of bodies are counted already */
-  async #heavyTurn(bytes?: number): Promise<void> {
+  async #heavySlot(bytes?: number): Promise<void> {
     const { admission } = this.#all;
     this.park();
-    await admission.heavyTurn(this, bytes);
+    await admission.heavySlot(this, bytes);
     const confirmation = this.confirm();
     if (confirmation) {
       await confirmation;
-      await admission.heavyTurn(this, bytes);
+      await admission.heavySlot(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
   }

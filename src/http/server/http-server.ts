@@ -5,7 +5,7 @@ import type { Logger } from '../observability/logger.ts';
 import { LINGER_TIME } from './send-response.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Handler } from './request-handler.ts';
-import { GRACE } from './in-flight-requests.ts';
+import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
 import { problemReply, type Reply } from '../message/message.ts';
 import {
   discardInput,
@@ -225,7 +225,7 @@ export async function listenWith(
           for (const socket of all) if (socket.bytesRead === 0) socket.destroy();
         };
         let lastCall = setTimeout(closeIdle, LAST_CALL);
-        const grace = setTimeout(() => server.closeAllConnections(), GRACE);
+        const grace = setTimeout(() => server.closeAllConnections(), SHUTDOWN_TIMEOUT);
         // An HTTP server would close connections that are idle at this very moment, though a client that asks all the time
         // may just be sending: left open a little longer, they get an answer that says that it was the last one.
         NetServer.prototype.close.call(server, () => {

@@ -1,5 +1,5 @@
 /** How long an end waits for requests that are being answered (milliseconds). */
-export const GRACE = 10_000;
+export const SHUTDOWN_TIMEOUT = 10_000;
 
 /** Counts the requests that are being answered, whichever server they came in through. */
 export interface InFlight {
@@ -7,7 +7,7 @@ export interface InFlight {
   readonly end: () => void;
   readonly count: () => number;
   /** Resolves as soon as there are none, and once GRACE is over in any case. */
-  readonly over: () => Promise<void>;
+  readonly drained: () => Promise<void>;
 }
 
 export function createInFlight(): InFlight {
@@ -22,7 +22,7 @@ export function createInFlight(): InFlight {
       if (count === 0) for (const tell of waiting) tell();
     },
     count: () => count,
-    over: () =>
+    drained: () =>
       new Promise((resolve) => {
         if (count === 0) return resolve();
         const tell = (): void => {
@@ -30,7 +30,7 @@ export function createInFlight(): InFlight {
           waiting.delete(tell);
           resolve();
         };
-        const timer = setTimeout(tell, GRACE);
+        const timer = setTimeout(tell, SHUTDOWN_TIMEOUT);
         waiting.add(tell);
       }),
   };

@@ -16,7 +16,7 @@ const FIRST_PASSED = 3;
 const RETRY = 250;
 
 /** What clients get to. */
-export interface Reachable {
+export interface Endpoints {
   readonly handler: Handler;
   readonly metrics: Metrics;
 }
@@ -44,7 +44,8 @@ export function takePassedSocket(environment = process.env): number | undefined 
  * Whether connections are held for this process by somebody else: by a socket that was passed, or by the other processes of
  * a cluster. Then it accepts none before it can serve, and nobody sees the 503 of a start.
  */
-export const isHeld = (passed: number | undefined): boolean => passed !== undefined || cluster.isWorker;
+export const isSocketInherited = (passed: number | undefined): boolean =>
+  passed !== undefined || cluster.isWorker;
 
 const addressOf = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
@@ -76,7 +77,7 @@ function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
 
 /** Opens the metrics' own address. The processes of a cluster count for themselves, so each has a port of its own. */
 async function openMetrics(
-  { metrics }: Reachable,
+  { metrics }: Endpoints,
   settings: Settings,
   logger: Logger,
   passed: number | undefined,
@@ -96,7 +97,8 @@ async function openMetrics(
     logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
     return server;
   };
-  if (!isHeld(passed)) return told(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
+  if (!isSocketInherited(passed))
+    return told(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
   // The process that this one follows may be at its last requests, and still have the port.
   let isOver = false;
   const opening = (async (): Promise<RunningServer | undefined> => {
@@ -123,7 +125,7 @@ async function openMetrics(
  * @throws StartError
  */
 export async function openListener(
-  reachable: Reachable,
+  reachable: Endpoints,
   settings: Settings,
   logger: Logger,
   passed?: number,

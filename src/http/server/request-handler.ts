@@ -4,7 +4,7 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
-import { Admission, CHARGED, PACED_FROM } from '../load/admission.ts';
+import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
@@ -175,14 +175,14 @@ export function createHandler(options: HandlerOptions): Handler {
       const began = performance.now();
       const answering = answer(exchange); // does at once what comes before the first statement
       took = performance.now() - began;
-      if (took >= CHARGED) admission.charge(exchange.network, took);
+      if (took >= MIN_CHARGED) admission.charge(exchange.network, took);
       const made = await answering;
       if (isRead) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const isCostly = took >= PACED_FROM && asProblem(error)?.status === 400;
+      const isCostly = took >= MIN_PACED && asProblem(error)?.status === 400;
       if (error instanceof Refusal || isCostly) await exchange.peer.pace();
       return refuse(exchange, error);
     } finally {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Networked, Reply } from '../message/message.ts';
+import type { HasNetwork, Reply } from '../message/message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
 
 /** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
@@ -47,9 +47,9 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /** Where answers are counted that a client does not take at once. */
-export interface Delivery {
+export interface UnsentTracking {
   readonly unsent: Unsent;
-  readonly client: Networked;
+  readonly client: HasNetwork;
 }
 
 type Headers = Readonly<Record<string, string>>;
@@ -72,7 +72,7 @@ export function send(
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: Buffer | string },
   extra: Headers,
-  delivery?: Delivery,
+  delivery?: UnsentTracking,
 ): number {
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
@@ -103,7 +103,7 @@ export async function sendStream(
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: AsyncIterable<Buffer | string> },
   extra: Headers,
-  delivery?: Delivery,
+  delivery?: UnsentTracking,
 ): Promise<number> {
   delivery?.unsent.watch(response, STREAM_RATE, delivery.client, 0);
   // Node leaves the header out of an answer without a body.

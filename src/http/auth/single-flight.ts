@@ -8,7 +8,7 @@ interface Shared<T> {
  * Lets callers that ask for the same thing at the same time share one answer. The work is aborted when all of them are gone.
  * @returns a function that takes the work's key, the caller's signal, and the work
  */
-export function createSharing<T>(): (
+export function createSingleFlight<T>(): (
   key: string,
   signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
