@@ -1,43 +1,46 @@
-interface Shared<T> {
+/** Work in progress and the callers that share its result. */
+interface Flight<T> {
   readonly result: Promise<T>;
   readonly controller: AbortController;
-  clients: number;
+  /** Number of callers that wait for the result. */
+  callers: number;
 }
 
 /**
- * Lets callers that ask for the same thing at the same time share one answer. The work is aborted when all of them are gone.
- * @returns a function that takes the work's key, the caller's signal, and the work
+ * Runs work with the same key only once at a time: callers that ask meanwhile share the result. When the signals of all callers
+ * are aborted, the work is aborted.
+ * @returns a function that takes the key of the work, the signal of the caller, and the work
  */
 export function createSingleFlight<T>(): (
   key: string,
   signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
 ) => Promise<T> {
-  const running = new Map<string, Shared<T>>();
+  const running = new Map<string, Flight<T>>();
 
-  function start(key: string, work: (signal: AbortSignal) => Promise<T>): Shared<T> {
+  function start(key: string, work: (signal: AbortSignal) => Promise<T>): Flight<T> {
     const controller = new AbortController();
     const result = work(controller.signal).finally(() => {
-      if (running.get(key) === shared) running.delete(key);
+      if (running.get(key) === flight) running.delete(key);
     });
-    const shared: Shared<T> = { result, controller, clients: 0 };
-    running.set(key, shared);
-    return shared;
+    const flight: Flight<T> = { result, controller, callers: 0 };
+    running.set(key, flight);
+    return flight;
   }
 
   return async (key, signal, work) => {
-    const shared = running.get(key) ?? start(key, work);
-    shared.clients += 1;
+    const flight = running.get(key) ?? start(key, work);
+    flight.callers += 1;
     const leave = (): void => {
-      shared.clients -= 1;
-      if (shared.clients > 0) return;
-      if (running.get(key) === shared) running.delete(key); // whoever comes next starts again
-      shared.controller.abort();
+      flight.callers -= 1;
+      if (flight.callers > 0) return;
+      if (running.get(key) === flight) running.delete(key); // The next caller must not join aborted work.
+      flight.controller.abort();
     };
     if (signal?.aborted) leave();
     else signal?.addEventListener('abort', leave, { once: true });
     try {
-      return await shared.result;
+      return await flight.result;
     } finally {
       signal?.removeEventListener('abort', leave);
     }
