@@ -9,7 +9,7 @@ const MOST_HELD = 65_536;
 const PIECES_PER_TURN = 64;
 /** What `onIncoming` returns to make Node's parser (llhttp) stop behind the headers. */
 const HPE_PAUSED = 21;
-const END_OF_HEAD = '\r\n\r\n';
+export const END_OF_HEAD = '\r\n\r\n';
 
 /** The parts of a socket that Node's HTTP server adds. */
 type HttpSocket = Socket & {
@@ -224,30 +224,9 @@ export function resumePipelined(
 /** Parses nothing further of a connection. */
 export const discardInput = (socket: Socket): void => readers.get(socket)?.discard();
 
-/**
- * Answers a request to change the protocol as if it did not ask for that (RFC 9110, section 7.8). Node takes such a
- * connection out of its hands; it goes back as a new one, with the request's own bytes but the `Upgrade` in front.
- */
-export function ignoreUpgrades(server: Server): void {
-  const known = new WeakSet<Socket>();
-  server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
-    const socket = duplex as Socket;
-    const rest = Buffer.concat([head, readers.get(socket)?.stop() ?? Buffer.alloc(0)]);
-    readers.delete(socket);
-    if (!known.has(socket)) socket.on('error', () => socket.destroy());
-    known.add(socket);
-    const { method, url, httpVersion, rawHeaders } = request;
-    const lines = [`${method} ${url} HTTP/${httpVersion}`];
-    for (let at = 0; at < rawHeaders.length; at += 2)
-      if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
-    // A line break within a value would become a header.
-    if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
-    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]));
-    const inject = (): void => {
-      if (!socket.destroyed) server.emit('connection', socket);
-    };
-    const previous = latest.get(socket);
-    if (previous && !isAnswered(previous)) previous.response.once('close', () => setImmediate(inject));
-    else setImmediate(inject);
-  });
+/** Gives a connection back to Node's own reading. @returns what the parser has not got */
+export function releaseReader(socket: Socket): Buffer {
+  const rest = readers.get(socket)?.stop() ?? Buffer.alloc(0);
+  readers.delete(socket);
+  return rest;
 }
