@@ -6,49 +6,53 @@ import type { Reply } from '../message/message.ts';
 import { isAnswered, type PipelinedExchange } from './pipelining.ts';
 import { LINGER_TIME } from './send-response.ts';
 
+// Answers what Node's parser rejects: malformed requests, unknown methods, headers that are too large or too late.
+
+/** The error of a `clientError` event. */
 export interface ParseError extends Error {
   readonly code?: string;
   readonly rawPacket?: Buffer;
-  /** Where in the packet the parser gave up. */
+  /** Offset in the packet at which the parser stopped. */
   readonly bytesParsed?: number;
 }
 
-/** The rest of a request line, from within its method. */
+/** The rest of a request line, starting inside its method. */
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
 
-/** The target of a well-formed request that was refused for its method alone. */
+/** The target of a request that the parser rejected only because of its method. */
 export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
   const text = rawPacket?.toString('latin1') ?? '';
   let start = bytesParsed;
-  // Methods of another protocol (RTSP) are known to Node's parser: it stops behind the target only.
+  // The parser knows the methods of RTSP, so for these it stops only after the target.
   if (code === 'HPE_INVALID_CONSTANT') start = text.lastIndexOf(' ', text.lastIndexOf(' ', start) - 1);
   else if (code !== 'HPE_INVALID_METHOD') return undefined;
   return REQUEST_LINE.exec(text.slice(start))?.[1];
 }
 
-/** The problem of a request that the parser refused. */
+/** The problem for any other request that the parser rejected. */
 export function parseProblem({ code, rawPacket }: ParseError): Problem {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not come in time.');
-  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'This is not an HTTP request.');
-  // The packet is the last one: what begins it may be the address or a part of it, or a header, which has a colon.
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not arrive in time.');
+  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
+  // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
   return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
-    ? new Problem(414, 'The address is too long.')
-    : new Problem(431, 'The headers are too large.');
+    ? new Problem(414, 'The URL is too long.')
+    : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
 }
 
+/** @param latest the latest request that the parser accepted on the connection */
 type Refuse = (reply: Reply, socket: Socket, latest: PipelinedExchange | undefined) => void;
 
 /**
- * Answers on a connection that is no use any more, behind the responses that are still under way on it.
- * @param onRefused gets the status, for the log
+ * Makes a function that sends a last reply on a connection and closes it. It waits for responses that are still in progress.
+ * @param onRefused receives the status, for the log
  */
 export function createRefuse(onRefused: (status: number) => void): Refuse {
   const refused = new WeakSet<Socket>();
 
   function end({ status, headers, body }: Reply, socket: Socket): void {
-    const all: Reply['headers'] = {
-      // The request may have carried credentials, which nobody has read.
+    const allHeaders: Reply['headers'] = {
+      // The request may contain credentials that the parser did not reach.
       Vary: 'Authorization',
       'Cache-Control': 'no-store',
       ...headers,
@@ -56,10 +60,10 @@ export function createRefuse(onRefused: (status: number) => void): Refuse {
       'Content-Length': String(Buffer.byteLength(body as string)),
       Connection: 'close',
     };
-    const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}\r\n`);
+    const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${String(value)}\r\n`);
     refused.add(socket);
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
-    // Closing at once would reset the connection of a client that is still sending, and it would lose the answer.
+    // Closing at once would reset the connection of a client that is still sending, and it would lose the reply.
     setTimeout(() => socket.destroy(), LINGER_TIME).unref();
     onRefused(status);
   }
@@ -75,7 +79,7 @@ export function createRefuse(onRefused: (status: number) => void): Refuse {
     } else if (latest.response.headersSent) {
       socket.destroy();
     } else {
-      end(reply, socket); // it is the body of this very request that is late or garbled
+      end(reply, socket); // The body of the latest request is late or malformed.
     }
   };
   return refuse;
