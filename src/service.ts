@@ -264,7 +264,7 @@ export function createService(
 
   const drain = (): Promise<void> => {
     isClosing = true;
-    return (ending ??= inFlight.over());
+    return (ending ??= inFlight.drained());
   };
 
   return {

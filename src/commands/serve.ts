@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
-import { isHeld, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
+import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Prepared } from '../service.ts';
 import { noWords, parse, print } from './command.ts';
@@ -66,7 +66,7 @@ async function run(settings: Settings): Promise<void> {
     if (isStopping) return await exit();
     const { service, embedded, logger } = session;
     const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);
-    if (!isHeld(passed)) server = await listen();
+    if (!isSocketInherited(passed)) server = await listen();
     const prepared = await service.prepare();
     logger.flush(); // the password is to stand below what was done to the schema
     if (embedded) welcoming = welcome(prepared, settings);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Admission, type Entrant } from '../../src/http/load/admission.ts';
+import { Admission, type AdmissionRequest } from '../../src/http/load/admission.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
@@ -103,15 +103,15 @@ describe('costly requests', () => {
 });
 
 describe('admission', () => {
-  const entrant = (network: string): Entrant => ({ network, countedFor: undefined });
+  const requestOf = (network: string): AdmissionRequest => ({ network, countedFor: undefined });
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
-    admission.enter(entrant(network), performance.now());
+    admission.enter(requestOf(network), performance.now());
 
   test('leaves others most of the places while they are present', async () => {
     const admission = new Admission();
-    const own: Entrant[] = [];
+    const own: AdmissionRequest[] = [];
     for (let count = 0; count < 40; count += 1) {
-      const one = entrant('ada');
+      const one = requestOf('ada');
       own.push(one);
       assert.equal(admission.enter(one, performance.now()), undefined, 'a client alone may have all places');
       await turn();
@@ -146,7 +146,7 @@ describe('admission', () => {
     let turns = 0;
     let latest = -Infinity;
     const all = ['ada', 'ada', 'ada', 'bob'].map(async (name) => {
-      await admission.heavyTurn({ key: name, network: name });
+      await admission.heavySlot({ key: name, network: name });
       assert.ok(turns - latest > 1);
       latest = turns;
       order.push(name);

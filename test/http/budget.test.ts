@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { Budget } from '../../src/http/load/byte-budget.ts';
+import { ByteBudget } from '../../src/http/load/byte-budget.ts';
 
 const TOTAL = 64_000;
 const ORDINARY = TOTAL / 64;
@@ -24,8 +24,8 @@ const steps = (clients: number): fc.Arbitrary<Step[]> =>
   );
 
 /** Takes as much as the budget grants: each amount is halved until it fits. */
-function play(all: readonly Step[]): { budget: Budget; held: Map<string, number> } {
-  const budget = new Budget(TOTAL);
+function play(all: readonly Step[]): { budget: ByteBudget; held: Map<string, number> } {
+  const budget = new ByteBudget(TOTAL);
   const held = new Map<string, number>();
   for (const { client, bytes, ends } of all) {
     const name = `client ${client}`;
@@ -80,7 +80,7 @@ describe('a budget', () => {
   });
 
   test('gives many clients what ordinary requests need', () => {
-    const budget = new Budget(TOTAL);
+    const budget = new ByteBudget(TOTAL);
     for (let client = 0; client < 64; client += 1) {
       assert.equal(budget.excess(`client ${client}`, ORDINARY), undefined);
       budget.take(`client ${client}`, ORDINARY);

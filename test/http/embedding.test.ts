@@ -146,7 +146,7 @@ test('requests in flight are waited for until the last has ended, and 10 seconds
   try {
     const inFlight = createInFlight();
     let ended = 0;
-    const wait = (): Promise<unknown> => inFlight.over().then(() => (ended += 1));
+    const wait = (): Promise<unknown> => inFlight.drained().then(() => (ended += 1));
     await wait();
     inFlight.begin();
     inFlight.begin();

@@ -93,8 +93,8 @@ test('a client that takes nothing is cut off, and one that takes enough gets eve
   const unsent = createUnsent(1);
   const size = 64 * 1024 * 1024;
   const http = createServer((request, response) => {
-    const slow = { bytesPerSecond: size, seconds: 1, ahead: 60 };
-    const lenient = { bytesPerSecond: 1024, seconds: 30, ahead: 60 };
+    const slow = { bytesPerSecond: size, seconds: 1, maxCreditSeconds: 60 };
+    const lenient = { bytesPerSecond: 1024, seconds: 30, maxCreditSeconds: 60 };
     response.end(Buffer.alloc(size, 'x'));
     unsent.watch(response, request.url === '/slow' ? slow : lenient, { network: 'one' }, size);
   });

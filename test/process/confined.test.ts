@@ -229,7 +229,7 @@ for (const [whose, unit, application] of UNITS) {
       const { fd } = (socket as unknown as { _handle: { fd: number } })._handle;
       const program = await start(['-c', script, '/bin/sh', ...words], { ...options, passed: fd });
       socket.close();
-      await until('the service to listen', () => program.stdout().includes('(the socket that was passed;'));
+      await until('the service to listen', () => program.stdout().includes('(passed socket;'));
       assert.equal((await request(`http://127.0.0.1:${port}`, '/readyz')).status, 200);
       program.child.kill('SIGTERM');
       assert.equal((await program.ended).code, 0);

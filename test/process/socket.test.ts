@@ -93,7 +93,7 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
         let pid = await holder.launch();
         await holder.ready(1);
         const { port } = new URL(holder.base);
-        const line = `listening on http://127.0.0.1:${port} (the socket that was passed; HOST and PORT do not count)`;
+        const line = `listening on http://127.0.0.1:${port} (passed socket; HOST and PORT are ignored)`;
         assert.ok(holder.output().split('\n').includes(line), holder.output());
         const load = hammer(holder.base, 'ada');
         for (const round of [2, 3]) {
@@ -141,8 +141,8 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
     const script = (count: number): string =>
       `export LISTEN_FDS=${count} LISTEN_PID=$$; exec "${process.execPath}" "${EXECUTABLE}" serve 3</dev/null`;
     for (const [count, reason] of [
-      [2, /^vitrine: LISTEN_FDS is 2, but the service listens on one socket: /m],
-      [1, /^vitrine: Cannot listen on the socket that was passed: /m],
+      [2, /^vitrine: LISTEN_FDS must be 1 \(got 2\)\. /m],
+      [1, /^vitrine: Cannot listen on the passed socket: /m],
     ] as const) {
       const { code, stderr, stdout } = await run(['-c', script(count)], { command: 'sh', env });
       assert.equal(code, 1);
@@ -176,7 +176,7 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
     assert.equal((await answer).status, 200);
     program.child.kill('SIGTERM');
     assert.equal((await program.ended).code, 0);
-    assert.match(program.stdout(), /^listening on http:\/\/127\.0\.0\.1:\d+ \(the socket that was passed;/);
+    assert.match(program.stdout(), /^listening on http:\/\/127\.0\.0\.1:\d+ \(passed socket;/);
   });
 
   test('a Unix socket does as well, and shows nobody the metrics', options, async () => {
@@ -202,6 +202,6 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
     }
     program.child.kill('SIGTERM');
     assert.equal((await program.ended).code, 0);
-    assert.match(program.stdout(), /^listening on a Unix socket.* \(the socket that was passed;/);
+    assert.match(program.stdout(), /^listening on a Unix socket.* \(passed socket;/);
   });
 });

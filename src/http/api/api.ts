@@ -139,7 +139,7 @@ export function createApi({ resources, database, operations, listing, pages, set
     if (resource.read !== 'default') return requireLevel(request, resource.read);
     if (request.headers.authorization === undefined) return undefined;
     if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
-    request.takeTurnsAsUser();
+    request.queueAsUser();
     return undefined;
   }
 
@@ -160,7 +160,7 @@ export function createApi({ resources, database, operations, listing, pages, set
     return pages.collection(request, resource, caller, async (query, counted) => {
       const reader = caller ?? (await readerOf(request, resource, query));
       const page = await listing(request.requester).list(resource, query, reader, counted, 'html');
-      await request.requester.turnForPage(page.objects.length);
+      await request.requester.slotForPage(page.objects.length);
       return page;
     });
   }
@@ -222,10 +222,10 @@ export function createApi({ resources, database, operations, listing, pages, set
     if (format === 'html' && !isFullValue) {
       const record = await listing(request.requester).preview(resource, id);
       caller ??= await visitorOf(request);
-      await request.requester.turnForPage(record.length);
+      await request.requester.slotForPage(record.length);
       return pages.record(request, resource, caller, record);
     }
-    if (!caller && request.headers.authorization !== undefined) request.takeTurnsAsUser();
+    if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
     const record = await readRecord(database.for(request.requester), resource, id);
     const headers = { ETag: entityTag(record.version) };
     if (isNotModified(request.headers['if-none-match'], record.version))

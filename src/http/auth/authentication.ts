@@ -11,41 +11,43 @@ import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
-import { Recent } from '../message/recent-entries.ts';
-import { createSharing } from './shared-checks.ts';
+import { RecentEntries } from '../message/recent-entries.ts';
+import { createSingleFlight } from './single-flight.ts';
 import { countedName, type Throttle } from './login-throttle.ts';
 
-/** Verified credentials that are remembered; `lifetime` counts from the last use. */
-const REMEMBERED = { most: 10_000, mostOfOwner: 100, lifetime: 5 * 60_000 };
-/** Characters of a user name; the database is not asked for longer ones. */
-const MOST_OF_NAME = 1024;
-/** Milliseconds between two looks at what the users' hashes cost. */
-const SAMPLE_AGE = 10 * 60_000;
-/** Milliseconds without rehashing after the database has refused it, as it does where the role may not change users. */
+// Authenticates callers: checks names and passwords, and remembers verified credentials for some minutes.
+
+/** Bounds of the cache of verified credentials. `lifetime` is in milliseconds and counts from the last use. */
+const CACHE_BOUNDS = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };
+/** Longer user names are not looked up in the database. */
+const MAX_NAME_LENGTH = 1024;
+/** Milliseconds after which the argon2 costs of the stored hashes are read again. */
+const MAX_SAMPLE_AGE = 10 * 60_000;
+/** Milliseconds without rehashing after the database refused it, for instance because the role may not change users. */
 const REHASH_PAUSE = 10 * 60_000;
 
 interface Verified {
-  /** The stored hash that the password was verified against. The memory is void when the user has another one. */
-  readonly stored: string;
+  /** The hash that the password was verified against. The entry is void when the user has another one. */
+  readonly storedHash: string;
   /** Includes the precondition that the user's row is still the same. */
   readonly caller: Caller;
   readonly familiar: Familiar;
 }
 
-/** Verified credentials, and what they were verified against. */
+/** The result of a successful login. */
 export interface Login {
   readonly caller: Caller;
-  /** Whether the user's row is still the one that was verified: verification takes time in which it may change. */
+  /** SQL condition: the user's row is still the one that was verified. It may change during the verification. */
   readonly precondition: Fragment;
 }
 
 export interface Authentication {
   /**
-   * The user of an `Authorization` header, read from the database.
+   * Authenticates an `Authorization` header. Reads the user from the database.
    * @param address the client's network, see `clientNetwork`
-   * @param onGone calls back when the client is gone, whose wait for a verification then ends
-   * @throws Unauthorized, the same for an unknown user, a wrong password, an inactive user and a malformed header;
-   * Problem 429 after too many failures, 503 when too many passwords are being checked
+   * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
+   * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
+   * Problem 429 after too many failures, 503 if too many passwords are being verified
    */
   readonly authenticate: (
     header: string | undefined,
@@ -53,31 +55,31 @@ export interface Authentication {
     onGone?: Requester['onGone'],
   ) => Promise<Caller>;
   /**
-   * The caller who has sent these credentials from this address lately, with a precondition that the caller's next statement must check,
-   * since the database is not asked here.
+   * The caller from the cache, if these credentials were verified from this address within minutes. Does not read the
+   * database, so the next statement must check the caller's precondition.
    */
   readonly recall: (header: string | undefined, address: string) => Caller | undefined;
-  /** The same without a precondition to be checked: whom the database has confirmed within minutes, for nothing but turns and time. */
+  /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */
   readonly peek: (header: string | undefined, address: string) => Caller | undefined;
-  /** Like `authenticate`, for a name and a password that came in another way. */
+  /** Like `authenticate`, for credentials from a form. */
   readonly logIn: (credentials: Credentials, address: string, onGone?: Requester['onGone']) => Promise<Login>;
 }
 
 export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
-  // The digests are keyed with a secret of this process. They are worthless elsewhere, and no password is kept.
-  // They never leave it either, so that a plain hash behind the secret does what an HMAC would, in a fifth of the time.
+  // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
+  // hash is as safe as an HMAC. It takes a fifth of the time.
   const secret = randomBytes(32).toString('base64');
-  const remembered = new Recent<Verified>(REMEMBERED);
+  const cache = new RecentEntries<Verified>(CACHE_BOUNDS);
   const familiars = createFamiliarClients();
-  const shareVerification = createSharing<string | undefined>();
+  const verifyOnce = createSingleFlight<string | undefined>();
   let sampledAt = 0;
   let rehashAfter = 0;
 
-  /** The address is part of it: what one address has verified opens nothing for another. */
+  /** The cache key. It includes the address, so that an entry is valid only for the address that verified it. */
   const digestOf = ({ name, password }: Credentials, address: string): string =>
     digest('sha256', `${secret} ${address} ${name.length}:${name}${password}`, 'base64');
 
-  /** Reads what the users' hashes cost, so that unknown users cost the same. */
+  /** Reads the argon2 costs of the stored hashes, so that verifying an unknown user takes as long as a known one. */
   async function sample(): Promise<void> {
     sampledAt = Date.now();
     await users
@@ -87,17 +89,17 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   }
   const firstSample = sample();
 
-  /** The name by which failures are counted: the stored one, which the database may find by other spellings as well. */
+  /** The name whose failures are counted: the stored one, since the database may match other spellings of it. */
   const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
 
-  /** Whether this very user has logged in from the address: users may have names that are counted alike. */
+  /** Whether this user has logged in from the address. Compares ids, because `countedName` can be equal for several users. */
   const isFamiliar = (address: string, user: User | undefined): boolean =>
     user !== undefined && familiars.find(address, user.id) !== undefined;
 
-  /** Whose turn it is to have a password verified. A user who has logged in from an address does not wait behind its neighbors. */
+  /** The place in the queue for verification. Users who have logged in from an address do not wait behind its other clients. */
   function turnOf(address: string, user: User | undefined, signal?: AbortSignal): Turn {
     const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
-    // Known users queue by user, so that one account takes one turn from however many addresses it has logged in.
+    // Familiar users queue by user id, so that logging in from many addresses gives an account no more slots.
     const client = user ? `user ${user.id}` : address;
     if (isFamiliar(address, user)) return { client, standing: 'address', from, signal };
     const userId = familiars.userAt(address);
@@ -107,7 +109,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
       : { client: address, standing: 'stranger', from, signal };
   }
 
-  /** Replaces a hash of other costs. @returns the stored hash */
+  /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
   async function rehash(user: User, password: string, turn: Turn): Promise<string> {
     if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
     try {
@@ -119,16 +121,16 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     }
   }
 
-  /** @returns the stored hash that the password matches, else undefined */
+  /** @returns the stored hash if the password matches and the user is active, else undefined */
   async function verify(
     { name, password }: Credentials,
     user: User | undefined,
     address: string,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    let end: ((failed: boolean) => void) | undefined;
+    let reportOutcome: ((failed: boolean) => void) | undefined;
     const admit = (): void => {
-      end = throttle.begin(address, user?.name ?? name, isFamiliar(address, user));
+      reportOutcome = throttle.begin(address, user?.name ?? name, isFamiliar(address, user));
     };
     const turn = turnOf(address, user, signal);
     let isVerified = false;
@@ -136,30 +138,31 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     try {
       if (Buffer.byteLength(password) > MAX_PASSWORD) admit();
       else {
-        const how = { ...turn, name: countedName(name), admit };
-        isVerified = (await passwords.verify(user?.password, password, how)) && user?.active === true;
+        const verification = { ...turn, name: countedName(name), admit };
+        isVerified =
+          (await passwords.verify(user?.password, password, verification)) && user?.active === true;
       }
     } finally {
-      end?.(!isVerified);
+      reportOutcome?.(!isVerified);
     }
     return isVerified && user ? rehash(user, password, turn) : undefined;
   }
 
-  /** Each use renews the memory: a client at work must not depend on a throttle that others have filled. */
+  /** Each use renews the entry, so that failures of others never lock out a client at work. */
   function remember(digest: string, verified: Verified): void {
-    remembered.set(digest, verified.caller.id, verified);
+    cache.set(digest, verified.caller.id, verified);
     familiars.renew(verified.familiar);
   }
 
-  function findRemembered(header: string | undefined, address: string): [string, Verified] | undefined {
+  function findCached(header: string | undefined, address: string): [string, Verified] | undefined {
     const credentials = header === undefined ? undefined : parseBasic(header);
     if (!credentials) return undefined;
     const key = digestOf(credentials, address);
-    const verified = remembered.get(key);
+    const verified = cache.get(key);
     return verified && [key, verified];
   }
 
-  /** Verifies credentials, unless their client is gone before its turn. @returns the stored hash, else undefined */
+  /** Verifies equal credentials once for all waiting clients. Stops when all of them have disconnected. Returns like `verify`. */
   async function verifyShared(
     digest: string,
     credentials: Credentials,
@@ -171,7 +174,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const stop = onGone?.(() => gone.abort());
     try {
       const key = `${digest} ${user?.active} ${user?.password}`;
-      return await shareVerification(key, gone.signal, (all) => verify(credentials, user, address, all));
+      return await verifyOnce(key, gone.signal, (allGone) => verify(credentials, user, address, allGone));
     } finally {
       stop?.();
     }
@@ -183,40 +186,40 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     onGone?: Requester['onGone'],
   ): Promise<Login> {
     const digest = digestOf(credentials, address);
-    const memory = remembered.get(digest);
-    // Only the typed name is known here. Whether the user exists must not matter before the user is read.
-    if (!memory) throttle.check(address, credentials.name, familiars.hasSimilar(address, credentials.name));
-    if (sampledAt + SAMPLE_AGE <= Date.now()) void sample();
-    // The names of users are shorter, so a longer one shows nothing of them.
-    const isLong = credentials.name.length > MOST_OF_NAME;
-    const user = isLong ? undefined : await users.find(credentials.name);
-    const isSame = user?.id === memory?.caller.id && user?.password === memory?.stored;
-    if (memory && user?.active && isSame) {
+    const cached = cache.get(digest);
+    // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
+    if (!cached) throttle.check(address, credentials.name, familiars.hasSimilar(address, credentials.name));
+    if (sampledAt + MAX_SAMPLE_AGE <= Date.now()) void sample();
+    // Stored names are shorter, so skipping the query reveals nothing.
+    const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
+    const user = isTooLong ? undefined : await users.find(credentials.name);
+    const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
+    if (cached && user?.active && isUnchanged) {
       const caller = { id: user.id, name: user.name, admin: user.admin };
       const precondition = users.precondition(user);
-      remember(digest, { ...memory, caller: { ...caller, precondition } });
+      remember(digest, { ...cached, caller: { ...caller, precondition } });
       return { caller, precondition };
     }
-    // A precondition that is no longer true must not be renewed by requests that fail because of it.
-    if (memory) remembered.delete(digest);
+    // Otherwise requests that fail on an outdated precondition would renew the entry.
+    if (cached) cache.delete(digest);
     throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
-    const stored = await verifyShared(digest, credentials, user, address, onGone);
-    if (stored === undefined || !user) throw new Unauthorized();
+    const storedHash = await verifyShared(digest, credentials, user, address, onGone);
+    if (storedHash === undefined || !user) throw new Unauthorized();
     const caller = { id: user.id, name: user.name, admin: user.admin };
     const familiar = familiars.add(address, credentials.name, user.id);
-    const precondition = users.precondition({ ...user, password: stored });
-    remember(digest, { stored, caller: { ...caller, precondition }, familiar });
+    const precondition = users.precondition({ ...user, password: storedHash });
+    remember(digest, { storedHash, caller: { ...caller, precondition }, familiar });
     return { caller, precondition };
   }
 
   return {
     logIn,
     recall(header, address) {
-      const found = findRemembered(header, address);
+      const found = findCached(header, address);
       if (found) remember(...found);
       return found?.[1].caller;
     },
-    peek: (header, address) => findRemembered(header, address)?.[1].caller,
+    peek: (header, address) => findCached(header, address)?.[1].caller,
     async authenticate(header, address, onGone) {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();

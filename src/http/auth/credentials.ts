@@ -7,12 +7,12 @@ export interface Credentials {
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
 
-/** The name and password of an `Authorization` header, or undefined where it is malformed. */
+/** Parses the name and password of a Basic `Authorization` header. @returns undefined if it is malformed */
 export function parseBasic(header: string): Credentials | undefined {
   const payload = BASIC.exec(header.trim())?.[1];
   if (payload === undefined) return undefined;
   const bytes = Buffer.from(payload, 'base64');
-  if (bytes.toString('base64') !== payload) return undefined; // Node reads sloppier base64, too
+  if (bytes.toString('base64') !== payload) return undefined; // Node also accepts malformed base64.
   let text: string;
   try {
     text = UTF8_FATAL.decode(bytes);

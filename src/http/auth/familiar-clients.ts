@@ -1,49 +1,51 @@
-import { Recent } from '../message/recent-entries.ts';
+import { RecentEntries } from '../message/recent-entries.ts';
 import { countedName } from './login-throttle.ts';
+
+// Remembers which users have logged in from which addresses, so that failed logins of others do not lock them out.
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
-/** Clients that are remembered, and how many of one user. A user who moves between more networks loses the oldest. */
-const BOUNDS = { most: 20_000, mostOfOwner: 100, lifetime: DAY };
+/** Bounds of each cache. A user who logs in from more addresses than `maxPerOwner` loses the oldest. */
+const BOUNDS = { maxEntries: 20_000, maxPerOwner: 100, lifetime: DAY };
 
-/** A user who has logged in from an address, by a name that may be another spelling of the stored one. */
+/** A user who has logged in from an address. The typed name may be another spelling of the stored one. */
 export interface Familiar {
   readonly address: string;
   readonly name: string;
   readonly userId: string;
-  renewed: number;
+  /** In milliseconds, as of `Date.now`. */
+  renewedAt: number;
 }
 
-/** Who has logged in within a day, and from where: bounded, and kept in this process alone. */
+/** Logins of the last day, by address. Bounded, and separate in each process. */
 export interface FamiliarClients {
   readonly find: (address: string, userId: string) => Familiar | undefined;
   /**
-   * Whether a user with such a name has logged in from the address. Another user may have a name that is counted alike, so this
-   * only decides whether to read the user.
+   * Whether a user with a similar name (see `countedName`) has logged in from the address. It may be another user, so this only
+   * decides whether to read the user from the database.
    */
   readonly hasSimilar: (address: string, name: string) => boolean;
   /** Whether the user has logged in from any address. */
   readonly isKnown: (userId: string) => boolean;
-  /** The key of the user who has logged in from the address last. */
+  /** The id of the user who last logged in from the address. */
   readonly userAt: (address: string) => string | undefined;
   readonly add: (address: string, name: string, userId: string) => Familiar;
-  /** Renews a client that is at work. */
+  /** Extends the entry of a client that sends requests. */
   readonly renew: (familiar: Familiar) => void;
 }
 
 const userKey = (address: string, userId: string): string => `${address} ${userId}`;
 const nameKey = (address: string, name: string): string => `${address} ${countedName(name)}`;
 
-/** Remembers who has logged in from where. */
 export function createFamiliarClients(): FamiliarClients {
-  const clients = new Recent<Familiar>(BOUNDS);
-  const names = new Recent<true>(BOUNDS);
-  const addresses = new Recent<string>(BOUNDS);
-  const users = new Recent<true>(BOUNDS);
+  const clients = new RecentEntries<Familiar>(BOUNDS);
+  const names = new RecentEntries<true>(BOUNDS);
+  const addresses = new RecentEntries<string>(BOUNDS);
+  const users = new RecentEntries<true>(BOUNDS);
 
-  function keep(familiar: Familiar): Familiar {
+  function store(familiar: Familiar): Familiar {
     const { address, name, userId } = familiar;
-    familiar.renewed = Date.now();
+    familiar.renewedAt = Date.now();
     clients.set(userKey(address, userId), userId, familiar);
     names.set(nameKey(address, name), userId, true);
     addresses.set(address, userId, userId);
@@ -56,9 +58,9 @@ export function createFamiliarClients(): FamiliarClients {
     hasSimilar: (address, name) => names.get(nameKey(address, name)) === true,
     isKnown: (userId) => users.get(userId) === true,
     userAt: (address) => addresses.get(address),
-    add: (address, name, userId) => keep({ address, name, userId, renewed: 0 }),
+    add: (address, name, userId) => store({ address, name, userId, renewedAt: 0 }),
     renew: (familiar) => {
-      if (familiar.renewed + MINUTE <= Date.now()) keep(familiar);
+      if (familiar.renewedAt + MINUTE <= Date.now()) store(familiar);
     },
   };
 }

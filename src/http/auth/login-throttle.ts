@@ -2,46 +2,50 @@ import { createHash } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
 
-/** Failures in a minute: of a client's network and the two around it (an IPv6 /64, /56 and /48), and of a name. */
-const MOST_BY_NETWORK = [10, 30, 100] as const;
-const MOST_BY_NAME = 50;
+// Limits failed logins by network and by user name.
+
+/** Maximum failures in a minute: of a client's network and the two around it (IPv6 /64, /56 and /48), and of a user name. */
+const MAX_BY_NETWORK = [10, 30, 100] as const;
+const MAX_BY_NAME = 50;
 const MINUTE = 60_000;
-/** Keys that are remembered at most. */
-const MOST_KEYS = 100_000;
-/** Keys that are looked at to make room for one. */
-const MOST_LOOKED_AT = 8;
+/** Maximum number of counted networks and names. */
+const MAX_KEYS = 100_000;
+/** Keys checked for expiry when room is needed: checking all of them would take too long. */
+const MAX_EVICTION_CHECKS = 8;
 
 interface Count {
   failures: number;
-  /** Tries whose outcome is not known yet; they count until it is, so that many at once do not slip through. */
+  /** Attempts in progress. They count like failures, so that parallel attempts cannot exceed the limit. */
   pending: number;
-  /** When the minute of the first failure is over, in milliseconds of the clock. */
-  ends: number;
+  /** One minute after the first failure, in milliseconds of the clock. */
+  expires: number;
 }
 
-/** Number of logins since the start. */
+/** Numbers of attempts since the start of the process. */
 export interface ThrottleCounts {
   /** With wrong credentials. */
   readonly failed: number;
-  /** Refused without a look at the credentials. */
+  /** Refused without checking the credentials. */
   readonly throttled: number;
 }
 
 export interface Throttle {
   readonly counts: () => ThrottleCounts;
   /**
-   * @param isFamiliar whether this user has logged in from this address lately. Only the client's own network counts then, so that
-   * neither neighbors nor guesses from elsewhere lock the client out.
-   * @throws Problem 429 when a network or the name has failed too often in this minute
+   * Refuses an attempt after too many failures.
+   * @param address the client's network, see `clientNetwork`
+   * @param isFamiliar whether this user has logged in from this address. If so, only the client's own network counts, so that
+   * failures of others do not lock the client out.
+   * @throws Problem 429 if a network or the name has failed too often in this minute
    */
   readonly check: (address: string, name: string, isFamiliar?: boolean) => void;
-  /** Like `check`, and counts the try as pending. @returns a function that reports the outcome */
+  /** Like `check`, and counts the attempt as pending. @returns a function that reports the outcome */
   readonly begin: (address: string, name: string, isFamiliar?: boolean) => (failed: boolean) => void;
 }
 
 /**
- * A user name as it is counted: a short digest. The database may take several spellings for one name, and unknown names must
- * count like known ones, so case, accents and spaces are ignored.
+ * The key for counting a user name: a short digest that ignores case, accents and spaces, since the database may match several
+ * spellings of one name. Known and unknown names get their keys in the same way.
  */
 export function countedName(name: string): string {
   const plain = name
@@ -57,46 +61,46 @@ export function createThrottle(now: () => number = Date.now): Throttle {
   let failures = 0;
   let throttled = 0;
 
-  const isOver = ({ pending, ends }: Count): boolean => pending === 0 && ends <= now();
+  const isExpired = ({ pending, expires }: Count): boolean => pending === 0 && expires <= now();
 
-  /** Deletes a few of the oldest keys that are over, or else the oldest. */
+  /** Deletes the expired keys among the oldest, or if there are none the oldest key. */
   function makeRoom(): void {
-    const oldest = [...takeFirst(counts.keys(), MOST_LOOKED_AT)];
+    const oldest = [...takeFirst(counts.keys(), MAX_EVICTION_CHECKS)];
     for (const key of oldest) {
       const count = counts.get(key);
-      if (count && isOver(count)) counts.delete(key);
+      if (count && isExpired(count)) counts.delete(key);
     }
-    if (counts.size >= MOST_KEYS && oldest[0] !== undefined) counts.delete(oldest[0]);
+    if (counts.size >= MAX_KEYS && oldest[0] !== undefined) counts.delete(oldest[0]);
   }
 
   function countOf(key: string): Count {
     const count = counts.get(key);
-    if (count && !isOver(count)) return count;
+    if (count && !isExpired(count)) return count;
     counts.delete(key);
-    if (counts.size >= MOST_KEYS) makeRoom();
-    const fresh = { failures: 0, pending: 0, ends: now() + MINUTE };
+    if (counts.size >= MAX_KEYS) makeRoom();
+    const fresh = { failures: 0, pending: 0, expires: now() + MINUTE };
     counts.set(key, fresh);
     return fresh;
   }
 
-  const limitsOf = (address: string, name: string): [key: string, most: number][] => [
+  const limitsOf = (address: string, name: string): [key: string, max: number][] => [
     ...enclosingNetworks(address).map((network, index): [string, number] => [
       `network ${network}`,
-      MOST_BY_NETWORK[index] ?? Infinity,
+      MAX_BY_NETWORK[index] ?? Infinity,
     ]),
-    [`name ${countedName(name)}`, MOST_BY_NAME],
+    [`name ${countedName(name)}`, MAX_BY_NAME],
   ];
 
-  function check(limits: readonly [key: string, most: number][], isFamiliar: boolean): void {
-    let ends = 0;
-    for (const [key, most] of isFamiliar ? limits.slice(0, 1) : limits) {
+  function check(limits: readonly [key: string, max: number][], isFamiliar: boolean): void {
+    let retryAt = 0;
+    for (const [key, max] of isFamiliar ? limits.slice(0, 1) : limits) {
       const count = counts.get(key);
-      if (count && !isOver(count) && count.failures + count.pending >= most)
-        ends = Math.max(ends, count.ends, now() + 1);
+      if (count && !isExpired(count) && count.failures + count.pending >= max)
+        retryAt = Math.max(retryAt, count.expires, now() + 1);
     }
-    if (ends === 0) return;
+    if (retryAt === 0) return;
     throttled += 1;
-    const seconds = Math.max(1, Math.ceil((ends - now()) / 1000));
+    const seconds = Math.max(1, Math.ceil((retryAt - now()) / 1000));
     throw new Problem(429, 'Too many failed logins. Try again later.', {
       headers: { 'Retry-After': String(seconds) },
     });
@@ -108,14 +112,14 @@ export function createThrottle(now: () => number = Date.now): Throttle {
     begin(address, name, isFamiliar = false) {
       const limits = limitsOf(address, name);
       check(limits, isFamiliar);
-      const all = limits.map(([key]) => countOf(key));
-      for (const count of all) count.pending += 1;
+      const affected = limits.map(([key]) => countOf(key));
+      for (const count of affected) count.pending += 1;
       return (failed) => {
         if (failed) failures += 1;
-        for (const count of all) {
+        for (const count of affected) {
           count.pending -= 1;
           if (!failed) continue;
-          if (count.failures === 0) count.ends = now() + MINUTE;
+          if (count.failures === 0) count.expires = now() + MINUTE;
           count.failures += 1;
         }
       };
@@ -123,8 +127,8 @@ export function createThrottle(now: () => number = Date.now): Throttle {
   };
 }
 
-function* takeFirst<T>(items: Iterable<T>, most: number): Generator<T> {
-  let left = most;
+function* takeFirst<T>(items: Iterable<T>, max: number): Generator<T> {
+  let left = max;
   for (const item of items) {
     if (left === 0) return;
     left -= 1;

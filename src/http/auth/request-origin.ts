@@ -4,8 +4,10 @@ import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 
-/** The last value of a header that proxies append to, `fromEnd` values before the end. */
-function fromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {
+// Where a request comes from: the client's address and TLS behind proxies, and cross-origin requests of browsers.
+
+/** The n-th value from the end of a header that proxies append to, or the first value if there are fewer. */
+function valueFromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {
   const values = String(header ?? '')
     .split(',')
     .map((value) => value.trim())
@@ -14,42 +16,42 @@ function fromProxies(header: string | string[] | undefined, fromEnd: number): st
 }
 
 /**
- * The client's network, see `clientNetwork`. Each trusted proxy appends the address that it saw to X-Forwarded-For, so with n of
- * them the client is the n-th from the end; a client can write anything before that. A port is ignored. Where there is no address,
- * the connection's counts.
+ * The client's network, see `clientNetwork`. Each trusted proxy appends the address of its own client to X-Forwarded-For. With n
+ * proxies the client is the n-th value from the end, and earlier values may be forged. A port is ignored. Without a valid
+ * address the connection's address is used.
  */
 export function clientAddress(
   headers: IncomingHttpHeaders,
   remote: string | undefined,
   trustProxy: number,
 ): string {
-  const forwarded = trustProxy > 0 ? fromProxies(headers['x-forwarded-for'], trustProxy) : undefined;
+  const forwarded = trustProxy > 0 ? valueFromProxies(headers['x-forwarded-for'], trustProxy) : undefined;
   const [, inBrackets, bare = inBrackets ?? forwarded ?? ''] =
     /^(?:\[([^\]]*)\]|([\d.]+))(?::\d+)?$/.exec(forwarded ?? '') ?? [];
   return clientNetwork(isIP(bare) ? bare : (remote ?? ''));
 }
 
-/** Whether the browser speaks TLS, to this process or to the proxy nearest to it. */
+/** Whether the browser uses TLS, either to this process or to the first trusted proxy. */
 export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProxy: number): boolean =>
   'encrypted' in socket ||
-  (trustProxy > 0 && fromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
+  (trustProxy > 0 && valueFromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
 
-/** The most characters of an origin: a host name has at most 253. */
+/** Maximum characters of an origin: a host name has at most 253. */
 const MAX_ORIGIN = 300;
 
-/** Whether the origin is the one that the request itself was sent to. */
-function isOwn(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
+/** Whether the origin is that of the request's own URL. */
+function isSameOrigin(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
   if (origin.length > MAX_ORIGIN || !URL.canParse(origin)) return false;
   const { protocol, host } = new URL(origin);
-  const scheme = trustProxy > 0 ? fromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
+  const scheme = trustProxy > 0 ? valueFromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
   if (scheme !== undefined && protocol !== `${scheme.toLowerCase()}:`) return false;
-  // Behind a proxy that ends TLS the scheme may not be known; the host is, and default ports are left out of origins.
+  // The scheme may be unknown behind a proxy that terminates TLS, so only the host is compared. `URL` removes default ports.
   const own = `${protocol}//${headers.host ?? ''}`;
   return URL.canParse(own) && new URL(own).host === host;
 }
 
 /**
- * Refuses a write that a foreign page makes a browser send, with the credentials that the browser keeps.
+ * Refuses cross-site request forgery: a page of another origin can make a browser send a write with stored credentials.
  * @throws Problem 403
  */
 export function assertOrigin(
@@ -59,14 +61,15 @@ export function assertOrigin(
   const { origin } = headers;
   if (origin !== undefined && corsOrigins.includes(origin)) return;
   const site = headers['sec-fetch-site'];
-  const isForeign =
+  const isCrossOrigin =
     site === 'cross-site' ||
     site === 'same-site' ||
-    (origin !== undefined && !isOwn(origin, headers, trustProxy));
-  if (isForeign) throw new Problem(403, 'This origin may not write here.');
+    (origin !== undefined && !isSameOrigin(origin, headers, trustProxy));
+  if (isCrossOrigin)
+    throw new Problem(403, 'Writes from this origin are not allowed. CORS_ORIGINS does not list it.');
 }
 
-/** The headers that let a page of a listed origin call the service; none for others. */
+/** The CORS headers of a response. Only origins in CORS_ORIGINS are allowed. */
 export function corsHeaders(
   method: string,
   headers: IncomingHttpHeaders,

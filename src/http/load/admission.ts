@@ -2,57 +2,61 @@ import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { Usage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, type HeavyClient } from './heavy-work.ts';
-import type { Networked } from '../message/message.ts';
+import type { HasNetwork } from '../message/message.ts';
 
-/** Requests that are worked on at once. Those that wait for a slow statement, a body or a password check do not count. */
+// Decides when a request may start, so that clients share a busy process fairly.
+
+/** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
 const MAX_ACTIVE = 64;
-/** The part of them that one client may have while others are present; below it nobody is counted. */
+/** Maximum for one client while other clients are present. Below this total, requests are not counted by client. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
-/** Requests that begin in one turn of the event loop; the others wait for the next one, in which clients take turns. */
-const MAX_PER_TURN = 16;
-/** Milliseconds after the first of them in which further ones begin. */
-const MAX_TURN = 5;
-/** Requests that may wait to be worked on: in all, of one client, and of one client while others wait as well. */
+/** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
+const MAX_STARTS_PER_ITERATION = 16;
+/** Milliseconds after the first start of an iteration in which more requests may start. */
+const MAX_START_TIME = 5;
+/** Maximum numbers of queued requests: in all, of the only client, and of one client while others wait as well. */
 const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
 /** Milliseconds for which a client counts as present after its last request. */
-const PRESENT = 100;
-/** Milliseconds of uninterrupted work from which on it is charged to its client. */
-export const CHARGED = 0.5;
-/** Milliseconds of such work, beyond a share of the time, from which on a client waits in the queue of heavy work. */
+const PRESENCE_TIME = 100;
+/** Milliseconds of uninterrupted work from which the time is charged to the client. */
+export const MIN_CHARGED = 0.5;
+/** Charged milliseconds, beyond the client's fair share, from which its requests wait in the queue of heavy work. */
 const MAX_USAGE = 100;
-/** What is charged for a request whose client left before the answer (milliseconds): others have worked for it in vain. */
-const ABANDONED = 5;
-/** Milliseconds of uninterrupted work from which on a refusal is paced. */
-export const PACED_FROM = 1;
+/** Milliseconds charged for a request whose client disconnected before the response: the work for it was wasted. */
+const ABANDONED_CHARGE = 5;
+/** Milliseconds of uninterrupted work from which an error response is delayed, see `Peer.pace`. */
+export const MIN_PACED = 1;
 
-/** A request, as far as admission must know it. */
-export interface Entrant extends Networked {
-  /** The client that the request is counted for while it is worked on; undefined where it is not counted. */
+/** The properties of a request that admission uses. */
+export interface AdmissionRequest extends HasNetwork {
+  /** The client whose active requests include this one; undefined if it is not counted by client. */
   countedFor: string | undefined;
 }
 
 /**
- * Lets requests in. Beyond what the process works on at once, clients take turns, so that one with thousands of connections
- * leaves the others their share of the processor. A client whose requests have taken much time waits in the queue of heavy work.
+ * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. So
+ * one client with thousands of connections cannot use the whole processor. A client whose requests took much processor time
+ * waits in the queue of heavy work.
  */
 export class Admission {
   readonly #usage = new Usage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
   readonly #waiting = new FairQueue<() => void>();
-  /** Counted requests of each client that are worked on. */
+  /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();
   #active = 0;
-  #begun = 0;
-  /** Until when requests may begin in this turn. */
-  #turnEnds = Infinity;
+  /** Requests that started in this iteration of the event loop, and until when more may start. */
+  #started = 0;
+  #startsEnd = Infinity;
   #isScheduled = false;
-  /** The last client that was counted. */
-  #latest: string | undefined;
-  /** Until when more than one client is present. */
-  #mixedUntil = -Infinity;
+  /** The client that asked last while the process was busy. */
+  #latestClient: string | undefined;
+  /** Until when more than one client counts as present. */
+  #othersPresentUntil = -Infinity;
 
+  /** Number of queued requests. */
   get waiting(): number {
     return this.#waiting.size + this.#heavy.size;
   }
@@ -64,30 +68,31 @@ export class Admission {
   }
 
   /**
+   * Admits a request. Each call must be followed by `leave`.
    * @param now milliseconds, as of `performance.now`
-   * @returns undefined where the request is let in at once, else resolves when it is; `leave` must follow
-   * @throws Refusal when too many requests wait
+   * @returns undefined if the request may start at once, else a promise that resolves when it may
+   * @throws Refusal if too many requests are queued
    */
-  enter(entrant: Entrant, now: number): Promise<void> | undefined {
+  enter(request: AdmissionRequest, now: number): Promise<void> | undefined {
     if (!this.#isScheduled) this.#schedule();
     if (!this.isBusy(now)) {
-      this.#begin(now);
+      this.#start(now);
       return undefined;
     }
-    const key = entrant.network;
-    entrant.countedFor = key;
-    this.#heavy.see(key, now);
-    if (key !== (this.#latest ?? key)) this.#mixedUntil = now + PRESENT;
-    this.#latest = key;
+    const key = request.network;
+    request.countedFor = key;
+    this.#heavy.notePresence(key, now);
+    if (key !== (this.#latestClient ?? key)) this.#othersPresentUntil = now + PRESENCE_TIME;
+    this.#latestClient = key;
     if (this.#usage.isCostly(key, now)) {
       this.#assertMayWait(key);
-      return this.#heavy.turn({ key, network: key }).then(() => this.#enterAs(key, performance.now()));
+      return this.#heavy.waitForSlot({ key, network: key }).then(() => this.#enterAs(key, performance.now()));
     }
     return this.#enterAs(key, now);
   }
 
-  /** @param entrant a request that was let in */
-  leave({ countedFor: key }: Entrant): void {
+  /** Ends an active request, so that a queued one may start. */
+  leave({ countedFor: key }: AdmissionRequest): void {
     this.#active -= 1;
     if (key !== undefined) {
       const count = (this.#activeOf.get(key) ?? 1) - 1;
@@ -98,35 +103,35 @@ export class Admission {
   }
 
   /**
-   * Resolves when a piece of work that holds the event loop for long may begin: one does at a time, clients get equal time.
-   * The work must follow without waiting for anything else.
-   * @param bytes that are held meanwhile and counted nowhere else
-   * @throws Refusal where the wait would be too long
+   * Resolves when work that blocks the event loop for long may start. One such task runs at a time, and clients get equal time.
+   * The caller must do the work synchronously once it has the slot.
+   * @param bytes held while waiting, unless they are counted elsewhere
+   * @throws Refusal if the wait would be too long
    */
-  heavyTurn(client: HeavyClient, bytes?: number): Promise<void> {
-    return this.#heavy.turn(client, bytes);
+  heavySlot(client: HeavyClient, bytes?: number): Promise<void> {
+    return this.#heavy.waitForSlot(client, bytes);
   }
 
-  /** Reports how long a client's request has held the event loop. */
+  /** Reports how long a client's request blocked the event loop. */
   charge(key: string, milliseconds: number): void {
-    if (milliseconds >= CHARGED) this.#usage.charge(key, milliseconds, performance.now());
+    if (milliseconds >= MIN_CHARGED) this.#usage.charge(key, milliseconds, performance.now());
   }
 
-  /** Reports that a client left although work for its request had begun. */
-  abandon({ network }: Networked): void {
-    this.charge(network, ABANDONED);
+  /** Reports that a client disconnected after its request had started. */
+  abandon({ network }: HasNetwork): void {
+    this.charge(network, ABANDONED_CHARGE);
   }
 
   #enterAs(key: string, now: number): Promise<void> | undefined {
-    if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayRun(key, now)) {
-      this.#begin(now, key);
+    if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
+      this.#start(now, key);
       return undefined;
     }
     this.#assertMayWait(key);
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve) =>
       this.#waiting.push(key, () => {
-        this.#begin(performance.now(), key);
+        this.#start(performance.now(), key);
         resolve();
       }),
     );
@@ -140,30 +145,30 @@ export class Admission {
     if (this.waiting >= MAX_WAITING) throw OVERLOADED;
   }
 
-  #begin(now: number, key?: string): void {
-    if (this.#begun === 0) this.#turnEnds = now + MAX_TURN;
-    this.#begun += 1;
+  #start(now: number, key?: string): void {
+    if (this.#started === 0) this.#startsEnd = now + MAX_START_TIME;
+    this.#started += 1;
     this.#active += 1;
     if (key !== undefined) this.#activeOf.set(key, (this.#activeOf.get(key) ?? 0) + 1);
   }
 
   #hasRoom(now: number): boolean {
     if (this.#active >= MAX_ACTIVE) return false;
-    return this.#begun === 0 || (this.#begun < MAX_PER_TURN && now < this.#turnEnds);
+    return this.#started === 0 || (this.#started < MAX_STARTS_PER_ITERATION && now < this.#startsEnd);
   }
 
-  #mayRun(key: string, now: number): boolean {
-    return now >= this.#mixedUntil || (this.#activeOf.get(key) ?? 0) < MAX_ACTIVE_AMONG_OTHERS;
+  #mayStart(key: string, now: number): boolean {
+    return now >= this.#othersPresentUntil || (this.#activeOf.get(key) ?? 0) < MAX_ACTIVE_AMONG_OTHERS;
   }
 
   #schedule(): void {
     this.#isScheduled = true;
-    setImmediate(this.#beginTurn);
+    setImmediate(this.#startIteration);
   }
 
-  readonly #beginTurn = (): void => {
+  readonly #startIteration = (): void => {
     this.#isScheduled = false;
-    this.#begun = 0;
+    this.#started = 0;
     if (this.#waiting.size > 0) this.#admit();
   };
 
@@ -174,9 +179,9 @@ export class Admission {
       if (this.#active < MAX_ACTIVE && !this.#isScheduled) this.#schedule();
       return;
     }
-    const begin = this.#waiting.shift((key) => this.#mayRun(key, now));
-    if (!begin) return; // clients that have their part go on when one of their requests leaves
-    begin();
-    queueMicrotask(this.#admit); // when the request has done what it does at once, which counts
+    const start = this.#waiting.shift((key) => this.#mayStart(key, now));
+    if (!start) return; // All waiting clients are at their limit: `leave` continues.
+    start();
+    queueMicrotask(this.#admit); // After the synchronous part of the request, which counts towards the start time.
   };
 }

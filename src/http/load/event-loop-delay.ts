@@ -1,26 +1,28 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** How often the delay is measured (milliseconds): what each measurement takes without any delay. */
+// Measures how late the event loop is, for the metrics.
+
+/** Milliseconds between measurements, which Node includes in each measured value. */
 const RESOLUTION = 20;
 const MINUTE = 60_000;
 const QUANTILES = [0.5, 0.9, 0.99, 1] as const;
 
 export interface EventLoopDelay {
-  /** By how much the event loop was late, in seconds: the worse of the minute that is running and the one before. */
+  /** Seconds by which the event loop was late: for each quantile the worse value of the current and the previous minute. */
   readonly quantiles: readonly (readonly [quantile: number, seconds: number])[];
-  /** Of all measurements since the start. */
+  /** Seconds and number of all measurements since the start. */
   readonly sum: number;
   readonly count: number;
 }
 
 const seconds = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e9 - RESOLUTION / 1000);
 
-/** Watches how late the event loop is; `close` ends that. */
+/** Starts measuring. `close` stops it. */
 export function watchEventLoop(): { readonly read: () => EventLoopDelay; readonly close: () => void } {
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION });
   monitor.enable();
-  let before: readonly number[] = QUANTILES.map(() => 0);
-  let past = { sum: 0, count: 0 };
+  let previousMinute: readonly number[] = QUANTILES.map(() => 0);
+  let pastTotals = { sum: 0, count: 0 };
   let largestSum = 0;
 
   const quantiles = (): number[] =>
@@ -28,15 +30,15 @@ export function watchEventLoop(): { readonly read: () => EventLoopDelay; readonl
 
   function totals(): { sum: number; count: number } {
     const { count } = monitor;
-    const sum = past.sum + (count > 0 ? count * seconds(monitor.mean) : 0);
-    // A measurement that came a little early may lower the mean; a counter never goes down.
+    const sum = pastTotals.sum + (count > 0 ? count * seconds(monitor.mean) : 0);
+    // An early measurement can lower the mean, but a counter must never decrease.
     largestSum = Math.max(largestSum, sum);
-    return { sum: largestSum, count: past.count + count };
+    return { sum: largestSum, count: pastTotals.count + count };
   }
 
   const minute = setInterval(() => {
-    past = totals();
-    before = quantiles();
+    pastTotals = totals();
+    previousMinute = quantiles();
     monitor.reset();
   }, MINUTE).unref();
 
@@ -44,7 +46,10 @@ export function watchEventLoop(): { readonly read: () => EventLoopDelay; readonl
     read: () => {
       const now = quantiles();
       return {
-        quantiles: QUANTILES.map((quantile, at) => [quantile, Math.max(now[at] ?? 0, before[at] ?? 0)]),
+        quantiles: QUANTILES.map((quantile, index) => [
+          quantile,
+          Math.max(now[index] ?? 0, previousMinute[index] ?? 0),
+        ]),
         ...totals(),
       };
     },

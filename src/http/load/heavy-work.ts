@@ -1,27 +1,29 @@
 import { AlternatingQueue } from '../../db/scheduling/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
-import { Budget } from './byte-budget.ts';
+import { ByteBudget } from './byte-budget.ts';
+
+// Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
 
 /** Milliseconds for which a client counts as present after its last request. */
-const PRESENT = 100;
+const PRESENCE_TIME = 100;
 /**
- * Turns of the event loop between two pieces of work at least. Node accepts one connection per turn, so that more work in
- * each turn means that new clients wait.
+ * Minimum iterations of the event loop between two tasks. Node accepts one connection in each iteration, so new clients would
+ * otherwise wait for many tasks.
  */
-const TURNS_BETWEEN = 4;
-/** The longest rest after a piece of work (milliseconds). */
-const MAX_REST = 250;
+const ITERATIONS_BETWEEN = 4;
+/** Maximum pause after a task (milliseconds). */
+const MAX_PAUSE = 250;
 
-/** Milliseconds that a piece may wait, and that one of the only client may; what is expected to wait longer is refused at once. */
+/** Maximum wait in milliseconds, in general and for the only client. Tasks expected to wait longer are refused at once. */
 const MAX_WAIT = 2_000;
 const MAX_WAIT_ALONE = 10_000;
-/** Bytes of records that may wait to become pages. */
+/** Maximum bytes of records that wait to be rendered as pages. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** Weight of the newest duration in the mean, and the mean at the start (milliseconds). */
+/** Weight of the newest interval in the mean, and the initial mean in milliseconds. */
 const NEWEST = 0.1;
 const FIRST_MEAN = 2;
 
-/** Who waits: users by themselves, strangers by network. */
+/** A client in the queue: users have a key of their own, for anonymous clients it is the network. */
 export interface HeavyClient {
   readonly key: string;
   readonly network: string;
@@ -29,32 +31,33 @@ export interface HeavyClient {
 
 const isUser = ({ key, network }: HeavyClient): boolean => key !== network;
 
-interface Piece extends HeavyClient {
+interface Task extends HeavyClient {
   readonly bytes: number;
-  /** When it began to wait (milliseconds, as of `performance.now`). */
+  /** When it was queued (milliseconds, as of `performance.now`). */
   readonly since: number;
-  readonly begin: () => void;
+  readonly start: () => void;
   readonly refuse: (reason: Error) => void;
 }
 
 /**
- * Work that holds the event loop for a millisecond or more: one piece begins at a time. Users and strangers take turns, and
- * clients get equal time. While other clients are present, the loop is then left to them for as long as the piece took.
+ * Runs tasks that block the event loop for a millisecond or more, one at a time. Users and anonymous clients take turns, and
+ * clients get equal time. While other clients are present, each task is followed by a pause as long as the task.
  */
 export class HeavyWork {
-  readonly #waiting = new AlternatingQueue<Piece>();
-  readonly #bytes = new Budget(MAX_BYTES);
+  readonly #waiting = new AlternatingQueue<Task>();
+  readonly #bytes = new ByteBudget(MAX_BYTES);
   readonly #onDone: (network: string, milliseconds: number) => void;
   #isScheduled = false;
-  #latest = '';
+  /** The network of the latest task, until when other clients matter, and when one was last present. */
+  #latestNetwork = '';
   #watchedUntil = -Infinity;
-  #othersSeen = -Infinity;
-  /** Milliseconds from one piece to the next on average: the turns of others in between count. */
-  #mean = FIRST_MEAN;
-  /** When the latest piece began, as long as others wait behind it. */
-  #began: number | undefined;
+  #othersSeenAt = -Infinity;
+  /** Mean milliseconds from the start of one task to the start of the next. */
+  #meanInterval = FIRST_MEAN;
+  /** When the latest task started, while more tasks wait. */
+  #startedAt: number | undefined;
 
-  /** @param onDone gets the network of each piece's client, and the time that it took */
+  /** @param onDone receives the client's network and the duration of each task */
   constructor(onDone: (network: string, milliseconds: number) => void) {
     this.#onDone = onDone;
   }
@@ -67,33 +70,33 @@ export class HeavyWork {
     return this.#waiting.size;
   }
 
-  /** Whether it matters now which clients are present. */
+  /** Whether `notePresence` must be called for requests. */
   isWatching(now: number): boolean {
     return now < this.#watchedUntil || this.#waiting.size > 0;
   }
 
-  /** Reports a request of a network while `isWatching`. */
-  see(network: string, now: number): void {
-    if (network !== this.#latest) this.#othersSeen = now;
+  /** Notes a request, so that tasks leave time for other clients. */
+  notePresence(network: string, now: number): void {
+    if (network !== this.#latestNetwork) this.#othersSeenAt = now;
   }
 
   /**
-   * Resolves when a piece of work of this client may begin: it must then do so without waiting for anything else.
-   * @param bytes that are held meanwhile and counted nowhere else
-   * @throws Refusal 503, or 429 for a client whose own work is the reason, where the wait would be too long
+   * Resolves when a task of this client may start. The caller must then do the work synchronously.
+   * @param bytes held while waiting, unless they are counted elsewhere
+   * @throws Refusal if the wait would be too long: 429 if the client's own tasks are the reason, else 503
    */
-  turn(client: HeavyClient, bytes = 0): Promise<void> {
+  waitForSlot(client: HeavyClient, bytes = 0): Promise<void> {
     const { key, network } = client;
     const own = this.sizeOf(client);
     const isAlone = this.#waiting.clients === (own > 0 ? 1 : 0);
-    const wait = this.#waiting.ahead(key, isUser(client), this.#mean) * this.#mean;
+    const wait = this.#waiting.ahead(key, isUser(client), this.#meanInterval) * this.#meanInterval;
     const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
     if (wait > (isAlone ? MAX_WAIT_ALONE : MAX_WAIT) || excess !== undefined)
       return Promise.reject(own > 0 || excess === 'share' ? TOO_MANY : OVERLOADED);
-    return new Promise((begin, refuse) => {
+    return new Promise((start, refuse) => {
       this.#bytes.take(key, bytes);
-      const piece = { key, network, bytes, since: performance.now(), begin, refuse };
-      this.#waiting.of(isUser(client)).push(key, piece);
+      const task = { key, network, bytes, since: performance.now(), start, refuse };
+      this.#waiting.of(isUser(client)).push(key, task);
       this.#schedule();
     });
   }
@@ -105,53 +108,54 @@ export class HeavyWork {
   }
 
   #run(): void {
-    let piece: Piece | undefined;
-    let began = 0;
-    const expected = this.#mean;
+    let task: Task | undefined;
+    let startedAt = 0;
+    const expected = this.#meanInterval;
     setImmediate(() => {
-      began = performance.now();
-      if (this.#began !== undefined) this.#mean += (began - this.#began - this.#mean) * NEWEST;
-      this.#began = began;
-      this.#refuseLate(began);
-      piece = this.#waiting.shift(() => true);
-      if (!piece) return;
-      this.#latest = piece.network;
-      this.#waiting.of(isUser(piece)).begin(piece.key, expected);
-      this.#bytes.release(piece.key, piece.bytes);
-      piece.begin();
+      startedAt = performance.now();
+      if (this.#startedAt !== undefined)
+        this.#meanInterval += (startedAt - this.#startedAt - this.#meanInterval) * NEWEST;
+      this.#startedAt = startedAt;
+      this.#refuseLate(startedAt);
+      task = this.#waiting.shift(() => true);
+      if (!task) return;
+      this.#latestNetwork = task.network;
+      this.#waiting.of(isUser(task)).begin(task.key, expected);
+      this.#bytes.release(task.key, task.bytes);
+      task.start();
     });
-    // Follows in the same turn, when everything that the piece does at once is done.
+    // Runs in the same iteration of the event loop, after all synchronous work of the task.
     setImmediate(() => {
       const now = performance.now();
-      const took = now - began;
-      this.#watchedUntil = now + took + PRESENT;
-      const rest = now - this.#othersSeen < PRESENT + took ? Math.min(took, MAX_REST) : 0;
-      if (piece) {
-        this.#waiting.of(isUser(piece)).correct(piece.key, took - expected);
-        this.#onDone(piece.network, took);
+      const took = now - startedAt;
+      this.#watchedUntil = now + took + PRESENCE_TIME;
+      const pause = now - this.#othersSeenAt < PRESENCE_TIME + took ? Math.min(took, MAX_PAUSE) : 0;
+      if (task) {
+        this.#waiting.of(isUser(task)).correct(task.key, took - expected);
+        this.#onDone(task.network, took);
       }
-      if (rest >= 1) setTimeout(() => this.#pass(TURNS_BETWEEN), rest);
-      else this.#pass(TURNS_BETWEEN);
+      if (pause >= 1) setTimeout(() => this.#continueAfter(ITERATIONS_BETWEEN), pause);
+      else this.#continueAfter(ITERATIONS_BETWEEN);
     });
   }
 
   #refuseLate(now: number): void {
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
-    for (const [queue, key, piece] of this.#waiting.entries()) {
-      if (piece.since >= latest) continue;
-      queue.remove(key, piece);
-      this.#bytes.release(key, piece.bytes);
-      piece.refuse(OVERLOADED);
+    for (const [queue, key, task] of this.#waiting.entries()) {
+      if (task.since >= latest) continue;
+      queue.remove(key, task);
+      this.#bytes.release(key, task.bytes);
+      task.refuse(OVERLOADED);
     }
   }
 
-  /** Lets turns of the event loop pass before the next piece. */
-  #pass(turns: number): void {
-    if (turns > 0) setImmediate(() => this.#pass(turns - 1));
+  /** Runs the next task after some iterations of the event loop. */
+  #continueAfter(iterations: number): void {
+    if (iterations > 0) setImmediate(() => this.#continueAfter(iterations - 1));
     else if (this.#waiting.size > 0) this.#run();
     else {
       this.#isScheduled = false;
-      this.#began = undefined;
+      this.#startedAt = undefined;
     }
   }
 }

@@ -1,41 +1,42 @@
 import { getHeapStatistics } from 'node:v8';
 import { totalmem } from 'node:os';
 
-/** How often the event loop and the memory are looked at (milliseconds). */
+// Detects that the process is overloaded, so that it sheds load instead of becoming slow for everyone.
+
+/** Milliseconds between measurements of the event loop and of the memory. */
 const INTERVAL = 100;
-/** The weight of the latest measurement in the average. */
+/** Weight of the latest measurement in the average. */
 const WEIGHT = 0.3;
-/** The event loop's average delay (milliseconds) at which shedding begins, and below which it ends. */
+/** Average delay of the event loop at which shedding begins, and below which it ends (milliseconds). */
 const DELAY = { begin: 250, end: 100 };
-/** What one measurement counts for at most (milliseconds), so that a single long turn sheds nothing. */
+/** Caps one measurement (milliseconds), so that a single long task does not start shedding. */
 const MAX_DELAY = 500;
-/** The same for memory, as a share of the limit. */
+/** Used memory at which shedding begins, and below which it ends, as a share of the limit. */
 const MEMORY = { begin: 0.85, end: 0.75 };
-/** Requests in flight below which memory sheds nothing: refusing further ones would free none. */
+/** Up to this number of requests in flight, memory sheds nothing: refusing more requests would not free memory. */
 const FEW_IN_FLIGHT = 8;
 
-/** What the process has too little of. */
 export type Shortage = 'event-loop' | 'memory';
 
 export interface Overload {
-  /** What keeps the service from taking a further request; undefined mostly. */
+  /** The resource that is exhausted, so that new requests must be refused; undefined if there is enough of each. */
   readonly shortage: () => Shortage | undefined;
-  /** Seconds by which the event loop is late, on average. */
+  /** Average delay of the event loop in seconds. */
   readonly delay: () => number;
-  /** Share of the memory limit that is used. */
+  /** Used memory as a share of the limit, 0 to 1. */
   readonly memory: () => number;
   readonly close: () => void;
 }
 
-/** The most memory that the process may have (bytes): what systemd or a container allows, else the machine's. */
+/** The memory limit of the process in bytes: that of systemd or the container, else the machine's memory. */
 function memoryLimit(): number {
-  // Node 20 has it, and returns 0 or a huge number where there is no limit.
+  // Without a limit, Node 20 returns 0 or a huge number.
   const constrained = process.constrainedMemory?.() ?? 0;
   const total = totalmem();
   return constrained > 0 && constrained < total ? constrained : total;
 }
 
-/** The larger of the shares of the heap's limit and of the process's. */
+/** The larger of two shares: of the heap's own limit, and of the process's limit. */
 function memoryShare(limit: number): number {
   const heap = getHeapStatistics();
   const all = heap.total_heap_size + heap.external_memory;
@@ -43,8 +44,8 @@ function memoryShare(limit: number): number {
 }
 
 /**
- * Watches the event loop's delay and the memory.
- * @param inFlight how many requests are being answered
+ * Starts measuring the delay of the event loop and the memory.
+ * @param inFlight returns the number of requests in flight
  */
 export function watchOverload(inFlight: () => number): Overload {
   const limit = memoryLimit();

@@ -1,51 +1,52 @@
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
-import { Budget } from './byte-budget.ts';
-import type { Networked, Reply } from '../message/message.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { HasNetwork, Reply } from '../message/message.ts';
 import { watchOverload, type Overload } from './overload.ts';
 import { createUnsent, type Unsent } from './unsent-responses.ts';
 
-/** The least total of request bodies that the process holds (bytes). */
-const LEAST_BODIES = 64 * 1024 * 1024;
-/** Forms of the admin area are up to three times as long as a MAX_BODY of some MiB. With a smaller one they have room anyway. */
-const LARGEST_BODY = 3;
+// Limits how much memory and work all clients together can use.
 
-/** A file of the pages. It costs nothing, and a page without its style is of no use. */
-const FILE = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
+/** Minimum budget for all request bodies in memory (bytes). */
+const MIN_BODY_BUDGET = 64 * 1024 * 1024;
+/** The largest form of the admin area as a multiple of MAX_BODY. With a small MAX_BODY its forms fit MIN_BODY_BUDGET. */
+const FORM_FACTOR = 3;
 
-/** The bounds of what all clients together can make the process hold and do. */
+/** Scripts and styles of the pages. They cost little, and a page that was served is unusable without them. */
+const ASSET = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
+
 export interface Pressure {
   readonly unsent: Unsent;
   readonly overload: Overload;
-  /** Bytes of request bodies that are held. */
+  /** Bytes of all request bodies in memory. */
   readonly bodies: () => number;
-  /** @throws Problem 503 while the process is overloaded, unless it is asked for its health */
+  /** @throws Problem 503 while the process is overloaded, except for health checks and assets */
   readonly assertRoom: (path: string) => void;
   /**
-   * Judges a write before it begins: once it is made, its answer is sent in any case, as a refusal would be taken for "not made".
-   * @throws Problem 503 while the client leaves far too many bytes unread
+   * Checks a write before it starts. Refusing its response afterwards would look as if nothing was written.
+   * @throws Problem 503 if the client leaves too many bytes of responses unread
    */
-  readonly assertWritable: (client: Networked) => void;
-  /** @throws Problem 503 for a large answer to a read while clients leave too many bytes of others unread */
-  readonly assertSendable: (reply: Reply, client: Networked) => void;
+  readonly assertWritable: (client: HasNetwork) => void;
+  /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
+  readonly assertSendable: (reply: Reply, client: HasNetwork) => void;
   /**
-   * A function that takes memory for the body of a request, until its answer is complete.
-   * @throws Problem 429 beyond the client's share, 503 beyond the total
+   * Returns a function that reserves memory for the request's body until its response is complete. That function throws
+   * Problem 429 beyond the client's share, and 503 beyond the total.
    */
-  readonly reserveBody: (response: ServerResponse, client: Networked) => (bytes: number) => void;
+  readonly reserveBody: (response: ServerResponse, client: HasNetwork) => (bytes: number) => void;
   readonly close: () => void;
 }
 
-const UNREAD = 'Too many answers have not been taken by their clients.';
-const closing = { Connection: 'close', 'Retry-After': '1' };
+const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
+const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };
 
 export function createPressure(
   { maxBody, maxPage }: Pick<Settings, 'maxBody' | 'maxPage'>,
   inFlight: () => number,
 ): Pressure {
-  const total = Math.max(LEAST_BODIES, 2 * LARGEST_BODY * maxBody);
-  const bodies = new Budget(total);
+  const total = Math.max(MIN_BODY_BUDGET, 2 * FORM_FACTOR * maxBody);
+  const bodies = new ByteBudget(total);
   const unsent = createUnsent(maxPage);
   const overload = watchOverload(inFlight);
 
@@ -54,7 +55,7 @@ export function createPressure(
     overload,
     bodies: () => bodies.used,
     assertRoom: (path) => {
-      if (overload.shortage() !== undefined && path !== '/healthz' && !FILE.test(path)) throw OVERLOADED;
+      if (overload.shortage() !== undefined && path !== '/healthz' && !ASSET.test(path)) throw OVERLOADED;
     },
     assertWritable: (client) => {
       if (unsent.isOverdrawn(client)) throw unavailable(UNREAD, 2);
@@ -67,14 +68,20 @@ export function createPressure(
       let held = 0;
       return (bytes) => {
         if (response.closed) return;
-        const address = client.network;
-        const excess = bodies.excess(address, bytes);
+        const { network } = client;
+        const excess = bodies.excess(network, bytes);
         if (excess === 'share')
-          throw new Problem(429, 'This address sends too many large bodies at once.', { headers: closing });
+          throw new Problem(
+            429,
+            'Your address is sending too many large request bodies at once. Try again later.',
+            { headers: CLOSE_AND_RETRY },
+          );
         if (excess === 'total')
-          throw new Problem(503, 'The service receives too many large bodies.', { headers: closing });
-        bodies.take(address, bytes);
-        if (held === 0) response.once('close', () => bodies.release(address, held));
+          throw new Problem(503, 'The service is receiving too many large request bodies. Try again later.', {
+            headers: CLOSE_AND_RETRY,
+          });
+        bodies.take(network, bytes);
+        if (held === 0) response.once('close', () => bodies.release(network, held));
         held += bytes;
       };
     },

@@ -1,47 +1,51 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Budget } from './byte-budget.ts';
-import type { Networked } from '../message/message.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { HasNetwork } from '../message/message.ts';
 
-/** The slowest client that is served: bytes per second, on average over some seconds. */
+// Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
+
+/** Minimum rate at which a client must read, on average over some seconds. */
 export interface DrainRate {
   readonly bytesPerSecond: number;
   readonly seconds: number;
-  /** Maximum seconds that a client can be ahead by what it took fast: the kernel takes some megabytes at once. */
-  readonly ahead: number;
+  /** Maximum credit for reading fast. The kernel's buffer takes some megabytes at once, whatever the client reads. */
+  readonly maxCreditSeconds: number;
 }
 
-export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20, ahead: 60 };
-/** A stream keeps a snapshot of the database, so that its client gets no more than the seconds of the average. */
-export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, ahead: 30 };
+export const PAGE_RATE: DrainRate = { bytesPerSecond: 16 * 1024, seconds: 20, maxCreditSeconds: 60 };
+/** A stream holds a database snapshot open, so its client can collect no credit beyond the averaging time. */
+export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, maxCreditSeconds: 30 };
+/** Milliseconds between checks of all slow responses. */
 const INTERVAL = 1_000;
 
-/** Answers past this size (bytes) need room in the budget; smaller ones are sent in any case. */
+/** Responses above this size (bytes) must fit the budget. Smaller ones are always sent. */
 const LARGE = 256 * 1024;
-const LEAST_TOTAL = 64 * 1024 * 1024;
+const MIN_TOTAL = 64 * 1024 * 1024;
 
-interface Delivery {
+interface SlowResponse {
   readonly socket: Socket;
   readonly rate: DrainRate;
-  taken: number;
-  /** Seconds that the client may still be slow. */
-  left: number;
+  /** Bytes sent at the last check. */
+  sent: number;
+  /** Seconds for which the client may still be slow. */
+  credit: number;
 }
 
-/** Answers that clients have not taken yet. */
+/** Responses that the kernel has not accepted completely, because their clients are slow. */
 export interface Unsent {
-  /** Whether there is room for an answer of this size. */
-  readonly fits: (client: Networked, bytes: number) => boolean;
-  /** Whether the client has left so much unread that nothing more may be made for it. */
-  readonly isOverdrawn: (client: Networked) => boolean;
-  /** Counts an answer, and cuts the connection when its client is slower than the rate. */
-  readonly watch: (response: ServerResponse, rate: DrainRate, client: Networked, bytes: number) => void;
+  /** Whether a response of this size fits the budget. */
+  readonly fits: (client: HasNetwork, bytes: number) => boolean;
+  /** Whether the client leaves more unread than the whole budget. */
+  readonly isOverdrawn: (client: HasNetwork) => boolean;
+  /** Counts the response until it is closed, and closes the connection if its client is slower than the rate. */
+  readonly watch: (response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number) => void;
   readonly bytes: () => number;
   readonly close: () => void;
 }
 
-/** The bytes that the kernel has taken from the process. */
-function takenBy(socket: Socket): number {
+/** The bytes that the kernel has accepted. The public counters change only when a whole write is complete. */
+function bytesSentBy(socket: Socket): number {
   const { _bytesDispatched: dispatched, _handle: handle } = socket as {
     _bytesDispatched?: number;
     _handle?: { writeQueueSize?: number } | null;
@@ -51,27 +55,27 @@ function takenBy(socket: Socket): number {
     : socket.bytesWritten - socket.writableLength;
 }
 
-/** @param maxPage bytes: the budget has room for some pages of this size */
+/** @param maxPage size of the largest page in bytes: the budget has room for two of them */
 export function createUnsent(maxPage: number): Unsent {
-  const total = Math.max(LEAST_TOTAL, maxPage * 2);
-  const budget = new Budget(total);
-  const deliveries = new Set<Delivery>();
-  let checked = performance.now();
+  const total = Math.max(MIN_TOTAL, maxPage * 2);
+  const budget = new ByteBudget(total);
+  const slowResponses = new Set<SlowResponse>();
+  let checkedAt = performance.now();
 
   function check(): void {
     const now = performance.now();
-    // A pause of the process itself is not the clients' fault.
-    const seconds = Math.min(now - checked, 2 * INTERVAL) / 1000;
-    checked = now;
-    for (const delivery of deliveries) {
-      const { socket, rate } = delivery;
-      const taken = takenBy(socket);
-      const ahead = delivery.left + (taken - delivery.taken) / rate.bytesPerSecond;
-      delivery.taken = taken;
-      delivery.left = Math.min(ahead, rate.ahead);
-      // With nothing to take the client waits for the service.
-      if (socket.writableLength > 0) delivery.left -= seconds;
-      if (delivery.left < 0) socket.destroy();
+    // Clients are not charged for a time in which the process itself was blocked.
+    const seconds = Math.min(now - checkedAt, 2 * INTERVAL) / 1000;
+    checkedAt = now;
+    for (const slow of slowResponses) {
+      const { socket, rate } = slow;
+      const sent = bytesSentBy(socket);
+      const credit = slow.credit + (sent - slow.sent) / rate.bytesPerSecond;
+      slow.sent = sent;
+      slow.credit = Math.min(credit, rate.maxCreditSeconds);
+      // Without unsent bytes, it is the client that waits.
+      if (socket.writableLength > 0) slow.credit -= seconds;
+      if (slow.credit < 0) socket.destroy();
     }
   }
   const timer = setInterval(check, INTERVAL).unref();
@@ -82,12 +86,12 @@ export function createUnsent(maxPage: number): Unsent {
     watch: (response, rate, client, bytes) => {
       const { socket } = response;
       if (!socket || response.closed) return;
-      const delivery = { socket, rate, taken: takenBy(socket), left: rate.seconds };
-      deliveries.add(delivery);
+      const slow = { socket, rate, sent: bytesSentBy(socket), credit: rate.seconds };
+      slowResponses.add(slow);
       const { network } = client;
       budget.take(network, bytes);
       response.once('close', () => {
-        deliveries.delete(delivery);
+        slowResponses.delete(slow);
         budget.release(network, bytes);
       });
     },

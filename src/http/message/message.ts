@@ -3,16 +3,17 @@ import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 
-/** Who is at the other end of the connection. */
+// A request and a reply as plain values, independent of Node's HTTP classes.
+
 export interface Client {
-  /** As the throttle counts it. */
+  /** The network that the login throttle counts, see `clientNetwork`. */
   readonly address: string;
-  /** Whether the browser speaks TLS, as far as the connection or a trusted proxy tells. */
+  /** Whether the browser uses TLS, according to the connection or a trusted proxy. */
   readonly isSecure: boolean;
 }
 
-/** Somebody whose network is known. Finding it takes time, so it is asked for where it matters. */
-export interface Networked {
+/** A client whose network can be read. Implementations compute it on first use, since parsing proxy headers takes time. */
+export interface HasNetwork {
   /** See `clientNetwork`. */
   readonly network: string;
 }
@@ -20,55 +21,55 @@ export interface Networked {
 /** The client of a request over HTTP. */
 export interface WebRequester extends Requester {
   /**
-   * Waits for the turn of a page that shows so many bytes of records, where that takes long enough to delay other clients. The
-   * work must follow without waiting for anything else.
+   * Waits for a slot to render a page, if rendering so many bytes of records would delay other clients. The caller must render
+   * synchronously once it has the slot.
    */
-  readonly turnForPage: (bytes: number) => Promise<void> | undefined;
+  readonly slotForPage: (bytes: number) => Promise<void> | undefined;
 }
 
-/** A request as the rest of the program sees it: values, and questions that take time. */
+/** A request as handlers see it. The methods do work only when they are called. */
 export interface ApiRequest {
   readonly method: string;
   /** Percent-encoded, without the query. */
   readonly path: string;
-  /** What stands behind `?`, percent-encoded. */
+  /** The part after `?`, percent-encoded. */
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
-  /** The bytes of the body; Problem 413 past the limit, which is the setting's where none is given. */
+  /** Reads the body. Throws Problem 413 above the limit in bytes, by default `MAX_BODY`. */
   readonly body: (limit?: number) => Promise<Buffer>;
   readonly client: () => Client;
-  /** On whose behalf the statements of this request run. */
+  /** The client that the scheduler charges for the statements of this request. */
   readonly requester: WebRequester;
-  /** The caller whose credentials the request carries; Unauthorized without any or with wrong ones. */
+  /** The caller, read from the database. Throws Unauthorized if credentials are missing or wrong. */
   readonly authenticate: () => Promise<Caller>;
-  /** The same from memory, with a precondition that the database has to confirm; undefined where there is no memory. */
+  /** The caller from the cache of verified credentials, if any. The next statement must check the caller's precondition. */
   readonly recall: () => Caller | undefined;
   /**
-   * Where the answer is the same for everybody: a user who is remembered takes turns as one, and not with the strangers of the same
-   * network. As nobody confirms the credentials, the memory does not last longer for it, and the log names nobody.
+   * For responses that do not depend on the caller: a recently verified user queues as a user, not with the anonymous clients of
+   * the same network. The credentials are not checked, so this neither renews the cache entry nor logs a user name.
    */
-  readonly takeTurnsAsUser: () => void;
-  /** Tells the log who the caller is, where that was found out in another way. */
+  readonly queueAsUser: () => void;
+  /** Sets the caller that the log names, for requests authenticated in another way, such as by a session. */
   readonly recognize: (caller: Caller) => void;
 }
 
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  /** Chunks of a body of any length are sent as they come. */
+  /** Chunks are streamed to the client as they arrive. */
   readonly body: Buffer | string | AsyncIterable<Buffer | string>;
 }
 
-/** A part of the site beside the API, under a path of its own. */
+/** A part of the site beside the API, with its own path prefix. */
 export interface Area {
   readonly answer: (request: ApiRequest) => Promise<Reply>;
-  /** The pattern of a path, one of a bounded number, for counting; undefined where the path leads nowhere. */
+  /** The route pattern of a path, for metrics: one of a bounded number; undefined for an unknown path. */
   readonly patternOf: (path: string) => string | undefined;
-  /** How it shows an error; `requestId` finds the cause of a 500 in the log. */
+  /** Renders an error. `requestId` identifies the log line with the cause of a 500. */
   readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }
 
-/** The 401: the one error that is no problem document, since clients rely on its form. */
+/** Becomes the 401, the only error that is not a problem document. Clients rely on its form. */
 export class Unauthorized extends Error {}
 
 export const UNAUTHORIZED: Reply = {
@@ -92,5 +93,5 @@ export function problemReply({ status, message, errors, headers }: Problem, requ
   };
 }
 
-/** A fault of ours: nothing of its cause is told, only what finds it in the log. */
-export const INTERNAL_ERROR = new Problem(500, 'Something went wrong here.');
+/** Reveals nothing about the cause. The log has it under the `requestId`. */
+export const INTERNAL_ERROR = new Problem(500, 'An internal error occurred.');

@@ -1,19 +1,22 @@
+// A cache with a limit for each owner, an expiry time, and least-recently-used eviction.
+
 interface Entry<Value> {
   readonly owner: string;
   readonly value: Value;
-  readonly until: number;
+  /** In milliseconds, as of `Date.now`. */
+  readonly expires: number;
 }
 
 export interface Bounds {
-  readonly most: number;
-  /** Entries of one owner, so that one account cannot evict the entries of others. */
-  readonly mostOfOwner: number;
-  /** Milliseconds since the last use. */
+  readonly maxEntries: number;
+  /** Limits the entries of one owner, so that one account cannot evict the entries of others. */
+  readonly maxPerOwner: number;
+  /** Milliseconds since the last `set`. */
   readonly lifetime: number;
 }
 
-/** A bounded memory of what was used lately. The least recently used entry of an owner, or of all, makes room. */
-export class Recent<Value> {
+/** A bounded cache. At a limit, the least recently set entry of that owner, or of all owners, is evicted. */
+export class RecentEntries<Value> {
   readonly #bounds: Bounds;
   readonly #entries = new Map<string, Entry<Value>>();
   readonly #keysOf = new Map<string, Set<string>>();
@@ -25,18 +28,18 @@ export class Recent<Value> {
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
-    if (entry.until > Date.now()) return entry.value;
+    if (entry.expires > Date.now()) return entry.value;
     this.delete(key);
     return undefined;
   }
 
-  /** Adds an entry, or renews it. */
+  /** Adds an entry, or replaces and renews it. */
   set(key: string, owner: string, value: Value): void {
     this.delete(key);
-    const own = this.#keysOf.get(owner);
-    if (own && own.size >= this.#bounds.mostOfOwner) this.#deleteFirst(own);
-    if (this.#entries.size >= this.#bounds.most) this.#deleteFirst(this.#entries);
-    this.#entries.set(key, { owner, value, until: Date.now() + this.#bounds.lifetime });
+    const ownKeys = this.#keysOf.get(owner);
+    if (ownKeys && ownKeys.size >= this.#bounds.maxPerOwner) this.#deleteFirst(ownKeys);
+    if (this.#entries.size >= this.#bounds.maxEntries) this.#deleteFirst(this.#entries);
+    this.#entries.set(key, { owner, value, expires: Date.now() + this.#bounds.lifetime });
     const keys = this.#keysOf.get(owner) ?? new Set();
     this.#keysOf.set(owner, keys.add(key));
   }

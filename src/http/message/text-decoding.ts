@@ -1,6 +1,8 @@
 import { Problem } from '../../errors.ts';
 
-/** Decodes UTF-8 strictly; a byte order mark stays in the text, where JSON refuses it. */
+// Decodes UTF-8 bodies and header parameters.
+
+/** Decodes UTF-8 strictly. It keeps a byte order mark in the text, so that the JSON parser rejects it. */
 export const UTF8_FATAL = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** @throws Problem 400 */
@@ -12,17 +14,17 @@ export function decodeBody(bytes: Uint8Array): string {
   }
 }
 
-/** The type of a Content-Type without its parameters, in lower case. */
+/** The media type of a Content-Type without its parameters, in lower case (its essence, as WHATWG names it). */
 export const essenceOf = (contentType: string): string =>
   contentType.replace(/;.*/s, '').trim().toLowerCase();
 
 /**
- * A parameter of a header, `; name="x"`: its value is a token or stands in quotes, with backslashes that escape. Some do not
- * escape their backslashes, so that the last one seems to take the quote away.
+ * A header parameter, `; name="x"`. The value is a token or a quoted string with backslash escapes. The second alternative
+ * accepts clients that do not escape a backslash before the closing quote.
  */
 const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|"([^"]*)"|([^\s";]*))/g;
 
-/** The first value of a parameter, whose name is in lower case. */
+/** The first value of a header parameter. @param name in lower case */
 export function parameterOf(header: string, name: string): string | undefined {
   for (const [, key = '', escaped, quoted, token] of header.matchAll(PARAMETER))
     if (key.toLowerCase() === name) return escaped?.replace(/\\(.)/g, '$1') ?? quoted ?? token;

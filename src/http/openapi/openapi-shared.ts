@@ -86,8 +86,8 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   },
   HeadersTooLarge: {
     status: 431,
-    description: 'The headers are too large.',
-    detail: 'The headers are too large.',
+    description: 'The URL and headers are too large.',
+    detail: 'The URL and headers must be smaller than 32 KiB in total.',
   },
   Failed: {
     status: 500,

@@ -3,37 +3,39 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { clientNetwork } from '../message/client-networks.ts';
 
+// What the service knows about the client of a connection, for all requests on that connection.
+
 /**
- * Maximum number of requests of one connection that wait. The service's own server stops reading long before; a server that
- * embeds the handler may not.
+ * Maximum number of waiting requests of one connection. The service's own server stops reading long before that, but a server
+ * that embeds the handler may not.
  */
-const MOST_WAITING = 256;
-/** Milliseconds between two refusals on one connection: what `Retry-After: 1` asks for. */
+const MAX_WAITING = 256;
+/** Milliseconds between two refusals on one connection, like `Retry-After: 1`. */
 const REFUSAL_INTERVAL = 1_000;
 
-/** A request that wants to know when its client is gone. */
+/** A request to notify when its client disconnects. */
 export interface Watcher {
-  /** The connection is closed. */
-  readonly leave: () => void;
-  /** The client has closed its half of the connection, and may be gone. */
-  readonly doubt: () => void;
+  /** Called when the connection is closed. */
+  readonly onClosed: () => void;
+  /** Called when the client has closed its half of the connection. It may have disconnected, or still read. */
+  readonly onHalfClosed: () => void;
 }
 
-/** The other end of a connection: what is known of it for all its requests. */
+/** The client of a connection. There is one `Peer` for each socket. */
 export class Peer {
   static readonly #peers = new WeakMap<Socket, Peer>();
   readonly #socket: Socket;
   #network: string | undefined;
-  /** The answer to the last request. */
+  /** The response to the latest request. */
   #latest: ServerResponse | undefined;
-  /** What the waiting requests are resolved with. */
+  /** Resolvers of the waiting requests. */
   readonly #waiting = new Set<(isOpen: boolean) => void>();
   readonly #watchers = new Set<Watcher>();
-  #isWatched = false;
+  #isListening = false;
   /** When the next refusal may be sent. */
   #refusalDue = -Infinity;
-  /** Whether it was found to be there although it has closed its half of the connection. */
-  isConfirmed = false;
+  /** Whether probing a half-closed connection has begun, see `Exchange.confirmPresence`. */
+  isProbed = false;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -54,21 +56,21 @@ export class Peer {
   }
 
   /**
-   * Serializes pipelined requests: a read must see what the write before it has done. Other connections are served between two
-   * of them.
-   * @returns a promise of whether the connection is still open, undefined where nothing is to be waited for
+   * Serializes pipelined requests on one connection: a read must see the result of the write before it. Other connections are
+   * served between two requests.
+   * @returns a promise of whether the connection is still open, or undefined if the request may start at once
    */
-  turn(response: ServerResponse): Promise<boolean> | undefined {
+  waitForPrevious(response: ServerResponse): Promise<boolean> | undefined {
     const previous = this.#latest;
     this.#latest = response;
-    if (!previous) return this.#arrival();
+    if (!previous) return this.#waitForArrival();
     return previous.writableFinished || previous.closed ? undefined : this.#wait(previous);
   }
 
   /**
-   * Paces the refusals of clients that ignore `Retry-After`. The first one is sent at once. Asking again and again on a
-   * connection gets the next one a second later, and so takes little of the processor from others.
-   * @returns undefined where the refusal may be sent at once, else resolves when it may
+   * Delays the refusals of clients that ignore `Retry-After`, so that they use little processor time. The first refusal on a
+   * connection is sent at once, each further one a second later.
+   * @returns undefined if the refusal may be sent at once, else a promise that resolves when it may
    */
   pace(): Promise<void> | undefined {
     const now = performance.now();
@@ -77,36 +79,36 @@ export class Peer {
     return due > now ? sleep(due - now) : undefined;
   }
 
-  /** Tells a request when the connection ends, until `forget`. */
+  /** Notifies a request when the connection ends, until `unwatch`. */
   watch(watcher: Watcher): void {
     this.#listen();
     this.#watchers.add(watcher);
-    if (this.#socket.readableEnded) watcher.doubt();
+    if (this.#socket.readableEnded) watcher.onHalfClosed();
   }
 
-  forget(watcher: Watcher): void {
+  unwatch(watcher: Watcher): void {
     this.#watchers.delete(watcher);
   }
 
-  /** Listens once for all requests of the connection: a listener for each would cost more than most of them. */
+  /** One listener for all requests of the connection: adding one for each would cost more than most requests. */
   #listen(): void {
-    if (this.#isWatched) return;
-    this.#isWatched = true;
+    if (this.#isListening) return;
+    this.#isListening = true;
     this.#socket.once('close', () => {
       for (const resolve of this.#waiting) resolve(false);
       this.#waiting.clear();
-      for (const watcher of [...this.#watchers]) watcher.leave();
+      for (const watcher of [...this.#watchers]) watcher.onClosed();
     });
     this.#socket.on('end', () => {
-      for (const watcher of [...this.#watchers]) watcher.doubt();
+      for (const watcher of [...this.#watchers]) watcher.onHalfClosed();
     });
   }
 
   /**
-   * Lets a turn of the event loop pass before the first request, in which Node reads that a client has left already: after a
-   * burst many have, and their requests must cost next to nothing.
+   * Delays the first request by an iteration of the event loop, in which Node notices clients that have already disconnected.
+   * After a burst there are many, and their requests must cost next to nothing.
    */
-  #arrival(): Promise<boolean> {
+  #waitForArrival(): Promise<boolean> {
     return new Promise((resolve) => {
       setImmediate(() => setImmediate(() => resolve(!this.#socket.destroyed)));
     });
@@ -115,8 +117,8 @@ export class Peer {
   #wait(previous: ServerResponse): Promise<boolean> {
     const waiting = this.#waiting;
     if (this.#socket.closed) return Promise.resolve(false);
-    this.#listen(); // Node does not close the responses that it has not begun when the client goes away.
-    if (waiting.size >= MOST_WAITING) this.#socket.destroy();
+    this.#listen(); // When the client disconnects, Node does not close responses that have not started.
+    if (waiting.size >= MAX_WAITING) this.#socket.destroy();
     return new Promise((resolve) => {
       waiting.add(resolve);
       previous.once('close', () =>

@@ -13,20 +13,22 @@ import {
 import { FORMATS, negotiate } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
-import { isAdmin } from '../message/request-target.ts';
+import { isAdminPath } from '../message/request-target.ts';
 
-/** Whether answers depend on what the request accepts. */
+// Turns errors into responses, in the format that the request accepts.
+
+/** Whether the response's format depends on the `Accept` header. */
 export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
   (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api');
 
-/** What shows the errors of a request in a way of its own. */
+/** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
-  if (isAdmin(request.path)) return current?.admin;
+  if (isAdminPath(request.path)) return current?.admin;
   const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
   return isPage ? current?.pages : undefined;
 }
 
-/** Turns whatever was thrown into an answer: the one place that does. */
+/** Turns any error into a response, and logs errors of the service and of the database. No other function does this. */
 export function errorReply(
   error: unknown,
   requestId: string,
@@ -47,12 +49,12 @@ export function errorReply(
   return show(problem ?? INTERNAL_ERROR, requestId);
 }
 
-/** The methods of the admin area's paths, as far as can be said without looking at the path. */
+/** The methods that some path of the admin area supports. */
 const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
-/** What is wrong with a request whose method nothing here takes: 404 where there is no such path, else 405. */
+/** The error for a method that no path supports: 404 for an unknown path, else 405. */
 export function unknownMethod(path: string, current: Site | undefined): Problem {
-  if (!isAdmin(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
+  if (!isAdminPath(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
   if (!current) return unavailable('The service is starting.');
   return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
 }

@@ -11,18 +11,20 @@ import { NOWHERE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import type { Pressure } from '../load/pressure.ts';
-import { isAdmin, splitTarget } from '../message/request-target.ts';
+import { isAdminPath, splitTarget } from '../message/request-target.ts';
 
-/** Milliseconds after a client closed its half of the connection until the first probe; each further wait is longer. */
+// One request in progress: what handlers can ask of it, and how it waits, disconnects and is probed.
+
+/** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
 const FIRST_PROBE = 20;
-/** Bytes of a body from which on work on it waits for its turn. */
+/** Bodies larger than this (bytes) wait for a slot before they are processed. */
 const LARGE_BODY = 16_384;
-/** The same of the records that a page shows with markup, which takes much longer for each byte. */
+/** The same limit for the records of an HTML page, which takes much longer to render for each byte. */
 const LARGE_PAGE = 2_048;
 
-/** What all requests to a service share. */
+/** The parts of the service that every request uses. */
 export interface ExchangeServices {
-  /** What the ids of requests begin with. */
+  /** Prefix of request ids, different in each process. */
   readonly prefix: string;
   readonly settings: Settings;
   readonly pressure: Pressure;
@@ -30,7 +32,7 @@ export interface ExchangeServices {
   readonly authentication: () => Authentication | undefined;
 }
 
-/** One request over HTTP, and the client that waits for its answer. The client is gone when its connection ends before that. */
+/** One HTTP request with its response, and the client that waits for it. */
 export class Exchange implements ApiRequest, WebRequester {
   readonly incoming: IncomingMessage;
   readonly response: ServerResponse;
@@ -42,44 +44,49 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly isInAdminArea: boolean;
   /** Milliseconds, as of `performance.now`. */
   readonly started = performance.now();
-  /** The pattern of the path, for counting. */
+  /** The route pattern of the path, for metrics. */
   pattern = NOWHERE;
   /** The user, once known. */
   caller: Caller | undefined;
-  /** The user whose turns the request takes although nobody confirms the credentials, see `takeTurnsAsUser`. */
-  #presumed: Caller | undefined;
-  /** See Entrant. */
+  /** The user as which an unauthenticated request queues, see `queueAsUser`. */
+  #presumedCaller: Caller | undefined;
+  /** See `AdmissionRequest`. */
   countedFor: string | undefined;
-  readonly #all: ExchangeServices;
+  readonly #services: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
-  /** Whether it was let in, so that work for it has begun. */
-  hasBegun = false;
-  #isIn = false;
+  /** Whether it was admitted, so that work for it has started. */
+  hasStarted = false;
+  #isActive = false;
   #isProbing = false;
   #callbacks: (() => void)[] | undefined;
 
-  /** @param number of the request in this process */
-  constructor(incoming: IncomingMessage, response: ServerResponse, all: ExchangeServices, number: number) {
+  /** @param number counts the requests of this process */
+  constructor(
+    incoming: IncomingMessage,
+    response: ServerResponse,
+    services: ExchangeServices,
+    number: number,
+  ) {
     this.incoming = incoming;
     this.response = response;
     this.peer = Peer.of(incoming.socket);
     this.method = incoming.method ?? '';
     [this.path, this.query] = splitTarget(incoming.url ?? '/');
     this.headers = incoming.headers;
-    this.isInAdminArea = isAdmin(this.path);
-    this.#all = all;
+    this.isInAdminArea = isAdminPath(this.path);
+    this.#services = services;
     this.#number = number;
   }
 
-  /** What finds the request in the log. */
+  /** Identifies the request in the log. */
   get id(): string {
-    return `${this.#all.prefix}-${this.#number.toString(36)}`;
+    return `${this.#services.prefix}-${this.#number.toString(36)}`;
   }
 
   /** The client's network, see `clientAddress`. */
   get network(): string {
-    const { trustProxy } = this.#all.settings;
+    const { trustProxy } = this.#services.settings;
     this.#network ??=
       trustProxy > 0
         ? clientAddress(this.headers, this.incoming.socket.remoteAddress, trustProxy)
@@ -92,41 +99,41 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   get key(): string {
-    const caller = this.caller ?? this.#presumed;
+    const caller = this.caller ?? this.#presumedCaller;
     return caller ? `user ${caller.id}` : this.network;
   }
 
   get origin(): Requester['origin'] {
-    if (!this.caller && !this.#presumed) return 'anonymous';
+    if (!this.caller && !this.#presumedCaller) return 'anonymous';
     return this.isInAdminArea ? 'admin' : 'user';
   }
 
   client(): Client {
-    const { settings } = this.#all;
+    const { settings } = this.#services;
     return {
       address: this.network,
       isSecure: isSecure(this.headers, this.incoming.socket, settings.trustProxy),
     };
   }
 
-  async body(limit = this.#all.settings.maxBody): Promise<Buffer> {
+  async body(limit = this.#services.settings.maxBody): Promise<Buffer> {
     this.park();
-    const begin = (): void => {
-      // A client of HTTP/1.0 would take it for the answer.
+    const acceptBody = (): void => {
+      // An HTTP/1.0 client would take an interim response for the final one.
       const mayExpect = this.incoming.httpVersion !== '1.0';
       if (mayExpect && /^100-continue$/i.test(this.headers.expect ?? '')) this.response.writeContinue();
     };
-    const reserve = this.#all.pressure.reserveBody(this.response, this);
-    const bytes = await readBody(this.incoming, limit, begin, reserve);
-    if (bytes.length > LARGE_BODY) await this.#heavyTurn();
+    const reserve = this.#services.pressure.reserveBody(this.response, this);
+    const bytes = await readBody(this.incoming, limit, acceptBody, reserve);
+    if (bytes.length > LARGE_BODY) await this.#heavySlot();
     return bytes;
   }
 
   async authenticate(): Promise<Caller> {
-    const authentication = this.#all.authentication();
+    const authentication = this.#services.authentication();
     if (!authentication) throw new Unauthorized();
     if (!this.caller || this.caller.precondition) {
-      this.caller = undefined; // A recalled user who is refused now is not named in the log.
+      this.caller = undefined; // The log must not name a recalled user whose credentials are wrong now.
       this.park();
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
@@ -136,12 +143,12 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   recall(): Caller | undefined {
-    this.caller = this.#all.authentication()?.recall(this.headers.authorization, this.network);
+    this.caller = this.#services.authentication()?.recall(this.headers.authorization, this.network);
     return this.caller;
   }
 
-  takeTurnsAsUser(): void {
-    this.#presumed = this.#all.authentication()?.peek(this.headers.authorization, this.network);
+  queueAsUser(): void {
+    this.#presumedCaller = this.#services.authentication()?.peek(this.headers.authorization, this.network);
   }
 
   recognize(caller: Caller): void {
@@ -154,63 +161,63 @@ export class Exchange implements ApiRequest, WebRequester {
     if (callbacks.length === 0) this.peer.watch(this);
     callbacks.push(callback);
     return () => {
-      const at = callbacks.indexOf(callback);
-      if (at < 0) return;
-      callbacks.splice(at, 1);
-      if (callbacks.length === 0) this.peer.forget(this);
+      const index = callbacks.indexOf(callback);
+      if (index < 0) return;
+      callbacks.splice(index, 1);
+      if (callbacks.length === 0) this.peer.unwatch(this);
     };
   }
 
-  /** The request is over, and nobody waits for it any more. */
+  /** Ends the request: its client is no longer watched. */
   close(): void {
-    if (this.#callbacks && this.#callbacks.length > 0) this.peer.forget(this);
+    if (this.#callbacks && this.#callbacks.length > 0) this.peer.unwatch(this);
   }
 
-  leave(): void {
+  onClosed(): void {
     for (const callback of [...(this.#callbacks ?? [])]) callback();
   }
 
-  doubt(): void {
+  onHalfClosed(): void {
     this.#probe(FIRST_PROBE);
   }
 
-  /** The request counts as one of those that are worked on. */
+  /** Counts the request as active, until `park`. */
   enter(): void {
-    this.#isIn = true;
-    this.hasBegun = true;
+    this.#isActive = true;
+    this.hasStarted = true;
   }
 
   park(): void {
-    if (this.#isIn) this.#all.admission.leave(this);
-    this.#isIn = false;
+    if (this.#isActive) this.#services.admission.leave(this);
+    this.#isActive = false;
   }
 
-  turnForPage(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_PAGE ? this.#heavyTurn(bytes) : undefined;
+  slotForPage(bytes: number): Promise<void> | undefined {
+    return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
   }
 
-  /** @param bytes that are held meanwhile; those of bodies are counted already */
-  async #heavyTurn(bytes?: number): Promise<void> {
-    const { admission } = this.#all;
+  /** @param bytes held while waiting; those of bodies are counted elsewhere */
+  async #heavySlot(bytes?: number): Promise<void> {
+    const { admission } = this.#services;
     this.park();
-    await admission.heavyTurn(this, bytes);
-    const confirmation = this.confirm();
+    await admission.heavySlot(this, bytes);
+    const confirmation = this.confirmPresence();
     if (confirmation) {
       await confirmation;
-      await admission.heavyTurn(this, bytes);
+      await admission.heavySlot(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
   }
 
   /**
-   * Finds out whether a client that closed its half of the connection is still there, before any work is done for it: the
-   * answer of its system to a first interim response makes a second one fail.
-   * @returns undefined where there is no doubt; else resolves when it is known, or when the answer may take longer
+   * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
+   * responds to a first interim response with a reset, so that a second one fails.
+   * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
    */
-  confirm(): Promise<void> | undefined {
+  confirmPresence(): Promise<void> | undefined {
     const { socket, httpVersion } = this.incoming;
-    if (!socket.readableEnded || httpVersion === '1.0' || this.peer.isConfirmed) return undefined;
-    this.peer.isConfirmed = true;
+    if (!socket.readableEnded || httpVersion === '1.0' || this.peer.isProbed) return undefined;
+    this.peer.isProbed = true;
     this.response.writeProcessing();
     return sleep(FIRST_PROBE).then(() => {
       if (this.response.closed) return undefined;
@@ -220,8 +227,8 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   /**
-   * A client that closed its half of the connection may still want its answer, or be gone: only writing shows the difference.
-   * Sends interim responses, which every HTTP/1.1 client ignores, until the answer begins or the connection breaks.
+   * A client that closed its half of the connection may have disconnected or may still read: only writing shows which. Sends
+   * interim responses, which HTTP/1.1 clients ignore, until the response starts or the connection breaks.
    */
   #probe(wait: number): void {
     if (this.#isProbing && wait === FIRST_PROBE) return;

@@ -1,127 +1,44 @@
-import { createServer, STATUS_CODES, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
-import { Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
-import { LINGER_TIME } from './send-response.ts';
-import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Handler } from './request-handler.ts';
-import { GRACE } from './in-flight-requests.ts';
-import { problemReply, type Reply } from '../message/message.ts';
-import {
-  discardInput,
-  ignoreUpgrades,
-  isAnswered,
-  latestOf,
-  limitPipelining,
-  resumePipelined,
-  track,
-  type PipelinedExchange,
-} from './pipelining.ts';
+import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
+import { problemReply } from '../message/message.ts';
+import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
+import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
+import { ignoreUpgrades } from './upgrade-requests.ts';
 
-/** What slow clients get, in milliseconds. */
+// The HTTP server: limits for slow clients, and a shutdown that completes open responses.
+
+/** Milliseconds after which slow clients get 408. */
 const HEADERS_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 30_000;
-/** Longer than the minute for which proxies keep their connections, so that they never use one that is closing. */
+/** Milliseconds. Proxies keep connections for up to a minute: with less, they would use connections that are closing. */
 const KEEP_ALIVE_TIMEOUT = 65_000;
-/** The request line and the headers together. */
+/** Maximum bytes of the URL and the headers together. */
 const MAX_HEADER_BYTES = 32_768;
-/** How long connections that are kept alive stay open meanwhile: the next request may be on its way. */
-const LAST_CALL = 500;
+/** Milliseconds for which a shutdown keeps idle connections open, since a request may be on its way. */
+const IDLE_GRACE = 500;
 
 export interface RunningServer {
   readonly url: string;
-  /** Stops accepting, lets what is in flight finish, and resolves when all connections are closed. */
+  /** Stops accepting connections, completes requests in flight, and resolves when all connections are closed. */
   readonly close: () => Promise<void>;
 }
 
-interface ParseError extends Error {
-  readonly code?: string;
-  readonly rawPacket?: Buffer;
-  /** Where in the packet the parser gave up. */
-  readonly bytesParsed?: number;
-}
-
-/** The rest of a request line, from within its method. */
-const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
-
-/** The target of a well-formed request that was refused for its method alone. */
-function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
-  const text = rawPacket?.toString('latin1') ?? '';
-  let start = bytesParsed;
-  // Methods of another protocol (RTSP) are known to Node's parser: it stops behind the target only.
-  if (code === 'HPE_INVALID_CONSTANT') start = text.lastIndexOf(' ', text.lastIndexOf(' ', start) - 1);
-  else if (code !== 'HPE_INVALID_METHOD') return undefined;
-  return REQUEST_LINE.exec(text.slice(start))?.[1];
-}
-
-/** The problem of a request that the parser refused. */
-function refusal({ code, rawPacket }: ParseError): Problem {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not come in time.');
-  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'This is not an HTTP request.');
-  // The packet is the last one: what begins it may be the address or a part of it, or a header, which has a colon.
-  const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
-  return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
-    ? new Problem(414, 'The address is too long.')
-    : new Problem(431, 'The headers are too large.');
-}
-
-/** Whether an answer is made on the connection, or the client has still to take in a part of it. */
+/** Whether the connection has a response that is not completely sent. */
 function isBusy(socket: Socket): boolean {
   const exchange = latestOf(socket);
   return exchange !== undefined && !isAnswered(exchange);
 }
 
-/** Whether the answer is made, and the client has still to take in a part of it. */
+/** Whether the latest response is complete, but not all of it is sent. */
 const isSending = (socket: Socket): boolean =>
   isBusy(socket) && latestOf(socket)?.response.writableEnded === true;
 
-type Refuse = (reply: Reply, socket: Socket, latest: PipelinedExchange | undefined) => void;
-
 /**
- * Answers on a connection that is no use any more, behind the responses that are still under way on it.
- * @param onRefused gets the status, for the log
- */
-function createRefuse(onRefused: (status: number) => void): Refuse {
-  const refused = new WeakSet<Socket>();
-
-  function end({ status, headers, body }: Reply, socket: Socket): void {
-    const all: Reply['headers'] = {
-      // The request may have carried credentials, which nobody has read.
-      Vary: 'Authorization',
-      'Cache-Control': 'no-store',
-      ...headers,
-      'X-Content-Type-Options': 'nosniff',
-      'Content-Length': String(Buffer.byteLength(body as string)),
-      Connection: 'close',
-    };
-    const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}\r\n`);
-    refused.add(socket);
-    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
-    // Closing at once would reset the connection of a client that is still sending, and it would lose the answer.
-    setTimeout(() => socket.destroy(), LINGER_TIME).unref();
-    onRefused(status);
-  }
-
-  const refuse: Refuse = (reply, socket, latest) => {
-    if (refused.has(socket)) return;
-    if (!socket.writable) {
-      socket.destroy();
-    } else if (!latest || isAnswered(latest)) {
-      end(reply, socket);
-    } else if (latest.request.complete) {
-      latest.response.once('close', () => refuse(reply, socket, undefined));
-    } else if (latest.response.headersSent) {
-      socket.destroy();
-    } else {
-      end(reply, socket); // it is the body of this very request that is late or garbled
-    }
-  };
-  return refuse;
-}
-
-/**
- * A server with the service's limits for slow and garbled clients; what is no request is logged, too.
- * @param onUnreadable gets the status with which such a thing was refused
+ * Creates a server with the service's limits for slow clients and unreadable requests, which it logs.
+ * @param onUnreadable receives the status of the response to an unreadable request
  */
 export function createHttpServer(
   handler: Handler,
@@ -130,7 +47,7 @@ export function createHttpServer(
 ): Server {
   const refuse = createRefuse((status) => {
     onUnreadable?.(status);
-    logger?.info({ message: 'not a request that could be read', status });
+    logger?.info({ message: 'unreadable request', status });
   });
   const tracked: RequestListener = (request, response) => {
     track(request, response);
@@ -143,14 +60,14 @@ export function createHttpServer(
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: MAX_HEADER_BYTES,
-      requireHostHeader: false, // the handler says it, in the form of all errors
+      requireHostHeader: false, // The handler checks it, so that the error is a problem document.
     },
     tracked,
   );
-  server.maxHeadersCount = 0; // MAX_HEADER_BYTES bounds them; past a number of them Node would drop the rest without a word
-  // A client that has sent its last request may close its half of the connection, and still wants its answers.
+  server.maxHeadersCount = 0; // With a maximum count, Node would drop headers silently. MAX_HEADER_BYTES limits them instead.
+  // A client may close its half of the connection after its last request, and still read the responses.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
-  // Without this Node asks for every body at once; the handler asks for it when it wants it.
+  // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
   limitPipelining(server);
@@ -162,11 +79,12 @@ export function createHttpServer(
     const target = targetOf(error);
     if (error.code === 'ECONNRESET') socket.destroy();
     else {
-      const reply = target === undefined ? problemReply(refusal(error), '') : handler.refuseMethod(target);
+      const reply =
+        target === undefined ? problemReply(parseProblem(error), '') : handler.refuseMethod(target);
       refuse(reply, socket, latestOf(socket));
     }
   });
-  // Node takes its hands off the connection, and closes it where nobody listens.
+  // After CONNECT, Node no longer handles the connection. Without a listener it would close it without a response.
   server.on('connect', ({ url = '' }, duplex) => {
     const socket = duplex as Socket;
     socket.on('error', () => socket.destroy());
@@ -176,7 +94,7 @@ export function createHttpServer(
   return server;
 }
 
-/** The address of a server that listens, or what it is where it has none. */
+/** The URL of a listening server, or a description of its Unix socket. */
 function urlOf(server: Server, host: string | undefined): string {
   const address = server.address();
   if (address === null || typeof address === 'string') return `a Unix socket${address ? ` ${address}` : ''}`;
@@ -185,14 +103,14 @@ function urlOf(server: Server, host: string | undefined): string {
 }
 
 /**
- * Connections that the system holds until they are accepted. With Node's 511 a burst of clients finds the queue full, and then
- * each of them waits for a second or more before it tries again. The system may have a lower limit.
+ * Maximum connections that wait to be accepted. With Node's default of 511, a burst of clients fills the queue. Rejected
+ * clients retry only after a second or more. The system may have a lower limit.
  */
 const BACKLOG = 4096;
 
 /**
- * @param options as those of Node's server: a host and a port, or a socket that is open already
- * @throws the error of listen(), for instance when the port is taken
+ * @param options those of `server.listen`: a host and a port, or the file descriptor of an open socket
+ * @throws the error of `server.listen`, for example if the port is in use
  */
 export async function listenWith(
   server: Server,
@@ -200,7 +118,7 @@ export async function listenWith(
 ): Promise<RunningServer> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
-    if (sockets.has(socket)) return; // it is back from an upgrade that was ignored
+    if (sockets.has(socket)) return; // `ignoreUpgrades` has given it back.
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
   });
@@ -216,27 +134,27 @@ export async function listenWith(
     close: () =>
       new Promise((resolve) => {
         const closeIdle = (): void => {
-          const all = [...sockets];
-          if (all.some(isBusy)) lastCall = setTimeout(closeIdle, LAST_CALL);
-          // To Node a connection is idle as soon as its answer is complete, though the client has not got all of it.
-          if (all.some(isSending)) return;
+          const open = [...sockets];
+          if (open.some(isBusy)) idleTimer = setTimeout(closeIdle, IDLE_GRACE);
+          // Node treats a connection as idle once its response is complete, even if it is not completely sent.
+          if (open.some(isSending)) return;
           server.closeIdleConnections();
-          // Node counts a connection on which nothing was ever asked as busy: browsers open such ones in advance.
-          for (const socket of all) if (socket.bytesRead === 0) socket.destroy();
+          // Node treats connections without any request as busy. Browsers open such connections in advance.
+          for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
         };
-        let lastCall = setTimeout(closeIdle, LAST_CALL);
-        const grace = setTimeout(() => server.closeAllConnections(), GRACE);
-        // An HTTP server would close connections that are idle at this very moment, though a client that asks all the time
-        // may just be sending: left open a little longer, they get an answer that says that it was the last one.
+        let idleTimer = setTimeout(closeIdle, IDLE_GRACE);
+        const timeout = setTimeout(() => server.closeAllConnections(), SHUTDOWN_TIMEOUT);
+        // The `close` of an HTTP server would close idle connections at once, while a client may be sending the next request.
+        // Kept open for IDLE_GRACE, that request gets a response with `Connection: close`.
         NetServer.prototype.close.call(server, () => {
-          clearTimeout(lastCall);
-          clearTimeout(grace);
+          clearTimeout(idleTimer);
+          clearTimeout(timeout);
           resolve();
         });
       }),
   };
 }
 
-/** @throws the error of listen(), for instance when the port is taken */
+/** @throws the error of `server.listen`, for example if the port is in use */
 export const listen = (server: Server, host: string, port: number): Promise<RunningServer> =>
   listenWith(server, { host, port, backlog: BACKLOG });

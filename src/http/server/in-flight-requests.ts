@@ -1,13 +1,13 @@
-/** How long an end waits for requests that are being answered (milliseconds). */
-export const GRACE = 10_000;
+/** Maximum time that a shutdown waits for requests in flight (milliseconds). */
+export const SHUTDOWN_TIMEOUT = 10_000;
 
-/** Counts the requests that are being answered, whichever server they came in through. */
+/** Counts the requests in flight, of all servers that use the handler. */
 export interface InFlight {
   readonly begin: () => void;
   readonly end: () => void;
   readonly count: () => number;
-  /** Resolves as soon as there are none, and once GRACE is over in any case. */
-  readonly over: () => Promise<void>;
+  /** Resolves when no request is in flight, or after SHUTDOWN_TIMEOUT. */
+  readonly drained: () => Promise<void>;
 }
 
 export function createInFlight(): InFlight {
@@ -19,19 +19,19 @@ export function createInFlight(): InFlight {
     },
     end: () => {
       count -= 1;
-      if (count === 0) for (const tell of waiting) tell();
+      if (count === 0) for (const resolve of waiting) resolve();
     },
     count: () => count,
-    over: () =>
+    drained: () =>
       new Promise((resolve) => {
         if (count === 0) return resolve();
-        const tell = (): void => {
+        const finish = (): void => {
           clearTimeout(timer);
-          waiting.delete(tell);
+          waiting.delete(finish);
           resolve();
         };
-        const timer = setTimeout(tell, GRACE);
-        waiting.add(tell);
+        const timer = setTimeout(finish, SHUTDOWN_TIMEOUT);
+        waiting.add(finish);
       }),
   };
 }

@@ -10,25 +10,27 @@ import { METRICS_PATH, type Metrics } from '../observability/metrics.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
 
-/** The first socket that is passed to a process, see sd_listen_fds(3). */
-const FIRST_PASSED = 3;
-/** How long until a port that the process before this one may still have is tried again (milliseconds). */
-const RETRY = 250;
+// Opens the addresses of the service and of its metrics, or takes over the socket that systemd passes.
 
-/** What clients get to. */
-export interface Reachable {
+/** File descriptor of the first passed socket, see sd_listen_fds(3). */
+const FIRST_PASSED = 3;
+/** Milliseconds until another attempt at a port that the previous process may still use. */
+const RETRY_INTERVAL = 250;
+
+export interface Endpoints {
   readonly handler: Handler;
   readonly metrics: Metrics;
 }
 
 export interface Listener extends RunningServer {
-  /** For people: the address, and whose it is where the settings do not say. */
+  /** The address for display, with a note if it does not come from the settings. */
   readonly name: string;
 }
 
 /**
- * The socket that was passed to this process, as systemd does it. The processes that this one starts are not told of it.
- * @throws StartError when there are several
+ * Takes the socket that systemd passes to the process. Removes the variables, so that child processes do not take it as well.
+ * @returns its file descriptor, undefined without a socket
+ * @throws StartError for more than one socket
  */
 export function takePassedSocket(environment = process.env): number | undefined {
   const { LISTEN_PID, LISTEN_FDS = '0' } = environment;
@@ -36,15 +38,16 @@ export function takePassedSocket(environment = process.env): number | undefined 
   if (LISTEN_PID !== String(process.pid) || LISTEN_FDS === '0') return undefined;
   if (LISTEN_FDS === '1') return FIRST_PASSED;
   throw new StartError(
-    `LISTEN_FDS is ${LISTEN_FDS}, but the service listens on one socket: let its socket unit have one ListenStream.`,
+    `LISTEN_FDS must be 1 (got ${LISTEN_FDS}). Keep only one ListenStream in the systemd socket unit.`,
   );
 }
 
 /**
- * Whether connections are held for this process by somebody else: by a socket that was passed, or by the other processes of
- * a cluster. Then it accepts none before it can serve, and nobody sees the 503 of a start.
+ * Whether another process opened the listening socket: systemd, or the primary process of a cluster. New connections then wait
+ * until this process accepts them. It does so only once it is ready, so that clients do not get 503 during a restart.
  */
-export const isHeld = (passed: number | undefined): boolean => passed !== undefined || cluster.isWorker;
+export const isSocketInherited = (passed: number | undefined): boolean =>
+  passed !== undefined || cluster.isWorker;
 
 const addressOf = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
@@ -52,10 +55,10 @@ const addressOf = (host: string, port: number): string =>
 const cannotListen =
   (where: string, settings: string) =>
   (error: Error): never => {
-    throw new StartError(`Cannot listen on ${where}: ${error.message}. Look at ${settings}.`);
+    throw new StartError(`Cannot listen on ${where}: ${error.message}. Check ${settings}.`);
   };
 
-/** Answers `/metrics`, and nothing else. */
+/** A handler that serves only `/metrics`. */
 function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
   function answer(path: string, method: string): Reply {
     try {
@@ -74,9 +77,9 @@ function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
   return Object.assign(handler, { refuseMethod: (target: string) => answer(target, '') });
 }
 
-/** Opens the metrics' own address. The processes of a cluster count for themselves, so each has a port of its own. */
+/** Opens the address of the METRICS setting, if any. Each process of a cluster has its own metrics, so each uses another port. */
 async function openMetrics(
-  { metrics }: Reachable,
+  { metrics }: Endpoints,
   settings: Settings,
   logger: Logger,
   passed: number | undefined,
@@ -84,58 +87,62 @@ async function openMetrics(
   const address = splitAddress(settings.metrics);
   if (!address) return undefined;
   const { host } = address;
-  const number = cluster.isWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
-  const port = address.port === 0 ? 0 : address.port + number;
+  const instance = cluster.isWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
+  const port = address.port === 0 ? 0 : address.port + instance;
   const open = (): Promise<RunningServer> =>
     listenWith(createHttpServer(createMetricsHandler(metrics, logger), logger), {
       host,
       port,
       exclusive: true,
     });
-  const told = (server: RunningServer): RunningServer => {
+  const logged = (server: RunningServer): RunningServer => {
     logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
     return server;
   };
-  if (!isHeld(passed)) return told(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
-  // The process that this one follows may be at its last requests, and still have the port.
-  let isOver = false;
+  if (!isSocketInherited(passed))
+    return logged(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
+  // During a restart the previous process may still use the port while it finishes its requests.
+  let isClosed = false;
   const opening = (async (): Promise<RunningServer | undefined> => {
-    for (let tries = 0; !isOver; tries += 1) {
+    for (let tries = 0; !isClosed; tries += 1) {
       try {
-        return told(await open());
+        return logged(await open());
       } catch (error) {
         if (tries === 8)
-          logger.warn({ message: `no metrics yet at ${addressOf(host, port)}: ${(error as Error).message}` });
-        await sleep(RETRY, undefined, { ref: false });
+          logger.warn({
+            message: `cannot listen for metrics on ${addressOf(host, port)}, retrying: ${(error as Error).message}`,
+          });
+        await sleep(RETRY_INTERVAL, undefined, { ref: false });
       }
     }
     return undefined;
   })();
   const close = async (): Promise<void> => {
-    isOver = true;
+    isClosed = true;
     await (await opening)?.close();
   };
   return { url: '', close };
 }
 
 /**
- * Listens where the settings say, or on the socket that was passed; and for the metrics, where they have an address.
- * @throws StartError
+ * Listens on the passed socket or else on HOST and PORT, and on the metrics' own address if there is one.
+ * @param passed file descriptor of the passed socket
+ * @throws StartError if an address cannot be opened
  */
 export async function openListener(
-  reachable: Reachable,
+  endpoints: Endpoints,
   settings: Settings,
   logger: Logger,
   passed?: number,
 ): Promise<Listener> {
   const { host, port } = settings;
-  const metrics = await openMetrics(reachable, settings, logger, passed);
-  const server = createHttpServer(reachable.handler, logger, reachable.metrics.unreadable);
+  const metrics = await openMetrics(endpoints, settings, logger, passed);
+  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable);
   try {
     const { url, close } = await (passed === undefined
       ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT'))
-      : listenWith(server, { fd: passed }).catch(cannotListen('the socket that was passed', 'LISTEN_FDS')));
-    const note = passed === undefined ? '' : ' (the socket that was passed; HOST and PORT do not count)';
+      : listenWith(server, { fd: passed }).catch(cannotListen('the passed socket', 'LISTEN_FDS')));
+    const note = passed === undefined ? '' : ' (passed socket; HOST and PORT are ignored)';
     return {
       url,
       name: `${url}${note}`,

@@ -1,19 +1,22 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Maximum number of requests of one connection without an answer; the client's further bytes stay unread. */
-export const MOST_UNANSWERED = 16;
-/** Bytes of a connection that wait for the parser; past it the socket is paused. Reading on notices a client that goes away. */
-const MOST_HELD = 65_536;
-/** Maximum number of pieces that the parser gets before other connections have their turn. */
-const PIECES_PER_TURN = 64;
-/** What `onIncoming` returns to make Node's parser (llhttp) stop behind the headers. */
-const HPE_PAUSED = 21;
-const END_OF_HEAD = '\r\n\r\n';
+// Limits how many requests a client may pipeline: the parser gets no further bytes until responses are sent.
 
-/** The parts of a socket that Node's HTTP server adds. */
+/** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
+const MAX_UNANSWERED = 16;
+/** Maximum bytes that wait for the parser before the socket is paused. Reading up to then detects that a client disconnects. */
+const MAX_BUFFERED = 65_536;
+/** Maximum number of pieces for the parser in one iteration of the event loop, so that other connections are not delayed. */
+const MAX_PIECES_PER_ITERATION = 64;
+/** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
+const HPE_PAUSED = 21;
+/** Separates the head of a message from its body. */
+export const END_OF_HEAD = '\r\n\r\n';
+
+/** Undocumented properties that Node's HTTP server adds to a socket. */
 type HttpSocket = Socket & {
-  /** Whether Node waits for the client to take answers. */
+  /** Whether Node has stopped reading until the client reads responses. */
   readonly _paused?: boolean;
   readonly _handle?: { reading?: boolean; readonly readStart: () => void } | null;
   readonly parser?: {
@@ -30,14 +33,14 @@ export interface PipelinedExchange {
 export const isAnswered = ({ response }: PipelinedExchange): boolean =>
   response.writableFinished || response.closed;
 
-/** The last request of each connection. */
+/** The latest request of each connection. */
 const latest = new WeakMap<Socket, PipelinedExchange>();
-/** The connections whose clients send requests ahead. */
+/** The readers of connections whose clients pipeline requests. */
 const readers = new WeakMap<Socket, Reader>();
 
 export const latestOf = (socket: Socket): PipelinedExchange | undefined => latest.get(socket);
 
-/** Registers a request: the server calls it for each, before anything else. */
+/** Registers a request. The server must call this first for every request. */
 export function track(request: IncomingMessage, response: ServerResponse): void {
   const exchange = { request, response };
   latest.set(request.socket, exchange);
@@ -45,20 +48,22 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * Feeds Node's parser in pieces that complete one request at most. Node alone would parse whatever a packet holds in one go,
- * which is thousands of small requests.
+ * Feeds Node's parser in pieces that complete at most one request. Node itself would parse a whole packet at once, which can
+ * hold thousands of small requests.
  */
 class Reader {
   readonly #socket: HttpSocket;
-  #execute: ((bytes: Buffer) => void) | undefined;
-  #end: (() => void) | undefined;
+  /** Node's own listeners for `data` and `end`. */
+  #parse: ((bytes: Buffer) => void) | undefined;
+  #parseEnd: (() => void) | undefined;
+  /** Bytes that the parser has not received yet. */
   #rest: Buffer = Buffer.alloc(0);
-  /** The last bytes that the parser got: the end of a head may be split. */
+  /** The last bytes that the parser received: END_OF_HEAD may be split. */
   #tail = '';
   #unanswered = 0;
-  /** Bytes of the latest body that the parser has still to get; undefined where only its chunks say. */
+  /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
   #bodyLeft: number | undefined = 0;
-  #isBegun = false;
+  #hasResumed = false;
   #isScheduled = false;
   #hasEnded = false;
   #isStopped = false;
@@ -67,21 +72,21 @@ class Reader {
     this.#socket = socket;
   }
 
-  /** Takes the connection over from Node. @param rest what the parser has not got of the last packet */
+  /** Takes over reading from Node. @param rest bytes of the last packet that the parser has not processed */
   start(rest: Buffer): void {
     const socket = this.#socket;
     this.#rest = rest;
-    this.#execute = socket.listeners('data')[0] as (bytes: Buffer) => void;
-    this.#end = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
+    this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void;
+    this.#parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
       (() => void) | undefined;
-    socket.removeListener('data', this.#execute);
-    if (this.#end) socket.removeListener('end', this.#end);
+    socket.removeListener('data', this.#parse);
+    if (this.#parseEnd) socket.removeListener('end', this.#parseEnd);
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('resume', this.#onResume);
-    // Only behind the new listener, which ends Node's reading beside the stream.
+    // After adding the listener, which makes Node read through the stream instead of directly from the handle.
     socket.pause();
-    // Node stops reading beside the stream while an answer drains. The stream knows nothing of that, and would never read again.
+    // Node may have stopped the handle while a response drains. The stream does not know this and would never read again.
     const handle = socket._handle;
     if (handle?.reading === false) {
       handle.reading = true;
@@ -90,7 +95,7 @@ class Reader {
     this.#schedule();
   }
 
-  /** Gives the connection back. @returns what the parser has not got */
+  /** Stops reading. @returns the bytes that the parser has not received */
   stop(): Buffer {
     this.#isStopped = true;
     this.#socket.removeListener('data', this.#onData);
@@ -99,9 +104,9 @@ class Reader {
     return this.#rest;
   }
 
-  /** Drops what the client sends from now on. */
+  /** Ignores all further input. */
   discard(): void {
-    this.#execute = () => undefined;
+    this.#parse = () => undefined;
     this.#unanswered = -Infinity;
   }
 
@@ -118,7 +123,7 @@ class Reader {
 
   readonly #onData = (bytes: Buffer): void => {
     this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
-    if (this.#rest.length >= MOST_HELD) this.#socket.pause();
+    if (this.#rest.length >= MAX_BUFFERED) this.#socket.pause();
     this.#schedule();
   };
 
@@ -127,9 +132,9 @@ class Reader {
     this.#schedule();
   };
 
-  /** Node resumes the socket when the client has taken an answer, and does not know of the rest. */
+  /** Node resumes the socket when a response has drained, even if too many bytes are buffered here. */
   readonly #onResume = (): void => {
-    if (this.#rest.length >= MOST_HELD) this.#socket.pause();
+    if (this.#rest.length >= MAX_BUFFERED) this.#socket.pause();
     this.#schedule();
   };
 
@@ -145,35 +150,35 @@ class Reader {
   #feed(): void {
     this.#feedPieces();
     const socket = this.#socket;
-    if (this.#isStopped || socket.destroyed || socket._paused || this.#rest.length >= MOST_HELD) return;
+    if (this.#isStopped || socket.destroyed || socket._paused || this.#rest.length >= MAX_BUFFERED) return;
     if (socket.isPaused()) socket.resume();
   }
 
   #feedPieces(): void {
     const socket = this.#socket;
-    if (socket._paused) return; // Node's listener asserts that it is not.
-    if (!this.#isBegun) {
-      // The parser has stopped at the end of a head, and completes a request without a body only now.
-      this.#isBegun = true;
+    if (socket._paused) return; // Node's `data` listener asserts that it is not paused.
+    if (!this.#hasResumed) {
+      // The parser is paused at the end of a head. Resuming completes a request without a body.
+      this.#hasResumed = true;
       socket.parser?.resume();
-      this.#execute?.(this.#rest.subarray(0, 0));
+      this.#parse?.(this.#rest.subarray(0, 0));
     }
     for (let pieces = 0; this.#rest.length > 0; pieces += 1) {
       if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
-      // The body of the last request that was let in is read in any case: its sender's time is running.
-      if (this.#unanswered >= MOST_UNANSWERED && latest.get(socket)?.request.complete !== false) return;
-      if (pieces === PIECES_PER_TURN) return this.#schedule();
+      // The body of the latest accepted request is always read, because its request timeout is running.
+      if (this.#unanswered >= MAX_UNANSWERED && latest.get(socket)?.request.complete !== false) return;
+      if (pieces === MAX_PIECES_PER_ITERATION) return this.#schedule();
       const piece = this.#rest.subarray(0, this.#pieceLength());
       this.#rest = this.#rest.subarray(piece.length);
       this.#tail = piece.toString('latin1', Math.max(0, piece.length - 3));
-      this.#execute?.(piece);
+      this.#parse?.(piece);
     }
     if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;
     this.#hasEnded = false;
-    this.#end?.();
+    this.#parseEnd?.();
   }
 
-  /** The bytes up to the end of a body whose length is known, else up to the end of a head or of a chunked body. */
+  /** Bytes up to the end of a body of known length, else up to the next empty line (END_OF_HEAD). */
   #pieceLength(): number {
     const rest = this.#rest;
     if (this.#bodyLeft !== undefined && this.#bodyLeft > 0) {
@@ -181,16 +186,16 @@ class Reader {
       this.#bodyLeft -= length;
       return length;
     }
-    const seam = `${this.#tail}${rest.toString('latin1', 0, 3)}`.indexOf(END_OF_HEAD);
-    if (seam >= 0) return seam + END_OF_HEAD.length - this.#tail.length;
+    const split = `${this.#tail}${rest.toString('latin1', 0, 3)}`.indexOf(END_OF_HEAD);
+    if (split >= 0) return split + END_OF_HEAD.length - this.#tail.length;
     const end = rest.indexOf(END_OF_HEAD, 0, 'latin1');
     return end < 0 ? rest.length : end + END_OF_HEAD.length;
   }
 }
 
 /**
- * Holds every connection of a server to MOST_UNANSWERED. Connections whose clients wait for each answer stay with Node's own
- * reading, which is faster.
+ * Limits every connection of a server to MAX_UNANSWERED. Connections whose clients wait for each response keep Node's own
+ * reader, which is faster.
  */
 export function limitPipelining(server: Server): void {
   server.on('connection', (socket: HttpSocket) => {
@@ -211,7 +216,7 @@ export function limitPipelining(server: Server): void {
   });
 }
 
-/** Goes on with a connection whose parser `limitPipelining` has stopped. @returns whether it was that */
+/** Continues a connection that `limitPipelining` has paused. @returns whether the error was that pause */
 export function resumePipelined(
   { code, rawPacket, bytesParsed = 0 }: { code?: string; rawPacket?: Buffer; bytesParsed?: number },
   socket: Socket,
@@ -221,33 +226,12 @@ export function resumePipelined(
   return true;
 }
 
-/** Parses nothing further of a connection. */
+/** Ignores all further input of a connection. */
 export const discardInput = (socket: Socket): void => readers.get(socket)?.discard();
 
-/**
- * Answers a request to change the protocol as if it did not ask for that (RFC 9110, section 7.8). Node takes such a
- * connection out of its hands; it goes back as a new one, with the request's own bytes but the `Upgrade` in front.
- */
-export function ignoreUpgrades(server: Server): void {
-  const known = new WeakSet<Socket>();
-  server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
-    const socket = duplex as Socket;
-    const rest = Buffer.concat([head, readers.get(socket)?.stop() ?? Buffer.alloc(0)]);
-    readers.delete(socket);
-    if (!known.has(socket)) socket.on('error', () => socket.destroy());
-    known.add(socket);
-    const { method, url, httpVersion, rawHeaders } = request;
-    const lines = [`${method} ${url} HTTP/${httpVersion}`];
-    for (let at = 0; at < rawHeaders.length; at += 2)
-      if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
-    // A line break within a value would become a header.
-    if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
-    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]));
-    const inject = (): void => {
-      if (!socket.destroyed) server.emit('connection', socket);
-    };
-    const previous = latest.get(socket);
-    if (previous && !isAnswered(previous)) previous.response.once('close', () => setImmediate(inject));
-    else setImmediate(inject);
-  });
+/** Detaches the reader from a connection. @returns the bytes that the parser has not received */
+export function releaseReader(socket: Socket): Buffer {
+  const rest = readers.get(socket)?.stop() ?? Buffer.alloc(0);
+  readers.delete(socket);
+  return rest;
 }

@@ -4,7 +4,7 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
-import { Admission, CHARGED, PACED_FROM } from '../load/admission.ts';
+import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
@@ -18,28 +18,30 @@ import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import { assertReadable, loggedPath, splitTarget } from '../message/request-target.ts';
 
+// Handles each request from its arrival to the log line: admission, routing, error handling, response.
+
 export interface HandlerOptions {
   readonly settings: Settings;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly inFlight: InFlight;
   readonly pressure: Pressure;
-  /** The site, or undefined while the service starts and when it ends. */
+  /** The site, or undefined while the service starts or stops. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
 }
 
-/** Answers requests, as a listener of Node's server. */
+/** A request listener for Node's HTTP server. */
 export interface Handler {
   (request: IncomingMessage, response: ServerResponse): void;
-  /** The answer to a method that Node's parser does not know, whose request never gets here. */
+  /** The response to a method that Node's parser rejects, so that the listener is not called. */
   readonly refuseMethod: (target: string) => Reply;
 }
 
-/** The status under which requests are counted and logged whose client left before the answer. */
+/** Status in log and metrics for requests whose client disconnected before the response. */
 const CLIENT_GONE = 499;
 
-/** Paths that are answered however busy the process is. */
+/** Health checks, which skip admission. */
 const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
 function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
@@ -74,12 +76,12 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-/** The service as one function for `http.createServer`. */
+/** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
-  const all: ExchangeServices = {
+  const services: ExchangeServices = {
     prefix,
     settings,
     pressure,
@@ -90,7 +92,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const isLogged = settings.logLevel === 'info';
   let count = 0;
 
-  /** Counts and logs a request. */
+  /** Adds a finished request to metrics and log. */
   function end(exchange: Exchange, status: number, bytes: number): void {
     const { pattern, method, path, query, started, caller } = exchange;
     const milliseconds = performance.now() - started;
@@ -112,20 +114,20 @@ export function createHandler(options: HandlerOptions): Handler {
     const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
     if (hasOrigins && !exchange.isInAdminArea)
       Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
-    // The 401 has one form, whatever is accepted.
+    // The 401 has the same form for every `Accept`.
     if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
     if (headers.authorization !== undefined) {
       addVary(extra, 'Authorization');
       extra['Cache-Control'] = 'no-store';
     }
     if (isClosing()) extra['Connection'] = 'close';
-    const delivery = { unsent: pressure.unsent, client: exchange };
+    const tracking = { unsent: pressure.unsent, client: exchange };
     const { body } = reply;
     if (typeof body === 'string' || Buffer.isBuffer(body)) {
-      const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, delivery);
+      const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, tracking);
       return end(exchange, reply.status, bytes);
     }
-    return sendStream(incoming, response, { ...reply, body }, extra, delivery).then((bytes) =>
+    return sendStream(incoming, response, { ...reply, body }, extra, tracking).then((bytes) =>
       end(exchange, reply.status, bytes),
     );
   }
@@ -146,12 +148,13 @@ export function createHandler(options: HandlerOptions): Handler {
   }
 
   /**
-   * Lets a request begin: at once, where nothing is returned, or in its turn.
-   * @throws Refusal while too many wait; ClientGone
+   * Admits a request.
+   * @returns undefined if it may start at once, else a promise that resolves when it may
+   * @throws Refusal if too many requests wait; ClientGone
    */
   function enter(exchange: Exchange): Promise<void> | undefined {
     const now = performance.now();
-    const confirmation = admission.isBusy(now) ? exchange.confirm() : undefined;
+    const confirmation = admission.isBusy(now) ? exchange.confirmPresence() : undefined;
     return confirmation ? confirmation.then(() => enterNow(exchange, now)) : enterNow(exchange, now);
   }
 
@@ -172,17 +175,17 @@ export function createHandler(options: HandlerOptions): Handler {
       if (exchange.response.closed) throw new ClientGone();
       const isRead = READS.has(exchange.method);
       if (!isRead) pressure.assertWritable(exchange);
-      const began = performance.now();
-      const answering = answer(exchange); // does at once what comes before the first statement
-      took = performance.now() - began;
-      if (took >= CHARGED) admission.charge(exchange.network, took);
+      const startedAt = performance.now();
+      const answering = answer(exchange); // Runs synchronously up to the first SQL statement.
+      took = performance.now() - startedAt;
+      if (took >= MIN_CHARGED) admission.charge(exchange.network, took);
       const made = await answering;
       if (isRead) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const isCostly = took >= PACED_FROM && asProblem(error)?.status === 400;
+      const isCostly = took >= MIN_PACED && asProblem(error)?.status === 400;
       if (error instanceof Refusal || isCostly) await exchange.peer.pace();
       return refuse(exchange, error);
     } finally {
@@ -193,21 +196,21 @@ export function createHandler(options: HandlerOptions): Handler {
   async function respond(exchange: Exchange): Promise<void> {
     const { response } = exchange;
     try {
-      const turn = exchange.peer.turn(response);
-      if (turn && !(await turn)) throw new ClientGone();
+      const waiting = exchange.peer.waitForPrevious(response);
+      if (waiting && !(await waiting)) throw new ClientGone();
       const made = await reply(exchange);
       if (response.closed) throw new ClientGone();
       const streaming = finish(exchange, made);
       if (streaming) await streaming;
     } catch (error) {
       if (isClientGone(error)) {
-        if (exchange.hasBegun) admission.abandon(exchange);
+        if (exchange.hasStarted) admission.abandon(exchange);
         return end(exchange, CLIENT_GONE, 0);
       }
       const { pattern, method, started, id } = exchange;
       metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
       const { message, stack } = error as Error;
-      // A stream that was cut off as the database went away is no fault of ours.
+      // Losing the database during a stream is not an error of the service.
       if (asProblem(error)?.status === 503) logger.warn({ id, message });
       else logger.error({ id, message, stack });
       response.destroy();
@@ -221,7 +224,7 @@ export function createHandler(options: HandlerOptions): Handler {
     metrics.begin();
     inFlight.begin();
     count += 1;
-    void respond(new Exchange(incoming, response, all, count));
+    void respond(new Exchange(incoming, response, services, count));
   };
 
   return Object.assign(answerTo, {

@@ -1,41 +1,43 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Networked, Reply } from '../message/message.ts';
+import type { HasNetwork, Reply } from '../message/message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
 
-/** How much of a body that nobody wants is read to keep the connection (bytes); past it the connection is closed. */
-const DRAIN = 65_536;
-/** How long a connection that is being closed still takes in what the client sends (milliseconds, bytes). */
+// Writes a reply to the connection, whole or as a stream.
+
+/** Maximum number of unread body bytes to drain before closing the connection instead. */
+const MAX_DRAIN = 65_536;
+/** Maximum milliseconds and bytes for which a closing connection still reads what the client sends. */
 export const LINGER_TIME = 500;
 const LINGER_BYTES = 4 * 1024 * 1024;
 
 /**
- * Up to this size (bytes) a body goes out as a string of its bytes: Node writes it together with the head, and a copy of a few
- * kilobytes is cheaper than a second buffer for the system call.
+ * Bodies up to this size (bytes) are sent as strings, because Node writes a string together with the head. Copying some
+ * kilobytes is cheaper than passing a second buffer to the system call.
  */
-const ONE_WRITE = 32_768;
+const MAX_SINGLE_WRITE = 32_768;
 
-/** Whether the request has a body that was not read and is too large to be drained. */
+/** Whether the request has an unread body that is too large to drain. */
 function leavesMuchUnread({ complete, headers }: IncomingMessage): boolean {
   if (complete) return false;
   if (headers.expect !== undefined || headers['transfer-encoding'] !== undefined) return true;
-  return Number(headers['content-length'] ?? 0) > DRAIN;
+  return Number(headers['content-length'] ?? 0) > MAX_DRAIN;
 }
 
 /**
- * Ends a response whose request is still being sent: closing at once would make the kernel reset the connection, and the
- * client lose the answer that it has not read yet. What comes in meanwhile is thrown away.
+ * Ends a response while the client still sends its request. Closing at once would reset the connection, and the client would
+ * lose the response. So this reads and discards the client's data for a while.
  */
 function linger(request: IncomingMessage, response: ServerResponse): void {
-  let taken = 0;
+  let discarded = 0;
   const end = (): void => {
     clearTimeout(timer);
     response.end();
   };
   const timer = setTimeout(end, LINGER_TIME);
   request.on('data', (chunk: Buffer) => {
-    taken += chunk.length;
-    if (taken > LINGER_BYTES) {
+    discarded += chunk.length;
+    if (discarded > LINGER_BYTES) {
       request.pause();
       end();
     }
@@ -46,33 +48,33 @@ function linger(request: IncomingMessage, response: ServerResponse): void {
   request.resume();
 }
 
-/** Where answers are counted that a client does not take at once. */
-export interface Delivery {
+/** Where to count responses that a client does not read at once. */
+export interface UnsentTracking {
   readonly unsent: Unsent;
-  readonly client: Networked;
+  readonly client: HasNetwork;
 }
 
 type Headers = Readonly<Record<string, string>>;
 
-/** The headers as names and values in turn: a flat list costs Node less than an object, and this less than making one. */
+/** The headers as a flat list of names and values, which Node processes faster than an object. */
 function flatten(headers: Reply['headers'], extra: Headers): string[] {
   const head: string[] = [];
   for (const name in headers) {
     const value = headers[name] ?? '';
     if (typeof value === 'string') head.push(name, value);
-    else for (const one of value) head.push(name, one);
+    else for (const item of value) head.push(name, item);
   }
   for (const name in extra) if (!(name in headers)) head.push(name, extra[name] ?? '');
   return head;
 }
 
-/** Sends the reply. @returns the bytes of the body */
+/** Sends a reply. @returns the number of body bytes */
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: Buffer | string },
   extra: Headers,
-  delivery?: Delivery,
+  tracking?: UnsentTracking,
 ): number {
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
@@ -80,33 +82,34 @@ export function send(
   const head = flatten(headers, closes ? { ...extra, Connection: 'close' } : extra);
   if (!isEmpty) head.push('Content-Length', String(length));
   response.writeHead(status, head);
-  const isBare = isEmpty || request.method === 'HEAD';
+  const hasNoBody = isEmpty || request.method === 'HEAD';
   if (closes) {
-    if (!isBare) response.write(body);
+    if (!hasNoBody) response.write(body);
     linger(request, response);
-  } else if (isBare) response.end();
-  else if (typeof body === 'string' || length > ONE_WRITE) response.end(body);
+  } else if (hasNoBody) response.end();
+  else if (typeof body === 'string' || length > MAX_SINGLE_WRITE) response.end(body);
   else response.end(body.toString('latin1'), 'latin1');
-  // Mostly the kernel has taken all of it by now.
-  if (delivery && response.socket && response.socket.writableLength > 0)
-    delivery.unsent.watch(response, PAGE_RATE, delivery.client, length);
-  return isBare ? 0 : length;
+  // Usually the kernel has accepted the whole response by now.
+  if (tracking && response.socket && response.socket.writableLength > 0)
+    tracking.unsent.watch(response, PAGE_RATE, tracking.client, length);
+  return hasNoBody ? 0 : length;
 }
 
 /**
- * Sends a reply whose body comes in chunks, no faster than the client takes them. When the chunks fail the connection is cut,
- * so that nobody takes a part for the whole; when the client goes away the chunks are given up.
- * @returns the bytes of the body
+ * Streams a reply, no faster than the client reads. If the source fails, the connection is closed. The missing
+ * final chunk then shows that the body is incomplete. If the client disconnects, the source is ended.
+ * @returns the number of body bytes
+ * @throws the error of the source
  */
 export async function sendStream(
   request: IncomingMessage,
   response: ServerResponse,
   { status, headers, body }: Reply & { readonly body: AsyncIterable<Buffer | string> },
   extra: Headers,
-  delivery?: Delivery,
+  tracking?: UnsentTracking,
 ): Promise<number> {
-  delivery?.unsent.watch(response, STREAM_RATE, delivery.client, 0);
-  // Node leaves the header out of an answer without a body.
+  tracking?.unsent.watch(response, STREAM_RATE, tracking.client, 0);
+  // Node omits the header from a response without a body.
   const isChunked = request.method === 'HEAD' && request.httpVersion !== '1.0';
   response.writeHead(
     status,
@@ -125,7 +128,7 @@ export async function sendStream(
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   } finally {
-    // Chunks that nobody has asked for are not given up by the pipeline.
+    // The pipeline does not end a source from which it has not read.
     await body[Symbol.asyncIterator]().return?.();
   }
   return bytes;

@@ -1,0 +1,86 @@
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { Problem } from '../../errors.ts';
+import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
+import type { Reply } from '../message/message.ts';
+import { isAnswered, type PipelinedExchange } from './pipelining.ts';
+import { LINGER_TIME } from './send-response.ts';
+
+// Answers what Node's parser rejects: malformed requests, unknown methods, headers that are too large or too late.
+
+/** The error of a `clientError` event. */
+export interface ParseError extends Error {
+  readonly code?: string;
+  readonly rawPacket?: Buffer;
+  /** Offset in the packet at which the parser stopped. */
+  readonly bytesParsed?: number;
+}
+
+/** The rest of a request line, starting inside its method. */
+const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
+
+/** The target of a request that the parser rejected only because of its method. */
+export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
+  const text = rawPacket?.toString('latin1') ?? '';
+  let start = bytesParsed;
+  // The parser knows the methods of RTSP, so for these it stops only after the target.
+  if (code === 'HPE_INVALID_CONSTANT') start = text.lastIndexOf(' ', text.lastIndexOf(' ', start) - 1);
+  else if (code !== 'HPE_INVALID_METHOD') return undefined;
+  return REQUEST_LINE.exec(text.slice(start))?.[1];
+}
+
+/** The problem for any other request that the parser rejected. */
+export function parseProblem({ code, rawPacket }: ParseError): Problem {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not arrive in time.');
+  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
+  // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
+  const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
+  return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
+    ? new Problem(414, 'The URL is too long.')
+    : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
+}
+
+/** @param latest the latest request that the parser accepted on the connection */
+type Refuse = (reply: Reply, socket: Socket, latest: PipelinedExchange | undefined) => void;
+
+/**
+ * Makes a function that sends a last reply on a connection and closes it. It waits for responses that are still in progress.
+ * @param onRefused receives the status, for the log
+ */
+export function createRefuse(onRefused: (status: number) => void): Refuse {
+  const refused = new WeakSet<Socket>();
+
+  function end({ status, headers, body }: Reply, socket: Socket): void {
+    const allHeaders: Reply['headers'] = {
+      // The request may contain credentials that the parser did not reach.
+      Vary: 'Authorization',
+      'Cache-Control': 'no-store',
+      ...headers,
+      'X-Content-Type-Options': 'nosniff',
+      'Content-Length': String(Buffer.byteLength(body as string)),
+      Connection: 'close',
+    };
+    const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${String(value)}\r\n`);
+    refused.add(socket);
+    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
+    // Closing at once would reset the connection of a client that is still sending, and it would lose the reply.
+    setTimeout(() => socket.destroy(), LINGER_TIME).unref();
+    onRefused(status);
+  }
+
+  const refuse: Refuse = (reply, socket, latest) => {
+    if (refused.has(socket)) return;
+    if (!socket.writable) {
+      socket.destroy();
+    } else if (!latest || isAnswered(latest)) {
+      end(reply, socket);
+    } else if (latest.request.complete) {
+      latest.response.once('close', () => refuse(reply, socket, undefined));
+    } else if (latest.response.headersSent) {
+      socket.destroy();
+    } else {
+      end(reply, socket); // The body of the latest request is late or malformed.
+    }
+  };
+  return refuse;
+}

@@ -1,0 +1,31 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { END_OF_HEAD, isAnswered, latestOf, releaseReader } from './pipelining.ts';
+
+/**
+ * Answers requests with an `Upgrade` header as if they had none (RFC 9110, section 7.8). Node's HTTP server lets go of such a
+ * connection. This gives it back as a new connection that starts with the same request, without that header.
+ */
+export function ignoreUpgrades(server: Server): void {
+  const returned = new WeakSet<Socket>();
+  server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
+    const socket = duplex as Socket;
+    const rest = Buffer.concat([head, releaseReader(socket)]);
+    if (!returned.has(socket)) socket.on('error', () => socket.destroy());
+    returned.add(socket);
+    const { method, url, httpVersion, rawHeaders } = request;
+    const lines = [`${method} ${url} HTTP/${httpVersion}`];
+    for (let index = 0; index < rawHeaders.length; index += 2)
+      if (rawHeaders[index]?.toLowerCase() !== 'upgrade')
+        lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
+    // A line break inside a value would inject a header.
+    if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
+    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]));
+    const giveBack = (): void => {
+      if (!socket.destroyed) server.emit('connection', socket);
+    };
+    const previous = latestOf(socket);
+    if (previous && !isAnswered(previous)) previous.response.once('close', () => setImmediate(giveBack));
+    else setImmediate(giveBack);
+  });
+}
