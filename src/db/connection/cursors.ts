@@ -68,11 +68,11 @@ function watchRate(): Rate {
 
 const slots = (): Slots =>
   new Slots({
-    most: { anonymous: 3, user: 5, admin: 6 },
+    max: { anonymous: 3, user: 5, admin: 6 },
     perClient: { anonymous: 1, user: 1, admin: 2 },
     ownMessage: 'One of your streams is still running. Read it to its end first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
-    restMessage: 'Your latest stream took long to find its first records. Ask for the next one later.',
+    cooldownMessage: 'Your latest stream took long to find its first records. Ask for the next one later.',
   });
 
 /**
@@ -134,7 +134,7 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
       if (searched === 0) return;
       const now = performance.now();
       searches.charge(key, searched, now);
-      if (searches.isCostly(key, now)) streams.rest(key, REST * searched);
+      if (searches.isCostly(key, now)) streams.coolDown(key, REST * searched);
     };
     const cut = (reason: Error): void => {
       connection.abort(reason);

@@ -7,7 +7,7 @@ import type { Statement } from '../fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type RunOptions, type StatementKind } from './runner.ts';
-import type { ClassState } from '../scheduling/scheduler.ts';
+import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
 import { createTransactions, type RunInTransaction, type TransactionLimits } from './transactions.ts';
 

@@ -4,9 +4,11 @@ import type { Statement } from '../fragment.ts';
 import { Pool, type PoolState, type RawRow } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
-import { CONNECTIONS, Scheduler, type ClassState, type Running } from '../scheduling/scheduler.ts';
+import type { ClassState } from '../scheduling/class-queues.ts';
+import type { RunningStatement } from '../scheduling/running-statements.ts';
+import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes, type Shape } from '../statement-shapes.ts';
-import type { WorkClass } from '../scheduling/work-class.ts';
+import { CONNECTIONS, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
  * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is fastest.
@@ -197,7 +199,7 @@ export class Runner {
     statement: Statement,
     requester: Requester,
     prepare: boolean,
-    running?: Running,
+    running?: RunningStatement,
   ): Promise<RawRow[]> {
     const { rows, cancel } = this.#work.execute(statement, prepare);
     let timer: NodeJS.Timeout | undefined;
@@ -206,7 +208,7 @@ export class Runner {
       timer = setTimeout(() => cancel(new ClientGone()), SOON).unref();
     });
     const isRead = running?.shape !== undefined;
-    const isLimited = isRead && running.isStranger;
+    const isLimited = isRead && running.isAnonymous;
     const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
     if (limited) this.#limited.add(limited);
     if (running) running.preempt = () => cancel(isRead ? PREEMPTED : lockedOut());

@@ -53,7 +53,7 @@ async function commit(run: RunInTransaction): Promise<void> {
 /** @returns runs statements one after the other in one transaction on a dedicated connection; an error rolls it back */
 export function createTransactions(url: string, options: postgres.Options<Record<string, never>>) {
   const slots = new Slots({
-    most: { anonymous: 2, user: 4, admin: 8 },
+    max: { anonymous: 2, user: 4, admin: 8 },
     perClient: { anonymous: 1, user: 2, admin: 6 },
     ownMessage: 'Your changes of many records are still running. Wait for their end first.',
     fullMessage: 'Too many changes of many records are running. Try again.',
