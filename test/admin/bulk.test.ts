@@ -101,13 +101,13 @@ describe('bulk actions', () => {
   test('without a choice lead back to the list as it was', async () => {
     const answer = await ada.post(BULK, { _state: 'amount=1&_search=item', _action: 'delete' });
     assert.equal(answer.location, '/admin/item/?amount=1&_search=item');
-    assert.match((await ada.follow(answer)).text, /class="flash failed"[^>]*>No record was chosen/);
+    assert.match((await ada.follow(answer)).text, /class="flash failed"[^>]*>No records selected/);
   });
 
   test('delete what was chosen, after saying how many that are and what they are called', async () => {
     const page = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.equal(page.status, 200);
-    assert.match(readable(page), /Delete 2 records\? 2 records chosen item 1 item 2 No record that is known here refers to these records\./); // prettier-ignore
+    assert.match(readable(page), /Delete 2 records\? 2 records selected item 1 item 2 No record that is known here refers to these records\./); // prettier-ignore
     assert.equal((await names()).length, 12);
     const done = await goOn(page, 'confirm');
     assert.equal(done.location, '/admin/item/');
@@ -127,7 +127,7 @@ describe('bulk actions', () => {
   test('delete all that the filters and the search match, on all pages', async () => {
     const _state = 'amount=1&_search=item&limit=2&page=2&ordering=-name';
     const page = await ada.post(BULK, { _state, _action: 'delete', _all: '1', _id: ids[1] ?? '' });
-    assert.match(readable(page), /Delete 4 records\? 4 records of Items All that the list’s filters and search match\. item 7 item 4 item 10 item 1/); // prettier-ignore
+    assert.match(readable(page), /Delete 4 records\? 4 records of Items All records that match the filters and search of the list\. item 7 item 4 item 10 item 1/); // prettier-ignore
     const done = await goOn(page, 'confirm');
     assert.equal(done.location, '/admin/item/?amount=1&_search=item&limit=2&ordering=-name');
     assert.equal((await names()).length, 8);
@@ -140,7 +140,7 @@ describe('bulk actions', () => {
     assert.equal(again.status, 409);
     assert.match(
       readable(again),
-      /It was 4 records when you were asked, and is 5 now\. Nothing was deleted\./,
+      /The selection had 4 records when this page was shown, and now has 5\. Nothing was deleted\./,
     );
     assert.equal((await names()).length, 13);
     assert.deepEqual(await logged(), []);
@@ -169,7 +169,7 @@ describe('bulk actions', () => {
     // One that has left the selection stays; one that is still in it goes, whatever else of it has changed.
     const left = await race(`update item set amount = 5 where id = ${ids[0]}`);
     assert.equal(left.status, 409);
-    assert.match(readable(left), /It was 4 records when you were asked, and is 3 now/);
+    assert.match(readable(left), /The selection had 4 records when this page was shown, and now has 3\./);
     await service.sql`update item set amount = 1 where id = ${ids[0] ?? ''}`;
     assert.equal((await race(`update item set note = 'late' where id = ${ids[0]}`)).status, 303);
     assert.equal((await names()).length, 8);
@@ -216,7 +216,7 @@ describe('bulk actions', () => {
     assert.match(readable(page), /Text becomes “new” in 6 records/);
     assert.equal((await ada.post(path, { ...hiddenFields(page, 'record'), _confirm: '1' })).status, 303);
     const some = await ada.post(path, { _state: '', _action: 'delete', _id: keys.slice(0, 3) });
-    assert.match(readable(some), /3 records chosen.*What keeps these records from being deleted 1 record of Odd ones/); // prettier-ignore
+    assert.match(readable(some), /3 records selected.*What keeps these records from being deleted 1 record of Odd ones/); // prettier-ignore
     const link = unescaped(/href="(\/admin\/odd\/\?[^"]*)"/.exec(some.text)?.[1] ?? '');
     assert.match(readable(await ada.get(link)), /1–3 of 3 records/);
     const all = await ada.post(path, { _state: '', _action: 'delete', _id: keys });
@@ -375,7 +375,10 @@ describe('bulk actions', () => {
 
   test('keys that are none, or that name no record, choose nothing', async () => {
     const page = await ada.post(BULK, { _state: '', _action: 'delete', _id: ['x', '99999', ids[0] ?? ''] });
-    assert.match(readable(page), /1 record chosen 2 of those you chose are no longer there/);
+    assert.match(
+      readable(page),
+      /1 record selected 2 of the selected records no longer exist or are no longer on the list\./,
+    );
     const none = await ada.post(BULK, { _state: '', _action: 'delete', _id: ['x'] });
     assert.equal(none.location, '/admin/item/');
   });
@@ -383,7 +386,7 @@ describe('bulk actions', () => {
   test('speak of one record as of one', async () => {
     const one = { _state: 'name=item%201', _action: 'delete', _all: '1' };
     const page = await ada.post(BULK, one);
-    assert.match(readable(page), /Delete 1 record\?.*No record that is known here refers to this record\. It will be gone for good\. Delete 1 record Keep it$/); // prettier-ignore
+    assert.match(readable(page), /Delete 1 record\?.*No record that is known here refers to this record\. It will be gone for good\. Delete 1 record Cancel$/); // prettier-ignore
     await service.sql`insert into part (item_id) values (${ids[0] ?? ''})`;
     const kept = await ada.post(BULK, one);
     assert.match(
@@ -393,7 +396,7 @@ describe('bulk actions', () => {
     const both = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.match(readable(both), /They cannot be deleted while other records need them\./);
     const others = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(1, 3) });
-    assert.match(readable(others), /They will be gone for good\. Delete 2 records Keep them$/);
+    assert.match(readable(others), /They will be gone for good\. Delete 2 records Cancel$/);
   });
 
   test('of records that one of an unknown table needs are not offered', async () => {
@@ -433,7 +436,7 @@ describe('bulk actions', () => {
         const set = { ...choice, _action: 'set', _column: column, _value: '1', [column]: 'false' };
         const answer = await ada.post(path, { ...set, _confirm: '1', _expected: '2' });
         assert.equal(answer.status, 400);
-        assert.match(readable(answer), /Would lock you out: you are among the chosen\./);
+        assert.match(readable(answer), /Would lock you out: you are among the selected users\./);
       }
     }
     assert.equal((await service.sql`select from "user" where admin and active`).count, 2);

@@ -116,5 +116,5 @@ test('a form with 19,000 fields is read, and its records are chosen', async () =
   });
   assert.equal(answer.status, 200);
   assert.equal([...answer.text.matchAll(/name="_id"/g)].length, 19_000);
-  assert.match(readable(answer), /1 record chosen 18,999 of those you chose are no longer there/);
+  assert.match(readable(answer), /1 record selected 18,999 of the selected records no longer exist/);
 });

@@ -86,12 +86,12 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await choose('Trip 04');
         await act('Set a column …');
         await page.getByLabel('Column').selectOption('Rating');
-        await follow(button(page, 'Go on'));
+        await follow(button(page, 'Continue'));
         assert.equal(await heading(page), 'Set Rating of 2 records');
         await page.getByLabel('Rating').fill('1');
-        await follow(button(page, 'Go on'));
+        await follow(button(page, 'Continue'));
         await sees(page.getByText('Rating becomes “1” in 2 records.'));
-        await follow(button(page, 'Set it in 2 records'));
+        await follow(button(page, 'Update 2 records'));
         await told(page, 'Rating was set in 2 records.');
         const row = page.getByRole('row').filter({ hasText: 'Trip 03' });
         assert.equal(await row.getByRole('cell').last().innerText(), '1');
@@ -103,11 +103,11 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await chooseAll();
         await act('Set a column …');
         await page.getByLabel('Column').selectOption('Guide');
-        await follow(button(page, 'Go on'));
+        await follow(button(page, 'Continue'));
         await page.getByLabel('Guide').selectOption('ada');
-        await follow(button(page, 'Go on'));
+        await follow(button(page, 'Continue'));
         await sees(page.getByText('Guide becomes “ada” in 11 records.'));
-        await follow(button(page, 'Set it in 11 records'));
+        await follow(button(page, 'Update 11 records'));
         await told(page, 'Guide was set in 11 records.');
         assert.equal(await link(page, 'ada').count(), 11);
       });
@@ -132,7 +132,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       test('without a choice nothing happens', async () => {
         await openList('Notes');
         await act('Delete …');
-        await told(page, 'No record was chosen.');
+        await told(page, 'No records selected.');
       });
 
       test('chosen records are exported', async () => {

@@ -179,7 +179,7 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () 
       for (const mode of ['require', 'verify-full']) {
         const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
         const { code, stderr } = await run(words, { env: { DATABASE_URL, PORT: '0' } });
-        const reason = 'the server offers no TLS. Look at sslmode in DATABASE_URL';
+        const reason = 'the server does not support TLS. Check sslmode in DATABASE_URL';
         assert.deepEqual([code, stderr], [1, `vitrine: The database cannot be used: ${reason}\n`]);
       }
     });
@@ -219,7 +219,7 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
         assert.equal(code, 1);
         assert.match(stderr, expected);
         const unknown = await run(['check'], { env: { DATABASE_URL } });
-        assert.match(unknown.stderr, /NODE_EXTRA_CA_CERTS, in the environment/);
+        assert.match(unknown.stderr, /Set NODE_EXTRA_CA_CERTS in the environment/);
       }
       server.close();
     });

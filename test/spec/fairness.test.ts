@@ -8,7 +8,8 @@ import { AlternatingQueue } from '../../src/db/scheduling/alternating-queue.ts';
 import { FairQueue } from '../../src/db/scheduling/fair-queue.ts';
 import { TimeQueue } from '../../src/db/scheduling/time-queue.ts';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
-import { Scheduler, type Running } from '../../src/db/scheduling/scheduler.ts';
+import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import { newShape, Shapes } from '../../src/db/statement-shapes.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -114,7 +115,7 @@ test('a stranger whose query took longer than known runs one at a time from then
 test('of brief reads that turn out to be slow only four go on, and the others wait for their turn', async () => {
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1, isProven: true };
-  const all: Running[] = [];
+  const all: RunningStatement[] = [];
   let preempted = 0;
   for (let index = 0; index < 7; index += 1) {
     const running = await scheduler.enter(
@@ -515,7 +516,7 @@ test('attempts keep no connection of unknown reads, and clients whose last one w
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1_000, isProven: true, quickAt: performance.now() };
   const stranger = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
-  const enter = async (key: string): Promise<Running> => {
+  const enter = async (key: string): Promise<RunningStatement> => {
     const running = await scheduler.enter('attempt', stranger(key), shape);
     assert.ok(running);
     return running;

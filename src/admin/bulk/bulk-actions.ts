@@ -1,7 +1,7 @@
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { listOf, readChoice } from './bulk-choice.ts';
+import { listUrl, readChoice } from './bulk-choice.ts';
 import { bulkDelete } from './bulk-delete.ts';
 import { bulkSet } from './bulk-set.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -10,8 +10,8 @@ import type { Form } from '../web/form-data.ts';
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 
 /**
- * Does something with the records that were chosen on a list: the form of the list comes here, and those of the pages that ask
- * before anything is done.
+ * Runs an action on the records selected on a list. It receives the form of the list and the forms of the confirmation pages.
+ * @throws Problem 404 for an action that the list does not offer
  */
 export async function runBulk(
   context: AdminContext,
@@ -20,9 +20,9 @@ export async function runBulk(
   form: Form,
 ): Promise<Reply> {
   const choice = readChoice(form);
-  const backWith = (text: string): Reply =>
-    redirectWith(adminRequest, listOf(resource, choice), { kind: 'failed', text });
-  if (choice.ids?.length === 0) return backWith('No record was chosen.');
+  const backWithError = (text: string): Reply =>
+    redirectWith(adminRequest, listUrl(resource, choice), { kind: 'failed', text });
+  if (choice.ids?.length === 0) return backWithError('No records selected.');
   const { may } = resource;
   const action = form.get('_action');
   try {
@@ -33,10 +33,10 @@ export async function runBulk(
     if (action === 'set' && may.has('change'))
       return await bulkSet(context, adminRequest, resource, choice, form);
   } catch (error) {
-    // The list itself says what is wrong with a filter of its address.
-    const isQuery = error instanceof Problem && error.status === 400 && error.errors !== undefined;
-    if (!isQuery) throw error;
-    return backWith('A filter of the list cannot be used. Nothing was done.');
+    // The list itself shows what is wrong with a filter.
+    const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;
+    if (!isFilterError) throw error;
+    return backWithError('A filter of the list is invalid. No action was taken.');
   }
-  throw notFound('There is no such action here.');
+  throw notFound('This list does not offer this action.');
 }

@@ -8,18 +8,19 @@ import { selectionOf } from '../list/list-page.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** The records that somebody has chosen on a list, and the list. */
+/** The records that the admin has selected on a list. */
 export interface Choice {
+  /** The URL parameters of the list. */
   readonly state: Parameters;
-  /** Undefined for all that the list has on its pages. */
+  /** Undefined for all records of the list. */
   readonly ids: readonly string[] | undefined;
   readonly selection: Selection;
 }
 
-/** How many records are named one by one. */
-const MOST_NAMED = 10;
+/** Maximum records whose labels are shown. */
+const MAX_LABELS = 10;
 
-/** What a list's form, or one of the pages after it, has chosen. @throws Problem 400, 414 */
+/** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 414 */
 export function readChoice(form: Form): Choice {
   const state = Parameters.parse(form.get('_state') ?? '');
   const ids = form.get('_all') === undefined ? [...new Set(form.all('_id'))] : undefined;
@@ -27,7 +28,7 @@ export function readChoice(form: Form): Choice {
   return { state, ids, selection: ids ? { query, search, ids } : { query, search } };
 }
 
-/** The same in hidden fields, for the next page. */
+/** The selection as hidden fields, for the next page. */
 export const hiddenChoice = async (
   { csrf }: AdminRequest,
   { state, ids }: Choice,
@@ -42,30 +43,32 @@ export const hiddenChoice = async (
         : html`<input type="hidden" name="_all" value="1" />`
     }`;
 
-/** The list that the choice was made on. */
-export const listOf = ({ name }: AdminResource, { state }: Choice): string => links.list(name, state);
+/** The URL of the list on which the records were selected. */
+export const listUrl = ({ name }: AdminResource, { state }: Choice): string => links.list(name, state);
 
-/** How many records were chosen, and what the first of them are called. */
-export async function chosenRecords(
+/** The number of selected records and the labels of the first ones. */
+export async function selectedRecords(
   { browsing }: AdminContext,
   resource: AdminResource,
   { state, ids, selection }: Choice,
   count: number,
 ): Promise<Html> {
-  const query = state.query.without('page', 'limit').with('limit', String(MOST_NAMED)).toString();
+  const query = state.query.without('page', 'limit').with('limit', String(MAX_LABELS)).toString();
   const { entries } = await browsing.labels(resource, { ...selection, query });
   const isNarrowed = state.filters.length > 0 || Boolean(state.get('_search'));
-  const which = ids ? 'chosen' : isNarrowed ? 'that the list’s filters and search match' : 'that there are';
-  const gone = ids && ids.length > count ? ids.length - count : 0;
+  const scope = isNarrowed
+    ? 'All records that match the filters and search of the list.'
+    : 'All records of the list.';
+  const missing = ids && ids.length > count ? ids.length - count : 0;
   const more = count - entries.length;
   return html`<section class="chosen">
-    <h2>${counted(count, 'record')} ${ids ? 'chosen' : `of ${resource.title}`}</h2>
-    ${!ids && html`<p>All ${which}.</p>`}
+    <h2>${counted(count, 'record')} ${ids ? 'selected' : `of ${resource.title}`}</h2>
+    ${!ids && html`<p>${scope}</p>`}
     ${
-      gone > 0 &&
+      missing > 0 &&
       html`<p class="hint">
-        ${grouped(gone)} of those you chose ${gone === 1 ? 'is' : 'are'} no longer there, or no longer on the
-        list.
+        ${grouped(missing)} of the selected records
+        ${missing === 1 ? 'no longer exists or is' : 'no longer exist or are'} no longer on the list.
       </p>`
     }
     <ul>
@@ -77,7 +80,7 @@ export async function chosenRecords(
   </section>`;
 }
 
-/** Whether the admin is among the chosen users: what is done to them is done to oneself. */
+/** Whether the selected records include the admin's own user. */
 export async function includesCaller(
   { bulk, settings }: AdminContext,
   { caller }: AdminRequest,

@@ -2,7 +2,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { Referred } from '../../resources/records/conflicts.ts';
-import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
+import { selectedRecords, hiddenChoice, listUrl, type Choice } from './bulk-choice.ts';
 import type { ConfirmationRefusal } from '../session/password-confirmation.ts';
 import {
   confirmDeletion,
@@ -21,13 +21,14 @@ import { counted, grouped } from '../web/display-text.ts';
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
+/** Why the confirmation page is shown again. */
 interface Notice {
   readonly status: number;
-  /** Undefined where the page says by itself why it cannot be done. */
+  /** Undefined if the page itself explains the reason. */
   readonly text?: string;
-  /** Whether records of a table that is not in the registry keep these from being deleted. */
+  /** Whether records of a table that is not in the registry prevent the deletion. */
   readonly isRefused?: boolean;
-  /** Why the admin's own password does not do. */
+  /** Why the admin's password was not accepted. */
   readonly unconfirmed?: ConfirmationRefusal;
 }
 
@@ -41,15 +42,15 @@ async function deletePage(
 ): Promise<Reply> {
   const { name, title } = resource;
   const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
-    chosenRecords(context, resource, choice, count),
+    selectedRecords(context, resource, choice, count),
     effectsOf(context, resource, choice.selection, count, notice?.isRefused),
     ownDeletion(context, adminRequest, resource, choice.selection),
     removesAdmin(context, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
-  const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
-  const reason = own ?? (isForbidden && need);
-  const back = listOf(resource, choice);
+  const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+  const reason = own ?? (isForbidden && inUse);
+  const back = listUrl(resource, choice);
   const body = html`${notice?.text !== undefined && html`<p class="error-summary" role="alert">${notice.text}</p>`}
   ${notice?.unconfirmed && reason === false && errorSummary(notice.unconfirmed.errors, PASSWORD_LABELS)}
   ${records} ${view}
@@ -66,7 +67,7 @@ async function deletePage(
           ${needsPassword && deletionField(notice?.unconfirmed)}
           <div class="buttons">
             <button class="danger">Delete ${counted(count, 'record')}</button>
-            <a class="button" href="${back}">Keep ${them}</a>
+            <a class="button" href="${back}">Cancel</a>
           </div>
         </form>`
   }`;
@@ -79,7 +80,7 @@ async function deletePage(
   });
 }
 
-/** Deletes chosen records, once somebody was told how many they are and what goes with them. */
+/** Deletes selected records, after a page that shows their number and the effects and asks for confirmation. */
 export async function bulkDelete(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -92,9 +93,9 @@ export async function bulkDelete(
   const ask = async (notice?: Notice): Promise<Reply> => {
     const count = await bulk.count(resource, selection);
     if (count > 0) return deletePage(context, adminRequest, resource, choice, count, notice);
-    return redirectWith(adminRequest, listOf(resource, choice), {
+    return redirectWith(adminRequest, listUrl(resource, choice), {
       kind: 'failed',
-      text: 'There is nothing to delete.',
+      text: 'No records to delete.',
     });
   };
   if (form.get('_confirm') === undefined) return ask();
@@ -106,7 +107,7 @@ export async function bulkDelete(
     !isForbidden &&
     (await bulk.count(resource, selection)) === expected
   ) {
-    const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
+    const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
     return ask({ status: 409, text });
   }
   const unconfirmed = await confirmDeletion(context, adminRequest, resource, selection, form);
@@ -121,7 +122,7 @@ export async function bulkDelete(
     const text =
       count === expected
         ? deletionRefusal(context, problem)
-        : `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was deleted.`;
+        : `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}. Nothing was deleted.`;
     return ask({ status: problem.status, text, isRefused });
   }
   const list = links.list(resource.name, choice.state.without('page'));

@@ -3,7 +3,7 @@ import { addError, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import { chosenRecords, hiddenChoice, includesCaller, listOf, type Choice } from './bulk-choice.ts';
+import { selectedRecords, hiddenChoice, includesCaller, listUrl, type Choice } from './bulk-choice.ts';
 import {
   confirmationField,
   confirmCaller,
@@ -17,7 +17,7 @@ import { editableColumns } from '../fields/form-page.ts';
 import { typedMember } from '../fields/form-body.ts';
 import { isFreeText, isTickBox, noChoice, nullName, typedValues, type Typed } from '../fields/form-values.ts';
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
-import { pageReply } from '../web/layout.ts';
+import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { referencesOf, showLookup, withKeys } from '../fields/references.ts';
@@ -25,45 +25,48 @@ import { counted, grouped, shortened, shownValue } from '../web/display-text.ts'
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
-/** Where the pages are that ask one after the other: for which column, for which value, and whether it is meant. */
-interface Asking {
+/** What the three pages have in common: they ask for the column, the value and the confirmation. */
+interface SetRequest {
   readonly context: AdminContext;
   readonly adminRequest: AdminRequest;
   readonly resource: AdminResource;
   readonly choice: Choice;
 }
 
-interface Wanted {
+/** The column to set and its new value, as typed. */
+interface NewValue {
   readonly column: Column;
   readonly typed: Typed;
 }
 
-function page(asking: Asking, title: string, body: Content, status = 200): Reply {
-  const { adminRequest, resource, choice } = asking;
-  return pageReply(adminRequest, {
+const crumbsOf = ({ resource, choice }: SetRequest): Crumb[] => [
+  { text: resource.title, href: listUrl(resource, choice) },
+  { text: 'Set a column' },
+];
+
+function page(setRequest: SetRequest, title: string, body: Content, status = 200): Reply {
+  return pageReply(setRequest.adminRequest, {
     title,
-    crumbs: [{ text: resource.title, href: listOf(resource, choice) }, { text: 'Set a column' }],
+    crumbs: crumbsOf(setRequest),
     kind: 'form',
     status,
     body,
   });
 }
 
-async function formOf(
-  { adminRequest, resource, choice }: Asking,
+async function setForm(
+  { adminRequest, resource, choice }: SetRequest,
   fields: Content,
   buttons: Content,
 ): Promise<Html> {
   return html`<form method="post" action="${links.action(resource.name, 'bulk')}" class="record">
     ${await hiddenChoice(adminRequest, choice, 'set')} ${fields}
-    <div class="buttons">
-      ${buttons} <a class="button" href="${listOf(resource, choice)}">Back to the list</a>
-    </div>
+    <div class="buttons">${buttons} <a class="button" href="${listUrl(resource, choice)}">Cancel</a></div>
   </form>`;
 }
 
-async function columnPage(asking: Asking, columns: readonly Column[]): Promise<Reply> {
-  const { context, resource, choice } = asking;
+async function columnPage(setRequest: SetRequest, columns: readonly Column[]): Promise<Reply> {
+  const { context, resource, choice } = setRequest;
   const count = await context.bulk.count(resource, choice.selection);
   const field = html`<div class="field">
     <label for="column">Column</label>
@@ -73,20 +76,25 @@ async function columnPage(asking: Asking, columns: readonly Column[]): Promise<R
       </select>
     </div>
   </div>`;
-  const body = html`${await formOf(asking, field, html`<button class="primary">Go on</button>`)}
-  ${await chosenRecords(context, resource, choice, count)}`;
-  return page(asking, `Set a column of ${counted(count, 'record')}`, body);
+  const body = html`${await setForm(setRequest, field, html`<button class="primary">Continue</button>`)}
+  ${await selectedRecords(context, resource, choice, count)}`;
+  return page(setRequest, `Set a column of ${counted(count, 'record')}`, body);
 }
 
-interface Faults {
+/** Why a page is shown again. */
+interface FormErrors {
   readonly errors: FieldErrors;
   readonly notice?: string;
   readonly status?: number;
 }
 
-async function valuePage(asking: Asking, { column, typed }: Wanted, faults?: Faults): Promise<Reply> {
-  const { context, resource, choice } = asking;
-  const { errors = {}, notice } = faults ?? {};
+async function valuePage(
+  setRequest: SetRequest,
+  { column, typed }: NewValue,
+  failure?: FormErrors,
+): Promise<Reply> {
+  const { context, resource, choice } = setRequest;
+  const { errors = {}, notice } = failure ?? {};
   const [count, references, longTexts] = await Promise.all([
     context.bulk.count(resource, choice.selection),
     referencesOf(context, new Map([[column, typed]])),
@@ -106,39 +114,42 @@ async function valuePage(asking: Asking, { column, typed }: Wanted, faults?: Fau
     ${fieldRow(messages ? { ...field, errors: messages } : field)}`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
   ${Object.keys(errors).length > 0 && errorSummary(errors, { [column.key]: column.title })}
-  ${await formOf(asking, fields, html`<button class="primary" name="_value" value="1">Go on</button>`)}`;
+  ${await setForm(setRequest, fields, html`<button class="primary" name="_value" value="1">Continue</button>`)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}`;
-  return page(asking, title, body, faults ? (faults.status ?? 400) : 200);
+  return page(setRequest, title, body, failure ? (failure.status ?? 400) : 200);
 }
 
-/** The value as people read it. */
-async function shownTyped(context: AdminContext, wanted: Wanted): Promise<Html | string> {
-  const { column, typed } = wanted;
+/** The new value as the confirmation page shows it. */
+async function shownTyped(context: AdminContext, newValue: NewValue): Promise<Html | string> {
+  const { column, typed } = newValue;
   if (typed.isNull && typed.text === '') return 'no value';
   if (typed.text === '') return 'an empty text';
   const references = await referencesOf(context, new Map([[column, typed]]));
   const { options, label } = references.get(column) ?? {};
-  const called = label ?? options?.find(({ id }) => id === typed.text)?.label;
-  return called === undefined ? html`“${shownValue(column, typed.text, 300)}”` : `“${shortened(called)}”`;
+  const relatedLabel = label ?? options?.find(({ id }) => id === typed.text)?.label;
+  return relatedLabel === undefined
+    ? html`“${shownValue(column, typed.text, 300)}”`
+    : `“${shortened(relatedLabel)}”`;
 }
 
-interface Unconfirmed {
+/** Why the confirmation page is shown again. */
+interface ConfirmErrors {
   readonly notice?: string;
   readonly refusal?: ConfirmationRefusal;
 }
 
 async function confirmPage(
-  asking: Asking,
-  wanted: Wanted,
-  { notice, refusal }: Unconfirmed = {},
+  setRequest: SetRequest,
+  newValue: NewValue,
+  { notice, refusal }: ConfirmErrors = {},
 ): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = asking;
-  const { column, typed } = wanted;
+  const { context, adminRequest, resource, choice } = setRequest;
+  const { column, typed } = newValue;
   const count = await context.bulk.count(resource, choice.selection);
   if (count === 0)
-    return redirectWith(adminRequest, listOf(resource, choice), {
+    return redirectWith(adminRequest, listUrl(resource, choice), {
       kind: 'failed',
-      text: 'There is nothing to change.',
+      text: 'No records to change.',
     });
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
     ${await hiddenInputs([[column.key, typed.isNull && typed.text === '' ? noChoice(column) : typed.text]])}
@@ -146,69 +157,77 @@ async function confirmPage(
     <input type="hidden" name="_value" value="1" />
     <input type="hidden" name="_expected" value="${count}" />
     <p class="lead">
-      ${column.title} becomes <strong>${await shownTyped(context, wanted)}</strong> in
+      ${column.title} becomes <strong>${await shownTyped(context, newValue)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
     </p>
     ${hasPowers(context, resource, [column]) && confirmationField(refusal?.errors ?? {}, 'Needed to change what users may do.', true)}`;
   const button = html`<button class="primary" name="_confirm" value="1">
-    Set it in ${counted(count, 'record')}
+    Update ${counted(count, 'record')}
   </button>`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${await formOf(asking, fields, button)}
-  ${await chosenRecords(context, resource, choice, count)}`;
+  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${await setForm(setRequest, fields, button)}
+  ${await selectedRecords(context, resource, choice, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
-  return page(asking, title, body, refusal?.status ?? (notice === undefined ? 200 : 409));
+  return page(setRequest, title, body, refusal?.status ?? (notice === undefined ? 200 : 409));
 }
 
-async function apply(asking: Asking, wanted: Wanted, member: JsonField, expected: number): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = asking;
-  const { column } = wanted;
-  const members = new Map([[column.key, member]]);
-  const changed = await context.bulk.set(resource, choice.selection, members, adminRequest.caller, expected);
-  const rest = expected - changed;
-  const same = rest === 0 ? '' : ` ${grouped(rest)} had this value already.`;
-  return redirectWith(adminRequest, listOf(resource, choice), {
+async function apply(
+  setRequest: SetRequest,
+  newValue: NewValue,
+  field: JsonField,
+  expected: number,
+): Promise<Reply> {
+  const { context, adminRequest, resource, choice } = setRequest;
+  const { column } = newValue;
+  const fields = new Map([[column.key, field]]);
+  const changed = await context.bulk.set(resource, choice.selection, fields, adminRequest.caller, expected);
+  const unchanged = expected - changed;
+  const same = unchanged === 0 ? '' : ` ${grouped(unchanged)} had this value already.`;
+  return redirectWith(adminRequest, listUrl(resource, choice), {
     kind: 'done',
     text: `${column.title} was set in ${counted(changed, 'record')}.${same}`,
   });
 }
 
-/** Goes on with a value: asks whether it is meant, or sets it. */
-async function goOn(asking: Asking, wanted: Wanted, form: Form): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = asking;
+/** Checks the new value, then asks for confirmation or, once confirmed, sets it. */
+async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: Form): Promise<Reply> {
+  const { context, adminRequest, resource, choice } = setRequest;
   const errors: FieldErrors = {};
-  const member = typedMember(wanted.column, wanted.typed);
-  if ('fault' in member) {
-    addError(errors, wanted.column.key, member.fault);
-    return valuePage(asking, wanted, { errors });
+  const field = typedMember(newValue.column, newValue.typed);
+  if ('fault' in field) {
+    addError(errors, newValue.column.key, field.fault);
+    return valuePage(setRequest, newValue, { errors });
   }
   const lockOut: FieldErrors = {};
-  addLockOut(lockOut, new Map([[wanted.column.key, member]]), 'you are among the chosen');
+  addLockOut(lockOut, new Map([[newValue.column.key, field]]), 'you are among the selected users');
   if (Object.keys(lockOut).length > 0 && (await includesCaller(context, adminRequest, resource, choice)))
-    return valuePage(asking, wanted, { errors: lockOut });
+    return valuePage(setRequest, newValue, { errors: lockOut });
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) {
-      const isNeeded = hasPowers(context, resource, [wanted.column]);
+      const isNeeded = hasPowers(context, resource, [newValue.column]);
       const refusal = isNeeded ? await confirmCaller(context, adminRequest, form) : undefined;
-      if (refusal) return await confirmPage(asking, wanted, { refusal });
-      return await apply(asking, wanted, member, expected);
+      if (refusal) return await confirmPage(setRequest, newValue, { refusal });
+      return await apply(setRequest, newValue, field, expected);
     }
-    await context.bulk.check(resource, new Map([[wanted.column.key, member]]), adminRequest.caller);
+    await context.bulk.check(resource, new Map([[newValue.column.key, field]]), adminRequest.caller);
   } catch (error) {
     if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
-    if (error.errors) return valuePage(asking, wanted, { errors: error.errors, status: error.status });
+    if (error.errors) return valuePage(setRequest, newValue, { errors: error.errors, status: error.status });
     const count = await context.bulk.count(resource, choice.selection);
     return count === expected
-      ? valuePage(asking, wanted, { errors, notice: error.message, status: error.status })
-      : confirmPage(asking, wanted, {
-          notice: `It was ${counted(expected, 'record')} when you were asked, and is ${grouped(count)} now. Nothing was changed.`,
+      ? valuePage(setRequest, newValue, { errors, notice: error.message, status: error.status })
+      : confirmPage(setRequest, newValue, {
+          notice: `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}. Nothing was changed.`,
         });
   }
-  return confirmPage(asking, wanted);
+  return confirmPage(setRequest, newValue);
 }
 
-/** Sets one column of chosen records to a value. */
+/**
+ * Sets one column of selected records to a value, after pages that ask for the column, the value and the confirmation.
+ * @throws Problem 404 for a column that cannot be set
+ */
 export async function bulkSet(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -216,24 +235,23 @@ export async function bulkSet(
   choice: Choice,
   form: Form,
 ): Promise<Reply> {
-  const asking = { context, adminRequest, resource, choice };
-  // First of all, so that what is wrong with the list is not taken for a fault of a value.
+  const setRequest = { context, adminRequest, resource, choice };
+  // First, so that an invalid filter of the list is not reported as an error of the value.
   context.browsing.plan(resource, choice.selection);
   const columns = editableColumns(resource, false);
   const key = form.get('_column');
-  if (key === undefined) return columnPage(asking, columns);
+  if (key === undefined) return columnPage(setRequest, columns);
   const column = columns.find((one) => one.key === key);
-  if (!column) throw notFound('There is no such column here.');
+  if (!column) throw notFound('This column cannot be set here.');
   const typed = typedValues(form, [column], false).get(column) ?? { text: '', isNull: column.nullable };
   if (form.get('_lookup') === key) {
-    const crumbs = [{ text: resource.title, href: listOf(resource, choice) }, { text: 'Set a column' }];
-    return showLookup(context, adminRequest, column, form, crumbs);
+    return showLookup(context, adminRequest, column, form, crumbsOf(setRequest));
   }
   const chosen = form.get('_for') === key ? form.get('_choose') : undefined;
   if (chosen !== undefined)
-    return valuePage(asking, { column, typed: { text: chosen, isNull: chosen === '' } });
+    return valuePage(setRequest, { column, typed: { text: chosen, isNull: chosen === '' } });
   if (form.get('_value') === undefined)
-    return valuePage(asking, { column, typed: { text: '', isNull: column.nullable } });
-  const meant = await withKeys(context, new Map([[column, typed]]), undefined);
-  return goOn(asking, { column, typed: meant.get(column) ?? typed }, form);
+    return valuePage(setRequest, { column, typed: { text: '', isNull: column.nullable } });
+  const resolved = await withKeys(context, new Map([[column, typed]]), undefined);
+  return confirmOrApply(setRequest, { column, typed: resolved.get(column) ?? typed }, form);
 }

@@ -1,102 +1,61 @@
+// Reads large results in batches, through PostgreSQL cursors: the streams and exports.
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
 import { openDedicated, type OpenClient, type RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
+import { watchRate } from './stream-rate.ts';
 import { Usage } from '../scheduling/client-usage.ts';
 
-/** Bytes that a cursor reads at once, about, and how many rows it reads first, before it knows their size. */
+/** Approximate size of a batch (bytes). */
 const BATCH_BYTES = 65_536;
+/** Rows in the first batch, when their size is not known yet. */
 const FIRST_ROWS = 10;
-/** Milliseconds until the transaction of a cursor must have begun. */
+/** Milliseconds that BEGIN may take. */
 const BEGIN_TIMEOUT = 15_000;
 
 /**
- * How long a stream may last (milliseconds), and how long PostgreSQL may take for one batch. A stream keeps PostgreSQL from
- * removing old row versions, and there are few of them.
+ * Maximum duration of a stream (milliseconds). Streams are few, and each keeps PostgreSQL from removing old row versions.
  */
 const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
+/** Milliseconds that PostgreSQL may take for one batch. */
 const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
-/** Milliseconds that PostgreSQL gets to report that a batch took too long; without an answer the connection is dead. */
-const MARGIN = 5_000;
+/** Milliseconds after the batch timeout in which PostgreSQL must report it; without an answer, the connection is dead. */
+const TIMEOUT_MARGIN = 5_000;
 
-/**
- * While others wait for a stream, one whose client took less than this in the latest seconds ends. What the client's system has
- * buffered counts as taken.
- */
-const CONTENDED = { bytesPerSecond: 64 * 1024, seconds: 2 };
-
-interface Rate {
-  /** Notes that the client has got so much, and must now take it. */
-  readonly begin: (bytes: number) => void;
-  /** Notes that the client has room for more. */
-  readonly end: () => void;
-  /** Whether the stream waits for its client, and has moved little lately. */
-  readonly isSlow: () => boolean;
-}
-
-function watchRate(): Rate {
-  let sent: { readonly at: number; readonly bytes: number }[] = [];
-  let isWaiting = false;
-  const begun = performance.now();
-  const window = CONTENDED.seconds * 1000;
-  const since = (from: number): void => {
-    sent = sent.filter(({ at }) => at >= from);
-  };
-  return {
-    begin: (bytes) => {
-      isWaiting = true;
-      const now = performance.now();
-      if (sent.length > 0 && (sent[0]?.at ?? now) < now - window) since(now - window);
-      // Batches that come fast are counted together, so that there are few.
-      const last = sent.at(-1);
-      if (last && now - last.at < 100) sent[sent.length - 1] = { at: last.at, bytes: last.bytes + bytes };
-      else sent.push({ at: now, bytes });
-    },
-    end: () => {
-      isWaiting = false;
-    },
-    isSlow: () => {
-      const from = performance.now() - window;
-      since(from);
-      const bytes = sent.reduce((sum, one) => sum + one.bytes, 0);
-      return isWaiting && begun < from && bytes < CONTENDED.bytesPerSecond * CONTENDED.seconds;
-    },
-  };
-}
-
-const slots = (): Slots =>
+const createSlots = (): Slots =>
   new Slots({
-    most: { anonymous: 3, user: 5, admin: 6 },
+    max: { anonymous: 3, user: 5, admin: 6 },
     perClient: { anonymous: 1, user: 1, admin: 2 },
-    ownMessage: 'One of your streams is still running. Read it to its end first.',
+    ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
-    restMessage: 'Your latest stream took long to find its first records. Ask for the next one later.',
+    cooldownMessage:
+      'Your last stream used much database time. Wait for the time in Retry-After, then try again.',
   });
 
 /**
- * How long an anonymous client rests after a stream, as a multiple of the time that PostgreSQL has searched for its records.
- * Without the rest it could ask again at once, and keep a processor of the database for good.
+ * Cooldown of an anonymous client after a stream, as a multiple of the time that PostgreSQL has searched for its records.
+ * Without it, the client could keep a database processor busy permanently.
  */
-const REST = 4;
-/** A client whose streams were searched for no more than this lately (milliseconds, besides a share of the time) does not rest. */
-const REST_FROM = 500;
-/** A batch that took less (milliseconds) was there, and not searched for. */
-const SEARCH_FROM = 50;
-/** While others wait for a stream, one of an anonymous client that has searched for so long (milliseconds) ends. */
+const COOLDOWN = 4;
+/** Search time of a client's recent streams, beyond its share of the time, that needs no cooldown (milliseconds). */
+const FREE_SEARCH = 500;
+/** A batch that took less (milliseconds) does not count as a search. */
+const MIN_SEARCH = 50;
+/** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
 
 const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
 
 /**
  * @param slowTimeout milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly
- * filter takes its time there
- * @returns reads the rows of a statement in batches, in a transaction of its own
+ * filter makes this one slow
+ * @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection
  */
 export function createCursors(open: OpenClient, slowTimeout: number) {
-  const streams = slots();
-  const searches = new Usage(REST_FROM);
+  const slots = createSlots();
+  const searches = new Usage(FREE_SEARCH);
 
   return async function* cursor(
     { text, values }: Statement,
@@ -105,48 +64,53 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
   ): AsyncGenerator<RawRow[], void> {
     const { origin } = requester;
     const rate = watchRate();
-    const giveWay = (): void => cut(unavailable('The stream was read slowly, and others wait.', 10));
-    const isStranger = origin === 'anonymous';
-    /** When the search for the next records began. */
+    const giveWay = (): void =>
+      cut(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10));
+    const isAnonymous = origin === 'anonymous';
+    /** When PostgreSQL began to search for the next batch. */
     let searchingSince: number | undefined;
+    /** Total search time (milliseconds). */
     let searched = 0;
-    const noteSearch = (): void => {
+    const endSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;
-      if (took >= SEARCH_FROM) searched += took;
+      if (took >= MIN_SEARCH) searched += took;
     };
     const isIdle = (): boolean =>
-      rate.isSlow() || (isStranger && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
-    const leave = await streams.enter(requester, { isIdle, end: giveWay });
+      rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
+    const leave = await slots.enter(requester, { isIdle, end: giveWay });
     const connection = openDedicated(open);
     let isOver = false;
     const end = (): void => {
-      if (!isOver && isStranger) rest();
+      // Before the slot is given back: the client's next request may wait for it.
+      if (!isOver && isAnonymous) coolDown();
       isOver = true;
       leave();
       clearTimeout(timer);
       stopListening();
     };
-    /** Before the slot is given back, as the next request of the client may wait for it. */
-    const rest = (): void => {
+    const coolDown = (): void => {
       const { key } = requester;
-      noteSearch();
+      endSearch();
       if (searched === 0) return;
       const now = performance.now();
       searches.charge(key, searched, now);
-      if (searches.isCostly(key, now)) streams.rest(key, REST * searched);
+      if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * searched);
     };
     const cut = (reason: Error): void => {
       connection.abort(reason);
       end();
     };
-    const timer = setTimeout(() => cut(unavailable('The stream took too long.', 10)), LIFETIME[origin]);
+    const timer = setTimeout(
+      () => cut(unavailable('The stream took too long and was ended.', 10)),
+      LIFETIME[origin],
+    );
     const stopListening = requester.onGone(() => cut(new ClientGone()));
     try {
-      const firstTimeout = isStranger ? slowTimeout : BATCH_TIMEOUT[origin];
+      const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[origin];
       const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
-        connection.run(start, BATCH_TIMEOUT[origin] + MARGIN);
+        connection.run(start, BATCH_TIMEOUT[origin] + TIMEOUT_MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       let isFirst = true;
@@ -154,18 +118,19 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
         searchingSince = performance.now();
         const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw()).catch(
           (error: unknown) => {
-            if (error instanceof Problem) searchingSince = undefined; // The database is away, and has searched for nothing.
+            // The connection was lost: this was no search.
+            if (error instanceof Problem) searchingSince = undefined;
             throw error;
           },
         );
-        noteSearch();
+        endSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
-        rate.begin(bytes);
+        rate.beginWait(bytes);
         yield rows;
-        rate.end();
-        if (isStranger && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
+        rate.endWait();
+        if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
         isFirst = false;
       }
     } finally {

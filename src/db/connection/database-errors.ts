@@ -1,100 +1,98 @@
+// Recognizes the errors of PostgreSQL, the driver and the network, and turns them into answers to clients.
 import { Problem, unavailable } from '../../errors.ts';
 import type { Column, Model } from '../schema/model.ts';
 
-/** What postgres.js rejects with: an error of the server has a five-character SQLSTATE as `code`, one of its own a name. */
+/** An error of postgres.js or Node. Its `code` is the SQLSTATE (five characters) of a server error, or a name. */
 export interface DatabaseError extends Error {
   readonly code: string;
   readonly constraint_name?: string;
   readonly schema_name?: string;
   readonly table_name?: string;
-  /** The function of the server that has raised it, which no language of messages changes. */
+  /** The PostgreSQL function that raised the error. Unlike the message, it is never translated. */
   readonly routine?: string;
 }
 
 export const isDatabaseError = (error: unknown): error is DatabaseError =>
   error instanceof Error && typeof (error as Partial<DatabaseError>).code === 'string';
 
-/** Whether it is the model's table that an error names. */
+/** Whether an error names the model's table. */
 export const isOfTable = ({ table, schema }: Model, error: DatabaseError): boolean =>
   table.split('.').at(-1) === error.table_name && (schema === undefined || schema === error.schema_name);
 
-/** The columns of the unique index that a duplicate has met; none where that is of another table, as a trigger may change one. */
+/** The columns of the violated unique index. None if it belongs to another table, which a trigger may change. */
 export const duplicated = (model: Model, error: DatabaseError): readonly Column[] =>
   isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
 
 const BUSY = 'The database is busy. Try again.';
-export const AWAY = 'The database is out of reach. Try again.';
+export const UNAVAILABLE = 'The database is unavailable. Try again.';
 
 const VALUES_REFUSED = 'A rule of the database does not allow these values.';
-/** What runs RAISE in a function of the database, a trigger's for instance, which may give any SQLSTATE. */
+/** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
-/** What a raised error cannot mean, as it would end or refuse the connection: a rule of the database speaks. */
-const NOT_OF_RULES = /^(08|25|28|3D|42|57)/;
-/** A right that is missing is a fault of the set-up, but a row that a policy refuses has the same SQLSTATE. */
+/** A raised error with one of these SQLSTATEs does not mean what they say: it is a rule of the database. */
+const NOT_RAISED = /^(08|25|28|3D|42|57)/;
+/** The `routine` of a row that a policy refuses. It has the SQLSTATE of a missing privilege, which is a faulty set-up. */
 const POLICY = 'ExecWithCheckOptions';
 
-/** Whether the connection has ended or was refused, which every error tells that is no answer of the server to the statement. */
-export function isCut(error: Error): boolean {
+/** Whether the connection has ended or was refused: any error other than the server's answer to the statement. */
+export function isConnectionError(error: Error): boolean {
   const { severity } = error as { readonly severity?: unknown };
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
 }
 
 /**
- * Whether a connection takes no changes. It has been so from its beginning, and may stay so when the database takes changes again,
- * or when the address leads to a server that does.
+ * Whether the connection is read-only. It may stay so when the database takes changes again, or the address leads to another
+ * server: only a new connection helps.
  */
-export const isReadOnly = (error: Error): boolean => (error as Partial<DatabaseError>).code === '25006';
+export const isReadOnlyError = (error: Error): boolean => (error as Partial<DatabaseError>).code === '25006';
 
-/**
- * Whether a statement was ended because it and another waited for each other, or had seen what the other has changed. A statement
- * that is a transaction of its own was undone whole, and may be sent again.
- */
-export const isCollision = (error: Error): boolean =>
+/** Whether it is a deadlock or a serialization failure. A single statement was rolled back whole and may be sent again. */
+export const isRetryable = (error: Error): boolean =>
   ['40P01', '40001'].includes((error as Partial<DatabaseError>).code ?? '');
 
 /**
- * SQLSTATE (or its two-character class, or a name of the driver's or of Node's) -> the answer. What stands here is what
- * can happen to a valid request: operations turn the errors that they can explain (duplicates, references) into better ones.
+ * The answer for each SQLSTATE, its two-character class, or a name from the driver or Node. It lists what can happen to a valid
+ * request. Operations explain some of these errors better (duplicates, references).
  */
 const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
-  '08': [503, AWAY],
-  '0A000': [400, 'The database cannot do this with such a column.'],
-  '22': [400, 'A value cannot be used by the database.'],
+  '08': [503, UNAVAILABLE],
+  '0A000': [400, 'The database does not support this for a column of this type.'],
+  '22': [400, 'The database does not accept one of the values.'],
   '23000': [400, VALUES_REFUSED],
   '23001': [409, 'Other records refer to this one.'],
-  '23502': [400, 'The database requires a value that is not there.'],
-  '23503': [409, 'Other records refer to this one, or one that it refers to is gone.'],
-  '23505': [409, 'There is such a record already.'],
+  '23502': [400, 'A value that the database requires is missing.'],
+  '23503': [409, 'Other records refer to this one, or a record that it refers to does not exist.'],
+  '23505': [409, 'A record with the same value already exists.'],
   '23514': [400, VALUES_REFUSED],
-  '23P01': [409, 'A rule of the database does not allow these values beside those of another record.'],
-  '25006': [503, AWAY],
-  '28': [503, AWAY],
-  '3D': [503, AWAY],
+  '23P01': [409, 'The values conflict with those of another record.'],
+  '25006': [503, UNAVAILABLE],
+  '28': [503, UNAVAILABLE],
+  '3D': [503, UNAVAILABLE],
   '40': [503, BUSY],
   '44000': [400, VALUES_REFUSED],
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
-  '54011': [400, 'These are too many columns at once for this table.'],
+  '54011': [400, 'Too many columns of this table are used at once.'],
   '55P03': [503, BUSY],
-  '57': [503, AWAY],
-  '57014': [503, 'The database took too long. Ask for less, or try again.'],
+  '57': [503, UNAVAILABLE],
+  '57014': [503, 'The database took too long. Request less data, or try again.'],
   P0: [400, 'A rule of the database does not allow this.'],
-  CONNECTION_CLOSED: [503, AWAY],
-  CONNECTION_ENDED: [503, AWAY],
-  CONNECTION_DESTROYED: [503, AWAY],
-  CONNECT_TIMEOUT: [503, AWAY],
-  ECONNREFUSED: [503, AWAY],
-  ECONNRESET: [503, AWAY],
-  EPIPE: [503, AWAY],
-  ETIMEDOUT: [503, AWAY],
-  EHOSTUNREACH: [503, AWAY],
-  ENETUNREACH: [503, AWAY],
-  ENOTFOUND: [503, AWAY],
-  EAI_AGAIN: [503, AWAY],
-  ENOENT: [503, AWAY],
+  CONNECTION_CLOSED: [503, UNAVAILABLE],
+  CONNECTION_ENDED: [503, UNAVAILABLE],
+  CONNECTION_DESTROYED: [503, UNAVAILABLE],
+  CONNECT_TIMEOUT: [503, UNAVAILABLE],
+  ECONNREFUSED: [503, UNAVAILABLE],
+  ECONNRESET: [503, UNAVAILABLE],
+  EPIPE: [503, UNAVAILABLE],
+  ETIMEDOUT: [503, UNAVAILABLE],
+  EHOSTUNREACH: [503, UNAVAILABLE],
+  ENETUNREACH: [503, UNAVAILABLE],
+  ENOTFOUND: [503, UNAVAILABLE],
+  EAI_AGAIN: [503, UNAVAILABLE],
+  ENOENT: [503, UNAVAILABLE],
 };
 
-/** Stands for the error of a write whose answer was lost: whether the change was made, only the database knows. */
+/** The answer to a write was lost, so it is not known whether the change was made. */
 export class LostWrite extends Error {
   constructor(cause: Error) {
     super(`the answer to a write was lost: ${cause.message}`, { cause });
@@ -102,9 +100,9 @@ export class LostWrite extends Error {
 }
 
 const LOST =
-  'The database did not answer: it is not known whether the change was made. Look before you try again.';
+  'The database did not answer. It is not known whether the change was made: check before you try again.';
 
-/** The problem that a database error means to a client, or undefined for one that is a fault of ours. */
+/** The answer to a client for a database error, or undefined for an internal error. */
 export function toProblem(error: unknown): Problem | undefined {
   if (error instanceof LostWrite) return unavailable(LOST);
   if (!isDatabaseError(error)) return undefined;
@@ -112,50 +110,51 @@ export function toProblem(error: unknown): Problem | undefined {
   const isRaised = error.routine === RAISED;
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
-  const answer = isRaised && (!known || NOT_OF_RULES.test(error.code)) ? ANSWERS['P0'] : known;
-  // For instance a database that takes no connections (55000), or a role that has no right to it any more (42501).
-  if (!answer) return error.code.length === 5 && isCut(error) ? unavailable(AWAY) : undefined;
+  const answer = isRaised && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
+  // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
+  if (!answer)
+    return error.code.length === 5 && isConnectionError(error) ? unavailable(UNAVAILABLE) : undefined;
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
-/** No rows, where the database cannot hold what was looked for: a sign that its encoding does not have. */
+/** No rows for a search with a character that the database's encoding lacks. @throws any other error */
 export function noSuchText(error: unknown): [] {
   if (isDatabaseError(error) && error.code === '22P05') return [];
   throw error;
 }
 
-/** Whatever was thrown as a problem, or undefined for a fault of ours. */
+/** The answer to a client for any error, or undefined for an internal error. */
 export const asProblem = (error: unknown): Problem | undefined =>
   error instanceof Problem ? error : toProblem(error);
 
-/** What waiting does not mend: a refused login, a database that does not exist or takes none. */
+/** SQLSTATEs that waiting does not resolve, such as a refused login or a database that does not exist. */
 const REFUSALS = /^(28|3D|42|55000|57014)/;
-/** The same in PgBouncer's words, whose errors all have one SQLSTATE: those that pass as well. */
+/** The same for PgBouncer, by message: all its errors have one SQLSTATE, temporary ones too. */
 const POOLER_REFUSALS = /^unsupported startup parameter|^no such (database|user)|auth\w* failed/i;
 
 const isRefusal = ({ code, message }: DatabaseError): boolean =>
   code === '08P01' ? POOLER_REFUSALS.test(message) : REFUSALS.test(code);
 
-/** What Node says where a server closes the connection as soon as TLS begins. PostgreSQL does so where it offers none. */
+/** Node's message when the server closes the connection as TLS starts: PostgreSQL without TLS does so. */
 const NO_TLS = /before secure TLS connection was established/;
 
-const refusesTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
+const lacksTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
 
-/** What Node says of a certificate of an authority that it does not know. */
+/** Node's codes for a certificate of an unknown authority. */
 const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/;
 
-/** Why the database cannot be used, for whoever starts the program: the words of the server, or better ones; no password. */
+/** Why the database cannot be used, for the operator. It contains no password. */
 export function reasonOf(error: DatabaseError): string {
   const { message, code } = error;
-  if (refusesTls(error)) return 'the server offers no TLS. Look at sslmode in DATABASE_URL';
+  if (lacksTls(error)) return 'the server does not support TLS. Check sslmode in DATABASE_URL';
   if (UNKNOWN_AUTHORITY.test(code))
-    return `${message}. NODE_EXTRA_CA_CERTS, in the environment and not by --env-file, names a file of further authorities`;
+    return `${message}. Set NODE_EXTRA_CA_CERTS in the environment, not with --env-file, to a file with the missing authority`;
   return message || code;
 }
 
-/** The database is not there (yet), as against one that refuses us: worth waiting for. */
+/** Whether the database is unavailable for now and worth waiting for, and does not refuse the service. */
 export function isAway(error: unknown): boolean {
-  if (!isDatabaseError(error) || refusesTls(error)) return false;
+  if (!isDatabaseError(error) || lacksTls(error)) return false;
   return toProblem(error)?.status === 503 && !isRefusal(error);
 }

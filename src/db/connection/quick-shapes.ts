@@ -1,16 +1,16 @@
-// What is known of `quick` statements: whether one may be pipelined, where a slow or large answer delays all behind it.
+// Decides which `quick` statements may be pipelined: a slow or large answer would delay all statements behind it.
 import type { Statement } from '../fragment.ts';
-import type { RawRow } from './pool.ts';
+import type { RawRow } from './driver.ts';
 import type { Shape } from '../statement-shapes.ts';
 
-/** Bytes from which on an answer is large: many of them in a row delay what is behind them. */
+/** Answers above this size (bytes) are large: several in a row delay the statements behind them. */
 const LARGE = 256 * 1024;
-/** Milliseconds for which a page counts as large after a large answer, whatever later answers are. */
+/** Milliseconds for which a page counts as large after a large answer, even if later answers are small. */
 const LARGE_FOR = 10 * 60_000;
-/** Records of one shape that are remembered as large. */
+/** Maximum large records that are remembered for one shape. */
 const MAX_LARGE = 1_000;
 
-/** The first value of an answer is nearly all of it. A page that would be too large for `MAX_PAGE` is null. */
+/** The first value of an answer is nearly all of it. It is null for a page above `MAX_PAGE`. */
 function isLarge({ isPage }: Statement, rows: readonly RawRow[]): boolean {
   const value = rows[0]?.[0];
   return value ? value.length > LARGE : isPage === true && value === null;
@@ -22,8 +22,8 @@ const isKnownAsLarge = ({ largeAt }: Shape): boolean =>
 const keyOf = ({ values }: Statement): string => values.join('\0');
 
 /**
- * Whether it may be pipelined. A page can be large, so the first one of its shape goes another way. Of records it is remembered
- * which ones are large: others of the same resource stay fast.
+ * Whether a statement may be pipelined. The first page of a shape may not, because a page can be large. Large records are
+ * remembered one by one, so that other records of the same resource stay fast.
  */
 export function mayPipeline(shape: Shape, statement: Statement): boolean {
   if (shape.wasSlow || isKnownAsLarge(shape)) return false;
@@ -31,11 +31,11 @@ export function mayPipeline(shape: Shape, statement: Statement): boolean {
   return shape.large === undefined || !shape.large.has(keyOf(statement));
 }
 
-/** Notes the size of an answer. */
+/** Remembers whether an answer was large. */
 export function noteAnswer(shape: Shape, statement: Statement, rows: readonly RawRow[]): void {
-  const answer = isLarge(statement, rows);
-  if (!statement.isPage) return noteRecord(shape, statement, answer);
-  if (answer) {
+  const isLargeAnswer = isLarge(statement, rows);
+  if (!statement.isPage) return noteRecord(shape, statement, isLargeAnswer);
+  if (isLargeAnswer) {
     shape.largeAt = performance.now();
     shape.isSmall = false;
   } else if (!shape.isSmall) shape.isSmall = !isKnownAsLarge(shape);
@@ -45,7 +45,7 @@ function noteRecord(shape: Shape, statement: Statement, isLarge: boolean): void 
   if (!isLarge && shape.large === undefined) return;
   const large = (shape.large ??= new Set());
   const key = keyOf(statement);
-  large.delete(key); // the latest is the last, so that the oldest makes room
+  large.delete(key); // Reinserted last, so that the first is always the oldest.
   if (isLarge) large.add(key);
   if (large.size > MAX_LARGE) for (const first of large) return void large.delete(first);
 }

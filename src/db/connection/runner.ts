@@ -1,24 +1,28 @@
 import { unavailable } from '../../errors.ts';
-import type { OpenClient } from './driver.ts';
+import type { OpenClient, RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
-import { Pool, type PoolState, type RawRow } from './pool.ts';
+import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
-import { CONNECTIONS, Scheduler, type ClassState, type Running } from '../scheduling/scheduler.ts';
+import type { ClassState } from '../scheduling/class-queues.ts';
+import type { RunningStatement } from '../scheduling/running-statements.ts';
+import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes, type Shape } from '../statement-shapes.ts';
-import type { WorkClass } from '../scheduling/work-class.ts';
+import { CONNECTIONS, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
- * `quick` statements are certain to be short (by key, a first page) and are pipelined over one connection, which is fastest.
- * `read` statements may be slow, `write` statements may wait for a lock: each has a connection to itself.
+ * How a statement runs:
+ * - `quick`: certain to be short (by key, a first page), pipelined over one connection, which is fastest
+ * - `read`: may be slow, on a connection to itself
+ * - `write`: may wait for a lock, on a connection to itself
  */
 export type StatementKind = 'quick' | 'read' | 'write';
 
-/** A read that may not run for this caller because statements of its shape are costly. */
+/** The caller may not run this read, because statements of its shape are costly. */
 export class CostlyStatement extends Error {}
 
 export interface RunOptions {
-  /** Throws CostlyStatement in place of running a costly read. */
+  /** Whether to throw CostlyStatement and not run a costly read. */
   readonly refuseCostly?: boolean;
 }
 
@@ -30,34 +34,34 @@ export interface RunnerOptions {
   readonly slowTimeout: number;
 }
 
-/** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it. */
+/** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
 const DEADLINE = 15_000;
-/** Keeps a costly query to one process of PostgreSQL, so that it leaves processors to others. */
+/** Disables parallel workers, so that a costly query uses one processor only. */
 const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 
-/** How often the reads of anonymous clients are looked at (milliseconds). */
-const CHECK = 50;
+/** How often the time limits of anonymous reads are checked (milliseconds). */
+const LIMIT_CHECK = 50;
 
-/** Milliseconds from when a client leaves until its statement is canceled. */
-const SOON = 30;
-/** Why a write ended that has probably waited for a lock, while others waited for its connection. */
-const lockedOut = (): Error =>
+/** Milliseconds from when a client disconnects until its statement is canceled. */
+const CANCEL_DELAY = 30;
+/** Why a long write was canceled while other clients waited for its connection. */
+const longWrite = (): Error =>
   unavailable(
-    'The change took too long while others waited, perhaps for a record that is locked. Try again.',
+    'The change took too long, perhaps because a record was locked, and other clients were waiting. Try again.',
   );
-/** Why a read ended that has to wait for its turn as a slow one. */
+/** Why a read was canceled that must wait again as a slow one. */
 const PREEMPTED = new Error('preempted');
 
-/** A statement that ends when its time is over. */
+/** A read with a time limit. */
 interface Limited {
   /** Milliseconds, as of `performance.now`. */
   readonly until: number;
   readonly cancel: (reason: Error) => void;
 }
 
-type Shaped = Statement & { readonly shape: Shape };
+type ShapedStatement = Statement & { readonly shape: Shape };
 
-/** Runs single statements: each by its kind, its cost and its requester, on one of two pools. */
+/** Runs each statement on one of two pools, by its kind, its cost and its requester. */
 export class Runner {
   readonly #quick: Pool;
   readonly #work: Pool;
@@ -67,14 +71,14 @@ export class Runner {
   /** The reads of anonymous clients, in the order in which they began. */
   readonly #limited = new Set<Limited>();
   readonly #sweep: NodeJS.Timeout;
-  readonly #check = setInterval(() => this.#endLimited(), CHECK).unref();
+  readonly #check = setInterval(() => this.#endLimited(), LIMIT_CHECK).unref();
 
   constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
     this.#slowTimeout = slowTimeout;
-    const shape = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
+    const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
       open,
-      ...shape,
+      ...quick,
       maxPending: 4000,
       deadline: DEADLINE,
       onAnswer: (statement, rows) => statement.shape && noteAnswer(statement.shape, statement, rows),
@@ -83,7 +87,7 @@ export class Runner {
       },
     });
     const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
-    // Behind a transaction pooler the setting would stay with a connection that is not ours.
+    // Behind a transaction pooler, the setting would stay on a connection that other programs use.
     this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
     this.#sweep = setInterval(() => {
       const now = Date.now();
@@ -107,7 +111,7 @@ export class Runner {
     options?: RunOptions,
   ): Promise<RawRow[]> {
     const shape = this.#shapes.use(statement.text, statement.fixed);
-    // With the text of the shape, which is the same object each time, whatever looks it up is faster.
+    // The shape's text is the same object each time, which makes later look-ups faster.
     const { values, fixed, isPage } = statement;
     const shaped = { text: shape.text, values, fixed, isPage, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
@@ -124,12 +128,16 @@ export class Runner {
     await Promise.all([this.#quick.close(), this.#work.close()]);
   }
 
-  #runQuick(statement: Shaped, requester: Requester, options: RunOptions | undefined): Promise<RawRow[]> {
+  #runQuick(
+    statement: ShapedStatement,
+    requester: Requester,
+    options: RunOptions | undefined,
+  ): Promise<RawRow[]> {
     const { shape } = statement;
     const prepare = this.#isPrepared(statement);
     const isPipelined = mayPipeline(shape, statement);
     if (isPipelined && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
-    // A page that may be large is a read like any other: it may turn out to be slow, and its client waits for its turn.
+    // A page that may be large runs like other reads: it may turn out to be slow.
     if (!isPipelined && statement.isPage) return this.#runPage(statement, requester, options);
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
@@ -141,7 +149,7 @@ export class Runner {
   }
 
   async #runPage(
-    statement: Shaped,
+    statement: ShapedStatement,
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
@@ -152,8 +160,8 @@ export class Runner {
     return rows;
   }
 
-  /** Runs a read in the class of what its shape costs. PostgreSQL estimates that for the first statement of a shape. */
-  async #runRead(statement: Shaped, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
+  /** Runs a read in the class for the cost of its shape. PostgreSQL estimates the cost for the first statement of a shape. */
+  async #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     const { shape } = statement;
     const since = performance.now();
     for (;;) {
@@ -190,26 +198,26 @@ export class Runner {
   }
 
   /**
-   * Runs a statement on a free connection. It ends when its client leaves.
-   * @param running what the scheduler knows of it: it can be preempted, and a read ends after the time that anonymous clients get
+   * Runs a statement on an exclusive connection, until its client disconnects.
+   * @param running makes it preemptible, and limits the time of an anonymous read
    */
   async #execute(
     statement: Statement,
     requester: Requester,
     prepare: boolean,
-    running?: Running,
+    running?: RunningStatement,
   ): Promise<RawRow[]> {
     const { rows, cancel } = this.#work.execute(statement, prepare);
     let timer: NodeJS.Timeout | undefined;
     const stopListening = requester.onGone(() => {
-      // PostgreSQL starts a process for each request to cancel, which costs more than what is over soon anyway.
-      timer = setTimeout(() => cancel(new ClientGone()), SOON).unref();
+      // PostgreSQL starts a process for each request to cancel, which costs more than a short statement.
+      timer = setTimeout(() => cancel(new ClientGone()), CANCEL_DELAY).unref();
     });
     const isRead = running?.shape !== undefined;
-    const isLimited = isRead && running.isStranger;
+    const isLimited = isRead && running.isAnonymous;
     const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
     if (limited) this.#limited.add(limited);
-    if (running) running.preempt = () => cancel(isRead ? PREEMPTED : lockedOut());
+    if (running) running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
     try {
       return await rows;
     } finally {
@@ -219,17 +227,17 @@ export class Runner {
     }
   }
 
-  /** Ends the reads of anonymous clients whose time is over: a timer for each would cost more than most of them. */
+  /** Ends anonymous reads past their time limit. A timer for each would cost more than most reads. */
   #endLimited(): void {
     const now = performance.now();
     for (const limited of this.#limited) {
       if (limited.until > now) return; // A Set keeps the order of insertion.
       this.#limited.delete(limited);
-      limited.cancel(unavailable('This query takes too long. Ask for less.', 5));
+      limited.cancel(unavailable('The query takes too long. Request less data.', 5));
     }
   }
 
-  #isPrepared({ shape, fixed }: Shaped): boolean {
+  #isPrepared({ shape, fixed }: ShapedStatement): boolean {
     return fixed === true || this.#shapes.prepare(shape);
   }
 }

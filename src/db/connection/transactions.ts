@@ -3,17 +3,17 @@ import { openDedicated, type RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
-import { isCut, isDatabaseError, LostWrite } from './database-errors.ts';
+import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
 
-/** The rows of a statement, and the names of their columns where it has rows to give. */
+/** The rows of a statement, and its column names if it returns rows. */
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
 
 /** Runs one statement of a transaction. */
 export type RunInTransaction = (text: string, values?: Statement['values']) => Promise<RawRows>;
 
 /**
- * How long a transaction may take. Schema changes get the time that large tables need, and wait for their locks; bulk changes
- * get minutes; a panel of the start page gets seconds, and may change nothing.
+ * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. A panel of the start
+ * page is read-only.
  */
 const LIMITS = {
   schema: 'set local statement_timeout = 0; set local lock_timeout = 0',
@@ -23,40 +23,40 @@ const LIMITS = {
 
 export type TransactionLimits = keyof typeof LIMITS;
 
-/** Milliseconds after which PostgreSQL would have ended a statement, so that a missing answer means a dead connection. */
+/** Milliseconds after which PostgreSQL would have ended a statement: without an answer by then, the connection is dead. */
 const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
   schema: undefined,
   bulk: 6 * 60_000,
   panel: 10_000,
 };
 
-/** Milliseconds until a transaction must have begun, and until it must be rolled back. */
+/** Milliseconds that BEGIN and ROLLBACK may take. */
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
 
-/** Keeps parameters whose type PostgreSQL infers as text; the driver would turn them into other values. */
+/** Sends parameters of these inferred types unchanged; the driver's own serializers change some values. */
 const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
 
-/** Without values the driver would use the simple protocol, which takes several statements. Its type declarations leave this out. */
+/** Without this, the driver uses the simple protocol for a statement without values, which allows several statements. */
 const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryOptions;
 
-/** @throws LostWrite where the answer to the commit is missing: only the database knows whether it has happened */
+/** @throws LostWrite if the answer to the commit is lost, so that the outcome is unknown */
 async function commit(run: RunInTransaction): Promise<void> {
   try {
     await run('commit');
   } catch (error) {
-    if (isDatabaseError(error) && !isCut(error)) throw error;
+    if (isDatabaseError(error) && !isConnectionError(error)) throw error;
     throw new LostWrite(error as Error);
   }
 }
 
-/** @returns runs statements one after the other in one transaction on a dedicated connection; an error rolls it back */
+/** @returns a function that runs statements in one transaction on a dedicated connection; an error rolls it back */
 export function createTransactions(url: string, options: postgres.Options<Record<string, never>>) {
   const slots = new Slots({
-    most: { anonymous: 2, user: 4, admin: 8 },
+    max: { anonymous: 2, user: 4, admin: 8 },
     perClient: { anonymous: 1, user: 2, admin: 6 },
-    ownMessage: 'Your changes of many records are still running. Wait for their end first.',
-    fullMessage: 'Too many changes of many records are running. Try again.',
+    ownMessage: 'Your earlier bulk changes are still running. Try again when they have finished.',
+    fullMessage: 'Too many bulk changes are running. Try again.',
   });
 
   return async function transaction<T>(
@@ -65,11 +65,11 @@ export function createTransactions(url: string, options: postgres.Options<Record
     requester: Requester,
   ): Promise<T> {
     const leave = await slots.enter(requester);
-    // The driver's own `begin` would send its rollback on a lost connection, which ends the process.
+    // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = openDedicated((onclose) =>
       postgres(url, { ...options, types: { text: AS_TEXT }, onclose }),
     );
-    // The connection ends with the transaction, so what it has prepared does not stay.
+    // Preparing is safe without a limit: the connection ends with the transaction.
     const run: RunInTransaction = (text, values = []) =>
       connection.run(
         (sql) => sql.unsafe(text, values as string[], { ...ONE_STATEMENT, prepare: values.length > 0 }).raw(),

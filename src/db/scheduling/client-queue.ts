@@ -1,4 +1,4 @@
-/** Entries that wait, by client. Which one is next, those say that extend it. */
+/** A queue with one list of entries per client. Subclasses decide which client is next. */
 export abstract class ClientQueue<T> {
   /** The entries of each client, the oldest first. */
   protected readonly waiting = new Map<string, Set<T>>();

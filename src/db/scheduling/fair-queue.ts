@@ -1,6 +1,6 @@
 import { ClientQueue } from './client-queue.ts';
 
-/** A queue that serves its clients in turn, so that a client with many entries delays only itself. */
+/** A queue that serves its clients round-robin, so that a client with many entries delays only itself. */
 export class FairQueue<T> extends ClientQueue<T> {
   /** How many entries are served before a new one of this client. */
   ahead(key: string): number {
@@ -10,14 +10,14 @@ export class FairQueue<T> extends ClientQueue<T> {
   }
 
   /**
-   * Takes the oldest entry of the next client: clients stand in the order in which they are served.
+   * Takes the oldest entry of the next client: the map holds the clients in the order in which they are served.
    * @param mayRun skips clients for which it is false
    */
   shift(mayRun: (key: string) => boolean): T | undefined {
     for (const [key, entries] of this.waiting) {
       if (!mayRun(key)) continue;
       const entry = this.takeFirst(key);
-      // The client moves to the end of the order, unless nobody else is waiting.
+      // The client moves to the end of the order, unless no other client waits.
       if (entries.size > 0 && this.clients > 1) {
         this.waiting.delete(key);
         this.waiting.set(key, entries);

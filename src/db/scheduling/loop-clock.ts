@@ -1,26 +1,26 @@
 /** How often the clock is set (milliseconds). */
 const TICK = 50;
-/** The most that one turn of the event loop counts for (milliseconds). */
-const LONGEST_TURN = 2 * TICK;
+/** Maximum time that one turn of the event loop counts for (milliseconds). */
+const MAX_TURN = 2 * TICK;
 
 /**
- * Time as the event loop sees it: a turn that holds it for long counts as a short one. Answers that wait to be read meanwhile
- * must not look as if the database had been slow.
+ * A clock that does not count long blocks of the event loop. While the loop is blocked, answers wait to be read: the database
+ * must not look slow for that.
  */
 export class LoopClock {
   readonly #onTick: () => void;
   readonly #timer = setInterval(() => this.#tick(), TICK).unref();
   #elapsed = 0;
-  #set = performance.now();
+  #setAt = performance.now();
 
-  /** @param onTick is called about 20 times a second */
+  /** @param onTick runs about 20 times a second */
   constructor(onTick: () => void) {
     this.#onTick = onTick;
   }
 
   /** Milliseconds since the clock was started. */
   now(): number {
-    return this.#elapsed + Math.min(performance.now() - this.#set, LONGEST_TURN);
+    return this.#elapsed + Math.min(performance.now() - this.#setAt, MAX_TURN);
   }
 
   close(): void {
@@ -29,7 +29,7 @@ export class LoopClock {
 
   #tick(): void {
     this.#elapsed = this.now();
-    this.#set = performance.now();
+    this.#setAt = performance.now();
     this.#onTick();
   }
 }

@@ -1,11 +1,11 @@
-/** The client on whose behalf statements run, as far as the scheduler must know it. */
+/** The client that waits for a statement, as far as the scheduler needs to know it. */
 export interface Requester {
   /** Statements with the same key belong to one client: a user, or the network of an address. */
   readonly key: string;
   /** `admin` is the admin area and the service itself; anonymous callers get the shortest timeout. */
   readonly origin: 'anonymous' | 'user' | 'admin';
   /**
-   * Calls back once when the client is gone.
+   * Calls back once when the client disconnects.
    * @returns stops listening
    */
   readonly onGone: (callback: () => void) => () => void;
@@ -15,7 +15,7 @@ export interface Requester {
 
 const nothing = (): void => undefined;
 
-/** The service itself: its start, its commands and its upkeep. */
+/** The service itself: its start, its commands and its maintenance. */
 export const SERVICE: Requester = {
   key: 'service',
   origin: 'admin',
@@ -23,13 +23,13 @@ export const SERVICE: Requester = {
   park: nothing,
 };
 
-/** The client closed its connection before the answer. Nothing is left to send, so no answer is made of this. */
+/** The client closed its connection before the response, so none is made. */
 export class ClientGone extends Error {
   constructor() {
     super('the client closed the connection');
   }
 }
 
-/** Whether an error, or one of those that a stream has collected, says that the client is gone. */
+/** Whether an error, or one of those that a stream has collected, is `ClientGone`. */
 export const isClientGone = (error: unknown): boolean =>
   error instanceof ClientGone || (error instanceof AggregateError && error.errors.some(isClientGone));

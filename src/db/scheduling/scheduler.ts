@@ -1,172 +1,123 @@
-import type { EventLoopUtilization } from 'node:perf_hooks';
 import { OVERLOADED, TOO_MANY, type Problem } from '../../errors.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { ATTEMPT, classify, COSTLY, isVaried, OVERRUN, type Shape } from '../statement-shapes.ts';
+import { classify, isVaried, type Shape } from '../statement-shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
-import { ClassQueue, type QueueClient, type WaitingStatement } from './class-queue.ts';
-import { forEachClass, isWrong, READS, type WorkClass } from './work-class.ts';
+import type { ClassQueue, QueueClient, WaitingStatement } from './class-queue.ts';
+import { ClassQueues, type ClassState } from './class-queues.ts';
+import { RunningStatements, type RunningStatement } from './running-statements.ts';
+import { mustMove, READ_CLASSES, type WorkClass } from './work-class.ts';
 
-/** The exclusive connections. */
-export const CONNECTIONS = 17;
-
-/** Milliseconds that a statement may wait for a connection; what is expected to wait longer is refused at once. */
+/** Milliseconds that a statement may wait for a connection. A longer expected wait is refused at once. */
 const MAX_WAIT = 2_000;
-/** Statements of one class that may wait, whatever the expected wait. */
+/** Maximum waiting statements of one class, whatever the expected wait. */
 const MAX_WAITING = 1_000;
-/** Reads of one stranger who may try to deceive that may wait: rests make their waits longer than the mean says. */
+/** Maximum waiting reads of one suspect client. Cooldowns make its waits longer than the mean duration says. */
 const MAX_WAITING_OF_SUSPECT = 8;
 
-/** A stranger's read that takes this long (milliseconds), though it was not known to be slow, may have been made to deceive. */
+/** An anonymous client whose read unexpectedly takes this long (milliseconds) may hide its cost on purpose. */
 const SUSPICIOUS = 1_000;
 
-/** Slow statements that run at once, those included that turned out to be slow: further ones end and wait for their turn. */
-const MAX_OVERRUNNING = 4;
-
-/** Milliseconds of an attempt while others wait for theirs, whose client had no brief one before. */
-const CROWDED_ATTEMPT = 75;
+/** Classes in which an anonymous client may be in a cooldown. */
+const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
 
 /**
- * Milliseconds after which a write may be ended because others wait for a connection: most of those that take so long wait for a
- * lock. The older half goes on, so that writes that simply take long are done one after the other.
- */
-const LONG_WRITE = 500;
-
-/** Classes in which a stranger may have to rest. */
-const RESTING: readonly WorkClass[] = [...READS, 'slow'];
-
-/** What the scheduler does and has done. */
-export interface ClassState {
-  readonly running: number;
-  readonly waiting: number;
-  /** Statements refused because they would have waited too long. */
-  readonly refused: number;
-}
-
-/** A statement that has a connection. */
-export interface Running {
-  /** The client as it was when the statement began: its key changes when the user becomes known. */
-  readonly caller: QueueClient;
-  readonly isStranger: boolean;
-  /** Of a read. */
-  readonly shape: Shape | undefined;
-  /** By the scheduler's clock. */
-  readonly since: number;
-  /** The class in which it began. */
-  readonly first: ClassQueue;
-  /** The class that it counts for: the same, or `slow` since it has taken long. */
-  work: ClassQueue;
-  /** Milliseconds that the statement was expected to take in this class. */
-  expected: number;
-  /** How busy the process was, from when the statement counted as slow. */
-  utilization?: EventLoopUtilization;
-  /** Ends the statement, which then begins anew as what it is. */
-  preempt?: () => void;
-}
-
-/**
- * Decides which statement gets an exclusive connection next: by class, so that each kind of work has its share, and within a
- * class by client, so that a client with many statements waits behind itself.
+ * Decides which statement gets an exclusive connection next. Each class has its share of the connections. Within a class, clients
+ * get equal time, so that a client with many statements waits behind itself.
  */
 export class Scheduler {
-  readonly #slow = new SlowClients();
-  readonly #classes = forEachClass((name) => new ClassQueue(name, this.#slow));
-  readonly #all = Object.values(this.#classes);
-  /** Connections that are in use, or kept for a class. */
-  #taken = this.#all.reduce((sum, { taken }) => sum + taken, 0);
-  /** Reads that are not known to be slow, in the order in which they began. */
-  readonly #watched = new Set<Running>();
-  /** The same of reads that are known to be slow with other values. */
-  readonly #attempts = new Set<Running>();
-  /** Writes, in the order in which they began. */
-  readonly #writes = new Set<Running>();
+  readonly #slowClients = new SlowClients();
+  readonly #queues = new ClassQueues(this.#slowClients);
+  readonly #running = new RunningStatements(this.#queues, this.#slowClients);
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
   readonly clock = new LoopClock(() => {
     this.#refuseLate();
-    this.#endAttempts();
-    this.#endLongWrites();
-    this.#moveOverruns();
+    this.#running.endAttempts(this.clock.now());
+    this.#running.endLongWrites(this.clock.now());
+    if (!this.#running.moveOverruns(this.clock.now())) return;
+    this.#reclassify();
+    this.#queues.startNext();
   });
 
   get state(): Readonly<Record<WorkClass, ClassState>> {
-    return forEachClass((name) => {
-      const { running, waiting, refused } = this.#classes[name];
-      return { running, waiting, refused };
-    });
+    return this.#queues.state;
   }
 
   /**
-   * The class of a read. What a stranger asks who may try to deceive stays apart, whatever it has cost others. What is costly
-   * only with some values is tried for a moment, so that nobody can make it slow for others.
+   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly only
+   * with some values is tried briefly, so that no client can make it slow for others.
    */
   classOf(shape: Shape, { key, origin }: QueueClient): WorkClass {
     const name = classify(shape);
-    if (name === 'slow') return isVaried(shape) && this.#slow.mayAttempt(key) ? 'attempt' : 'slow';
-    return origin === 'anonymous' && this.#slow.isSuspect(key) ? 'trial' : name;
+    if (name === 'slow') return isVaried(shape) && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
+    return origin === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
   }
 
   /**
-   * Gives a statement its connection: at once, or resolves when it may begin. `leave` must follow.
-   * @param shape of a read, which counts as slow when it takes long
+   * Gives a statement its connection: at once, or resolves when it may begin. The caller must then call `leave`.
+   * @param shape only for reads, which count as slow when they take long
    * @param since when the statement began to wait, also in another class
-   * @returns undefined for a read that belongs to another class, as is known since it began to wait
+   * @returns undefined for a read that turned out to belong to another class while it waited
    * @throws Problem 503, or 429 for a client whose own statements are the reason, at once where the wait would be too long;
-   * ClientGone when the client leaves while it waits
+   * ClientGone when the client disconnects while it waits
    */
   enter(
     name: WorkClass,
     requester: Requester,
     shape?: Shape,
     since?: number,
-  ): Running | Promise<Running | undefined> {
-    const one = this.#classes[name];
-    if (one.waiting > 0 || !one.mayRun(requester) || !this.#isFree(one))
-      return this.#wait(one, requester, shape, since ?? performance.now());
-    return this.#begin(one, this.#callerOf(one, requester), shape);
+  ): RunningStatement | Promise<RunningStatement | undefined> {
+    const queue = this.#queues.of[name];
+    if (queue.waiting > 0 || !queue.mayRun(requester) || !this.#queues.hasRoom(queue))
+      return this.#wait(queue, requester, shape, since ?? performance.now());
+    return this.#begin(queue, this.#callerOf(queue, requester), shape);
   }
 
-  /** The client as it is now: what a requester says of itself changes. */
+  /** A copy of the client as it is now: a requester's key and origin change when the user is authenticated. */
   #callerOf({ name }: ClassQueue, { key, origin }: Requester): QueueClient {
-    return { key, origin, isPreferred: name === 'attempt' && this.#slow.isPreferred(key) };
+    return { key, origin, isPreferred: name === 'attempt' && this.#slowClients.isPreferred(key) };
   }
 
-  #begin(work: ClassQueue, caller: QueueClient, shape: Shape | undefined): Running {
-    const expected = this.#enter(work, caller, shape?.mean);
-    const isStranger = caller.origin === 'anonymous';
+  #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
+    const expected = this.#queues.enter(queue, caller, shape?.mean);
+    const isAnonymous = caller.origin === 'anonymous';
     const since = this.clock.now();
-    const running: Running = { caller, isStranger, shape, since, first: work, work, expected };
-    if (work.name === 'write') this.#writes.add(running);
-    if (shape && work.name === 'attempt' && classify(shape) === 'slow') this.#attempts.add(running);
-    else if (shape && work.name !== 'slow') this.#watched.add(running);
-    else if (shape && isStranger) running.utilization = performance.eventLoopUtilization();
+    const running: RunningStatement = {
+      caller,
+      isAnonymous,
+      shape,
+      since,
+      initialQueue: queue,
+      queue,
+      expected,
+    };
+    this.#running.add(running);
     return running;
   }
 
   /**
-   * Takes back the connection of a statement that is over.
+   * Takes back the connection of a statement that has ended.
    * @param isComplete whether it was answered
    */
-  leave(running: Running, isComplete = false): void {
-    const { shape, caller, since, first, work, isStranger } = running;
+  leave(running: RunningStatement, isComplete = false): void {
+    const { shape, caller, since, initialQueue, queue, isAnonymous, expected } = running;
     const milliseconds = this.clock.now() - since;
-    this.#watched.delete(running);
-    this.#writes.delete(running);
-    if (this.#attempts.delete(running) && isComplete) this.#slow.passAttempt(caller.key);
-    this.#leave(running, milliseconds);
-    if (work.name === 'slow') {
-      const hasOverrun = work !== first;
-      if (hasOverrun) increment(this.#slow.overruns, caller.key, -1);
-      if (isStranger) this.#rest(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
+    if (this.#running.remove(running) && isComplete) this.#slowClients.passAttempt(caller.key);
+    this.#queues.leave(queue, caller, milliseconds, expected);
+    if (queue.name === 'slow') {
+      const hasOverrun = queue !== initialQueue;
+      if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
+      if (isAnonymous) this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     }
-    if (shape && isWrong(first.name, this.classOf(shape, caller))) this.#reclassify();
-    this.#startNext();
+    if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
+    this.#queues.startNext();
   }
 
-  /** Does some work between `enter` and `leave`. */
+  /** Runs some work between `enter` and `leave`. */
   async run<T>(
     name: WorkClass,
     requester: Requester,
-    work: (running: Running | undefined) => Promise<T>,
+    work: (running: RunningStatement | undefined) => Promise<T>,
   ): Promise<T> {
     const entered = this.enter(name, requester);
     const running = entered instanceof Promise ? await entered : entered;
@@ -177,24 +128,32 @@ export class Scheduler {
     }
   }
 
-  #rest({ caller: { key }, utilization }: Running, milliseconds: number, isSuspect: boolean): void {
-    const busy = performance.eventLoopUtilization(utilization).utilization;
-    this.#slow.rest(key, milliseconds, busy, isSuspect, () => this.#startNext());
-    if (isSuspect) this.#slow.suspect(key);
-    this.#refuseResting(key);
+  close(): void {
+    this.clock.close();
   }
 
-  /** What its client's rest keeps waiting for too long is refused now, and not when it has waited. */
-  #refuseResting(key: string): void {
-    const begins = performance.now() + this.#slow.restOf(key);
-    for (const name of RESTING) {
-      if (!this.#slow.isResting(key, name)) continue;
-      const one = this.#classes[name];
+  #coolDown(
+    { caller: { key }, utilization }: RunningStatement,
+    milliseconds: number,
+    isSuspect: boolean,
+  ): void {
+    const busy = performance.eventLoopUtilization(utilization).utilization;
+    this.#slowClients.coolDown(key, milliseconds, busy, isSuspect, () => this.#queues.startNext());
+    if (isSuspect) this.#slowClients.markSuspect(key);
+    this.#refuseCoolingDown(key);
+  }
+
+  /** Refuses a client's statements at once that could not start before `MAX_WAIT`. */
+  #refuseCoolingDown(key: string): void {
+    const starts = performance.now() + this.#slowClients.cooldownOf(key);
+    for (const name of COOLDOWN_CLASSES) {
+      if (!this.#slowClients.isCoolingDown(key, name)) continue;
+      const queue = this.#queues.of[name];
       let before = 0;
-      one.refused += one.end(
+      queue.refused += queue.removeWhere(
         ({ requester, since }) => {
           if (requester.key !== key) return false;
-          const isLate = begins + before * one.meanOf(requester) > since + MAX_WAIT;
+          const isLate = starts + before * queue.meanOf(requester) > since + MAX_WAIT;
           if (!isLate) before += 1;
           return isLate;
         },
@@ -203,101 +162,20 @@ export class Scheduler {
     }
   }
 
-  /** Ends attempts that were not brief: they wait for their turn as slow statements. */
-  #endAttempts(): void {
-    const now = this.clock.now();
-    const crowded = this.#classes.attempt.waiting > 0 ? CROWDED_ATTEMPT : ATTEMPT;
-    for (const attempt of this.#attempts) {
-      const { since, caller, preempt } = attempt;
-      if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
-      this.#attempts.delete(attempt);
-      this.#slow.failAttempt(caller.key);
-      preempt?.();
-    }
-  }
-
-  /** Ends writes that have taken long, one for each client that waits for its connection. */
-  #endLongWrites(): void {
-    const { write } = this.#classes;
-    if (write.waiting === 0 || this.#isFree(write)) return;
-    const latest = this.clock.now() - LONG_WRITE;
-    const younger = [...this.#writes].slice(Math.ceil(write.running / 2));
-    const long = younger.filter(({ since }) => since <= latest).slice(0, write.waitingClients);
-    for (const running of long) {
-      this.#writes.delete(running);
-      running.preempt?.();
-    }
-  }
-
-  /**
-   * Counts reads as slow once they have taken long. Their clients start nothing further of their class
-   * meanwhile, or many reads whose cost was underestimated could take all connections.
-   */
-  #moveOverruns(): void {
-    const latest = this.clock.now() - OVERRUN;
-    let isAny = false;
-    for (const running of this.#watched) {
-      if (running.since > latest) break;
-      isAny = true;
-      const { caller, shape } = running;
-      this.#watched.delete(running);
-      if (shape) {
-        shape.cost = Math.max(COSTLY, shape.cost ?? 0);
-        shape.isEstimate = false;
-      }
-      if (this.#classes.slow.running >= MAX_OVERRUNNING && running.preempt) {
-        running.preempt();
-        if (running.isStranger) this.#slow.suspect(caller.key);
-        continue;
-      }
-      this.#leave(running, OVERRUN);
-      running.work = this.#classes.slow;
-      running.utilization = performance.eventLoopUtilization();
-      running.expected = this.#enter(running.work, caller);
-      increment(this.#slow.overruns, caller.key, 1);
-    }
-    if (!isAny) return;
-    this.#reclassify();
-    this.#startNext();
-  }
-
-  #enter(one: ClassQueue, caller: QueueClient, cost?: number): number {
-    this.#taken -= one.taken;
-    const expected = one.enter(caller, cost);
-    this.#taken += one.taken;
-    return expected;
-  }
-
-  #leave({ work, caller, expected }: Running, milliseconds: number): void {
-    this.#taken -= work.taken;
-    work.leave(caller, milliseconds, expected);
-    this.#taken += work.taken;
-  }
-
-  close(): void {
-    this.clock.close();
-  }
-
-  /** Whether a connection is left for the class besides those that are kept for others. */
-  #isFree(one: ClassQueue): boolean {
-    const others = this.#taken - one.taken;
-    return one.running < one.share.most && others + one.running < CONNECTIONS;
-  }
-
   #wait(
-    one: ClassQueue,
+    queue: ClassQueue,
     requester: Requester,
     shape: Shape | undefined,
     since: number,
-  ): Promise<Running | undefined> {
-    const caller = this.#callerOf(one, requester);
-    const problem = this.#refusal(one, caller, shape?.mean ?? shape?.cost);
+  ): Promise<RunningStatement | undefined> {
+    const caller = this.#callerOf(queue, requester);
+    const problem = this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (problem) {
-      one.refused += 1;
+      queue.refused += 1;
       return Promise.reject(problem);
     }
     requester.park();
-    const queue = one.queueOf(caller);
+    const waiting = queue.queueOf(caller);
     const { key } = caller;
     return new Promise((resolve, reject) => {
       const end = (error?: Error): void => {
@@ -307,41 +185,31 @@ export class Scheduler {
       };
       const start = (): void => {
         stopListening();
-        resolve(this.#begin(one, caller, shape));
+        resolve(this.#begin(queue, caller, shape));
       };
-      const entry: WaitingStatement = { requester, shape, since, start, end };
-      queue.push(key, entry);
+      const statement: WaitingStatement = { requester, shape, since, start, end };
+      waiting.push(key, statement);
       const stopListening = requester.onGone(() => {
-        if (queue.remove(key, entry)) reject(new ClientGone());
+        if (waiting.remove(key, statement)) reject(new ClientGone());
       });
-      // Those that wait may all be of clients that have what they may have, while a connection is free for this one.
-      this.#startNext();
+      // All others that wait may be at their clients' limits, while a connection is free for this one.
+      this.#queues.startNext();
     });
   }
 
-  #refusal(one: ClassQueue, caller: QueueClient, cost?: number): Problem | undefined {
+  #refusal(queue: ClassQueue, caller: QueueClient, cost?: number): Problem | undefined {
     const { key, origin } = caller;
-    const isSuspect = origin === 'anonymous' && one.name === 'trial' && this.#slow.isSuspect(key);
-    if (isSuspect && one.queueOf(caller).sizeOf(key) >= MAX_WAITING_OF_SUSPECT) return TOO_MANY;
-    if (one.waiting < MAX_WAITING && one.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
-    return one.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
+    const isSuspect = origin === 'anonymous' && queue.name === 'trial' && this.#slowClients.isSuspect(key);
+    if (isSuspect && queue.queueOf(caller).sizeOf(key) >= MAX_WAITING_OF_SUSPECT) return TOO_MANY;
+    if (queue.waiting < MAX_WAITING && queue.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
+    return queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
   }
 
-  #startNext(): void {
-    for (const one of this.#all) {
-      while (one.waiting > 0 && this.#isFree(one)) {
-        const entry = one.next();
-        if (!entry) break;
-        entry.start();
-      }
-    }
-  }
-
-  /** Sends waiting reads to the class of what is known of their shapes by now. */
+  /** Moves waiting reads to the classes that their shapes have by now. */
   #reclassify(): void {
-    for (const name of READS) {
-      this.#classes[name].end(
-        ({ shape, requester }) => shape !== undefined && isWrong(name, this.classOf(shape, requester)),
+    for (const name of READ_CLASSES) {
+      this.#queues.of[name].removeWhere(
+        ({ shape, requester }) => shape !== undefined && mustMove(name, this.classOf(shape, requester)),
         () => undefined,
       );
     }
@@ -349,11 +217,11 @@ export class Scheduler {
 
   #refuseLate(): void {
     const latest = performance.now() - MAX_WAIT;
-    for (const one of this.#all) {
-      if (one.waiting === 0) continue;
-      one.refused += one.end(
+    for (const queue of this.#queues.all) {
+      if (queue.waiting === 0) continue;
+      queue.refused += queue.removeWhere(
         ({ since }) => since <= latest,
-        ({ requester }) => (one.isOwnFault(requester) ? TOO_MANY : OVERLOADED),
+        ({ requester }) => (queue.isOwnFault(requester) ? TOO_MANY : OVERLOADED),
       );
     }
   }

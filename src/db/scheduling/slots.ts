@@ -10,21 +10,21 @@ const RETRY_AFTER = 10;
 type Origin = Requester['origin'];
 
 export interface SlotLimits {
-  /** How many slots may be taken, by this origin and those with lower limits together. */
-  readonly most: Readonly<Record<Origin, number>>;
-  /** How many of them one client may take. */
+  /** How many slots may be taken, by all clients together, before this origin gets no more. */
+  readonly max: Readonly<Record<Origin, number>>;
+  /** Maximum slots of one client. */
   readonly perClient: Readonly<Record<Origin, number>>;
-  /** The detail of the 429 for a client that has taken its slots. */
+  /** The detail of the 429 for a client that has all slots it may have. */
   readonly ownMessage: string;
   /** The detail of the 503 when all slots are taken. */
   readonly fullMessage: string;
-  /** The detail of the 429 for a client that rests. */
-  readonly restMessage?: string;
+  /** The detail of the 429 for a client in its cooldown. */
+  readonly cooldownMessage?: string;
 }
 
-/** Work that has a slot. */
+/** Work that has a slot and may have to give it up. */
 export interface Holder {
-  /** Whether it makes so little use of its slot that another client may have it. */
+  /** Whether it uses its slot so little that another client may have it. */
   readonly isIdle: () => boolean;
   /** Ends the work; its slot must be given back at once. */
   readonly end: () => void;
@@ -36,17 +36,18 @@ interface Entry {
   readonly refuse: (error: Error) => void;
 }
 
-/** How often an idle holder is looked for while a client waits (milliseconds). */
-const CHECK = 250;
+/** How often to look for an idle holder while a client waits (milliseconds). */
+const IDLE_CHECK = 250;
 
-/** A few places for work that lasts: streams and transactions. Clients get free places in turn. */
+/** A limited number of slots for long-lasting work: streams and transactions. Clients get free slots in turn. */
 export class Slots {
   readonly #limits: SlotLimits;
   readonly #waiting = new FairQueue<Entry>();
-  readonly #byClient = new Map<string, number>();
+  /** How many slots each client has. */
+  readonly #takenBy = new Map<string, number>();
   readonly #holders = new Map<Holder, Origin>();
-  /** When clients that rest may take a slot again. */
-  readonly #rests = new Map<string, number>();
+  /** Until when clients may take no slot. */
+  readonly #cooldowns = new Map<string, number>();
   #taken = 0;
 
   constructor(limits: SlotLimits) {
@@ -55,16 +56,16 @@ export class Slots {
 
   /**
    * Takes a slot, after a short wait if none is free.
-   * @param holder gives way to clients that wait; without it nothing ends the work
-   * @returns gives it back; calling it again does nothing
-   * @throws Problem 429 for a client that rests or has all slots it may have, 503 when none becomes free; ClientGone
+   * @param holder work that may be ended for clients that wait; without it nothing ends the work
+   * @returns gives the slot back; further calls do nothing
+   * @throws Problem 429 for a client in its cooldown or with all slots it may have, 503 when none becomes free; ClientGone
    */
   async enter(requester: Requester, holder?: Holder): Promise<() => void> {
     const { key, origin } = requester;
-    if (this.#rests.has(key)) throw this.#restRefusal(key);
-    if ((this.#byClient.get(key) ?? 0) >= this.#limits.perClient[origin])
+    if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
+    if ((this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[origin])
       throw new Problem(429, this.#limits.ownMessage, { headers: { 'Retry-After': String(RETRY_AFTER) } });
-    if (this.#taken < this.#limits.most[origin]) this.#take(key);
+    if (this.#taken < this.#limits.max[origin]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
     if (holder) this.#holders.set(holder, origin);
@@ -76,29 +77,29 @@ export class Slots {
     };
   }
 
-  /** Refuses the client for some time, which includes those of its requests that wait. */
-  rest(key: string, milliseconds: number): void {
+  /** Refuses the client for some time, including its requests that wait already. */
+  coolDown(key: string, milliseconds: number): void {
     const until = performance.now() + milliseconds;
-    if (until <= (this.#rests.get(key) ?? 0)) return;
-    this.#rests.set(key, until);
+    if (until <= (this.#cooldowns.get(key) ?? 0)) return;
+    this.#cooldowns.set(key, until);
     setTimeout(() => {
-      if (this.#rests.get(key) === until) this.#rests.delete(key);
+      if (this.#cooldowns.get(key) === until) this.#cooldowns.delete(key);
     }, milliseconds).unref();
     for (const [client, entry] of [...this.#waiting.entries()])
-      if (client === key) entry.refuse(this.#restRefusal(key));
+      if (client === key) entry.refuse(this.#cooldownRefusal(key));
   }
 
-  #restRefusal(key: string): Problem {
-    const left = Math.max(0, (this.#rests.get(key) ?? 0) - performance.now());
+  #cooldownRefusal(key: string): Problem {
+    const left = Math.max(0, (this.#cooldowns.get(key) ?? 0) - performance.now());
     const seconds = Math.max(1, Math.ceil(left / 1000));
-    return new Problem(429, this.#limits.restMessage ?? this.#limits.ownMessage, {
+    return new Problem(429, this.#limits.cooldownMessage ?? this.#limits.ownMessage, {
       headers: { 'Retry-After': String(seconds) },
     });
   }
 
   #take(key: string): void {
     this.#taken += 1;
-    this.#byClient.set(key, (this.#byClient.get(key) ?? 0) + 1);
+    this.#takenBy.set(key, (this.#takenBy.get(key) ?? 0) + 1);
   }
 
   #wait(requester: Requester): Promise<void> {
@@ -116,10 +117,10 @@ export class Slots {
         },
         refuse: (error) => {
           stopListening();
-          leave(error);
+          withdraw(error);
         },
       };
-      const leave = (error: Error): void => {
+      const withdraw = (error: Error): void => {
         if (!this.#waiting.remove(key, entry)) return;
         clearTimeout(timer);
         clearInterval(check);
@@ -128,30 +129,30 @@ export class Slots {
       const timer = setTimeout(() => {
         entry.refuse(unavailable(this.#limits.fullMessage, RETRY_AFTER));
       }, MAX_WAIT);
-      const check = setInterval(() => this.#endIdle(requester), CHECK);
+      const check = setInterval(() => this.#endIdle(requester), IDLE_CHECK);
       this.#waiting.push(key, entry);
-      const stopListening = requester.onGone(() => leave(new ClientGone()));
+      const stopListening = requester.onGone(() => withdraw(new ClientGone()));
       this.#endIdle(requester);
     });
   }
 
-  /** Ends one idle holder of the same origin or a lower one, if that makes room for the client that waits. */
+  /** Ends one idle holder of the same or a lower origin, if this makes room for the client that waits. */
   #endIdle({ origin }: Requester): void {
-    const { most } = this.#limits;
-    if (this.#taken > most[origin]) return;
-    for (const [holder, held] of this.#holders)
-      if (most[held] <= most[origin] && holder.isIdle()) return holder.end();
+    const { max } = this.#limits;
+    if (this.#taken > max[origin]) return;
+    for (const [holder, heldBy] of this.#holders)
+      if (max[heldBy] <= max[origin] && holder.isIdle()) return holder.end();
   }
 
   #leave(key: string): void {
     this.#taken -= 1;
-    const left = (this.#byClient.get(key) ?? 1) - 1;
-    if (left > 0) this.#byClient.set(key, left);
-    else this.#byClient.delete(key);
+    const left = (this.#takenBy.get(key) ?? 1) - 1;
+    if (left > 0) this.#takenBy.set(key, left);
+    else this.#takenBy.delete(key);
     for (const [, entry] of this.#waiting.entries()) {
       const { requester } = entry;
-      if (this.#taken >= this.#limits.most[requester.origin]) continue;
-      if ((this.#byClient.get(requester.key) ?? 0) >= this.#limits.perClient[requester.origin]) continue;
+      if (this.#taken >= this.#limits.max[requester.origin]) continue;
+      if ((this.#takenBy.get(requester.key) ?? 0) >= this.#limits.perClient[requester.origin]) continue;
       this.#waiting.remove(requester.key, entry);
       return entry.start();
     }

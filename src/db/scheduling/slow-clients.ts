@@ -1,45 +1,46 @@
 import type { WorkClass } from './work-class.ts';
 
 /**
- * How long an anonymous client rests after a slow statement, as a multiple of what that took, while the process was busy all
- * the time; in proportion when it was busy for a part. Without the rest, one stranger could keep a processor of the database
- * from the others for good.
+ * Cooldown of an anonymous client after a slow statement, as a multiple of the statement's duration. It is reduced in
+ * proportion to how idle the process was. Without it, one anonymous client could keep a database processor busy permanently.
  */
-const REST = 4;
-/** Milliseconds for which a stranger runs one read at a time after one that was not known to be slow. */
+const COOLDOWN = 4;
+/** Milliseconds for which an anonymous client runs one read at a time after an unexpectedly slow one. */
 const SUSPECT_FOR = 60_000;
-/** Milliseconds after a failed attempt until the next one. */
+/** Milliseconds from a failed attempt to the next one. */
 const NO_ATTEMPT_FOR = 15_000;
-/** Milliseconds for which a client with a brief attempt is preferred. */
+/** Milliseconds for which a client is preferred after a fast attempt. */
 const PREFERRED_FOR = 10 * 60_000;
-/** Clients whose attempts are remembered, of each kind. */
+/** Maximum number of clients whose attempts are remembered, for failed and passed ones each. */
 const MAX_REMEMBERED = 10_000;
 
-interface Rest {
+interface Cooldown {
   readonly until: number;
-  /** Whether the client may try to deceive, so that it starts no other reads either. */
+  /** Whether the client may hide the cost of its reads on purpose, so that it must not start other reads either. */
   readonly isSuspect: boolean;
 }
 
-/** What is known of slow statements, whichever class they began in. */
+/** What is known of the clients of slow statements, in whichever class those began. */
 export class SlowClients {
-  /** Statements of other classes by client that turned out to be slow and run on. */
+  /** How many running statements of other classes have turned out to be slow, by client. */
   readonly overruns = new Map<string, number>();
-  /** The rests of anonymous clients. */
-  readonly #rests = new Map<string, Rest>();
-  /** Anonymous clients that had an overrun lately. They might look for statements whose cost is misjudged. */
+  /** The cooldowns of anonymous clients. */
+  readonly #cooldowns = new Map<string, Cooldown>();
+  /** Anonymous clients with a recent overrun. They might look for statements whose cost is misjudged. */
   readonly #suspects = new Map<string, NodeJS.Timeout>();
-  /** When a client's last attempt failed, or was brief, the oldest first. */
-  readonly #failed = new Map<string, number>();
-  readonly #brief = new Map<string, number>();
-  /** The latest rest, as a multiple of what the statement before it took. */
-  factor = 0;
+  /** When a client's last attempt failed, the oldest first. */
+  readonly #failedAttempts = new Map<string, number>();
+  /** When a client's last attempt passed, the oldest first. */
+  readonly #passedAttempts = new Map<string, number>();
+  /** The latest cooldown, as a multiple of the duration of the statement before it. */
+  cooldownFactor = 0;
 
-  /** Whether the client starts nothing of this class for now. */
-  isResting(key: string, name: WorkClass): boolean {
-    const rest = this.#rests.get(key);
+  /** Whether the client may not start statements of this class for now. */
+  isCoolingDown(key: string, name: WorkClass): boolean {
+    const cooldown = this.#cooldowns.get(key);
     return (
-      rest !== undefined && (rest.isSuspect || name === 'trial' || name === 'attempt' || name === 'slow')
+      cooldown !== undefined &&
+      (cooldown.isSuspect || name === 'trial' || name === 'attempt' || name === 'slow')
     );
   }
 
@@ -47,31 +48,31 @@ export class SlowClients {
     return this.#suspects.has(key);
   }
 
-  /** Whether the client may try to be brief with a statement that was costly for others. */
+  /** Whether the client may try a statement that was costly for others. */
   mayAttempt(key: string): boolean {
-    return !isRecent(this.#failed, key, NO_ATTEMPT_FOR);
+    return !isRecent(this.#failedAttempts, key, NO_ATTEMPT_FOR);
   }
 
-  /** Whether the client's last attempt was brief. Clients that are ever new must not shut out those that are there. */
+  /** Whether the client's last attempt was fast. A stream of new clients must not shut out such a client. */
   isPreferred(key: string): boolean {
-    return isRecent(this.#brief, key, PREFERRED_FOR);
+    return isRecent(this.#passedAttempts, key, PREFERRED_FOR);
   }
 
-  /** One that was brief before may try again at once: it was perhaps only unlucky. */
+  /** A client that passed before may try again at once: one slow attempt can be bad luck. */
   failAttempt(key: string): void {
-    if (!this.#brief.delete(key)) remember(this.#failed, key);
+    if (!this.#passedAttempts.delete(key)) remember(this.#failedAttempts, key);
   }
 
   passAttempt(key: string): void {
-    remember(this.#brief, key);
+    remember(this.#passedAttempts, key);
   }
 
-  /** Milliseconds until the client may go on. */
-  restOf(key: string): number {
-    return Math.max(0, (this.#rests.get(key)?.until ?? 0) - performance.now());
+  /** Milliseconds until the client's cooldown ends. */
+  cooldownOf(key: string): number {
+    return Math.max(0, (this.#cooldowns.get(key)?.until ?? 0) - performance.now());
   }
 
-  suspect(key: string): void {
+  markSuspect(key: string): void {
     clearTimeout(this.#suspects.get(key));
     const timer = setTimeout(() => this.#suspects.delete(key), SUSPECT_FOR).unref();
     this.#suspects.set(key, timer);
@@ -79,20 +80,20 @@ export class SlowClients {
 
   /**
    * @param milliseconds that the client's statement took
-   * @param busy the part of them that the process was busy
-   * @param isSuspect whether the client may try to deceive
+   * @param busy the share of this time in which the process was busy
+   * @param isSuspect see `Cooldown`
    */
-  rest(key: string, milliseconds: number, busy: number, isSuspect: boolean, end: () => void): void {
-    this.factor = REST * busy;
-    const length = milliseconds * this.factor;
-    const rest: Rest = { until: performance.now() + length, isSuspect };
-    this.#rests.set(key, rest);
-    const wake = (): void => {
-      if (this.#rests.get(key) !== rest) return;
-      this.#rests.delete(key);
-      end();
+  coolDown(key: string, milliseconds: number, busy: number, isSuspect: boolean, onEnd: () => void): void {
+    this.cooldownFactor = COOLDOWN * busy;
+    const length = milliseconds * this.cooldownFactor;
+    const cooldown: Cooldown = { until: performance.now() + length, isSuspect };
+    this.#cooldowns.set(key, cooldown);
+    const end = (): void => {
+      if (this.#cooldowns.get(key) !== cooldown) return;
+      this.#cooldowns.delete(key);
+      onEnd();
     };
-    setTimeout(wake, length).unref();
+    setTimeout(end, length).unref();
   }
 }
 
@@ -106,6 +107,7 @@ function remember(times: Map<string, number>, key: string): void {
   times.set(key, performance.now());
 }
 
+/** Adds to a client's count; a count of 0 is removed, so that the map does not grow. */
 export function increment(counts: Map<string, number>, key: string, by: number): void {
   const count = (counts.get(key) ?? 0) + by;
   if (count > 0) counts.set(key, count);

@@ -1,0 +1,157 @@
+import type postgres from 'postgres';
+import { CANCEL_TIMEOUT, cancelOnServer, type OpenClient, type Query } from './driver.ts';
+
+/** One connection of a pool. */
+export interface Connection {
+  readonly sql: postgres.Sql;
+  /** Statements without an answer, and requests to cancel one. */
+  underway: number;
+  /** Whether it has answered a statement. */
+  isMade: boolean;
+  /** The texts of its prepared statements, except `fixed` ones, whose number is bounded. */
+  readonly prepared: Set<string>;
+}
+
+export interface ConnectionOptions {
+  readonly open: OpenClient;
+  readonly count: number;
+  /** Maximum statements on a connection at once. */
+  readonly depth: number;
+  /** A statement that sets up each connection, after the first answer on it. */
+  readonly prelude: string | undefined;
+  /** Runs when a connection may have room for a waiting statement. */
+  readonly onFree: () => void;
+  /** Runs when a connection has ended and was replaced. */
+  readonly onLost: (connection: Connection) => void;
+}
+
+/**
+ * The driver cannot forget a prepared statement, and PostgreSQL keeps each in memory. A connection that has prepared more than
+ * this is replaced.
+ */
+const MAX_PREPARED = 400;
+
+/**
+ * The connections of a pool. Each is a postgres.js client with one connection, because the queues of a client with several
+ * connections grow for as long as the client is never idle.
+ */
+export class PoolConnections {
+  readonly #options: ConnectionOptions;
+  readonly #current: Connection[];
+  /** Connections that were replaced and still owe answers. */
+  readonly #retired = new Set<Connection>();
+  #isClosed = false;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#current = Array.from({ length: options.count }, () => this.#connect());
+  }
+
+  get count(): number {
+    return this.#current.length;
+  }
+
+  /** The connection with the fewest statements, or undefined if all are full. */
+  free(): Connection | undefined {
+    let free: Connection | undefined;
+    for (const connection of this.#current) {
+      if (connection.underway < (free?.underway ?? this.#options.depth)) free = connection;
+    }
+    return free;
+  }
+
+  /** Counts one statement less on a connection. */
+  release(connection: Connection): void {
+    connection.underway -= 1;
+    if (connection.underway === 0) this.#end(connection);
+  }
+
+  /** Records that a connection gives answers. */
+  markMade(connection: Connection): void {
+    if (!connection.isMade) this.#setUp(connection);
+    connection.isMade = true;
+  }
+
+  /**
+   * Puts a new connection in the place of an old one.
+   * @param isDead whether the old one gives no more answers; otherwise it stays open for those that it owes
+   */
+  replace(old: Connection, isDead: boolean): void {
+    const index = this.#current.indexOf(old);
+    // After the pool is closed, a new connection would keep the process from ending.
+    if (index >= 0 && !this.#isClosed) {
+      this.#current[index] = this.#connect();
+      this.#retired.add(old);
+    }
+    if (isDead) this.#end(old);
+    if (index >= 0) this.#options.onFree();
+  }
+
+  replaceAll(): void {
+    for (const connection of [...this.#current]) this.replace(connection, connection.underway === 0);
+  }
+
+  replaceIfFull(connection: Connection): void {
+    if (connection.prepared.size > MAX_PREPARED) this.replace(connection, connection.underway === 0);
+  }
+
+  /** Cancels what runs on a connection, and keeps the next statement away until the request to cancel is over. */
+  cancel(connection: Connection, query: Query): void {
+    connection.underway += 1;
+    let isOver = false;
+    const end = (): void => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(timer);
+      this.release(connection);
+      this.#options.onFree();
+    };
+    // A request without an answer may still reach PostgreSQL, and would cancel another statement of this connection.
+    const drop = (): void => {
+      if (!isOver) this.replace(connection, true);
+      end();
+    };
+    const timer = setTimeout(drop, CANCEL_TIMEOUT).unref();
+    cancelOnServer(query).then(end, drop);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const all = [...this.#current, ...this.#retired];
+    await Promise.all(all.map(({ sql }) => sql.end({ timeout: 1 })));
+  }
+
+  #connect(): Connection {
+    const connection: Connection = {
+      sql: this.#options.open(() => {
+        this.replace(connection, true);
+        this.#options.onLost(connection);
+      }),
+      underway: 0,
+      isMade: false,
+      prepared: new Set(),
+    };
+    return connection;
+  }
+
+  #setUp(connection: Connection): void {
+    const { prelude, onFree } = this.#options;
+    if (prelude === undefined) return;
+    connection.underway += 1;
+    const end = (): void => {
+      this.release(connection);
+      onFree();
+    };
+    // A late request to cancel the statement before may have hit it.
+    const drop = (): void => {
+      this.replace(connection, true);
+      end();
+    };
+    connection.sql.unsafe(prelude).then(end, drop);
+  }
+
+  /** Ends a connection that was replaced. */
+  #end(old: Connection): void {
+    if (this.#retired.delete(old)) void old.sql.end({ timeout: 0 });
+  }
+}

@@ -1,0 +1,63 @@
+import { ClassQueue, type QueueClient } from './class-queue.ts';
+import type { SlowClients } from './slow-clients.ts';
+import { CONNECTIONS, forEachClass, type WorkClass } from './work-class.ts';
+
+/** The counters of one class, for the metrics. */
+export interface ClassState {
+  readonly running: number;
+  readonly waiting: number;
+  /** Statements refused because they would have waited too long. */
+  readonly refused: number;
+}
+
+/** The queues of all classes, and how they share the exclusive connections. */
+export class ClassQueues {
+  readonly of: Readonly<Record<WorkClass, ClassQueue>>;
+  readonly all: readonly ClassQueue[];
+  /** Connections that are in use or reserved for a class. */
+  #taken: number;
+
+  constructor(slowClients: SlowClients) {
+    this.of = forEachClass((name) => new ClassQueue(name, slowClients));
+    this.all = Object.values(this.of);
+    this.#taken = this.all.reduce((sum, { taken }) => sum + taken, 0);
+  }
+
+  get state(): Readonly<Record<WorkClass, ClassState>> {
+    return forEachClass((name) => {
+      const { running, waiting, refused } = this.of[name];
+      return { running, waiting, refused };
+    });
+  }
+
+  /** Whether the class may use one more connection, besides those reserved for other classes. */
+  hasRoom(queue: ClassQueue): boolean {
+    const others = this.#taken - queue.taken;
+    return queue.running < queue.share.max && others + queue.running < CONNECTIONS;
+  }
+
+  /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */
+  enter(queue: ClassQueue, caller: QueueClient, cost?: number): number {
+    this.#taken -= queue.taken;
+    const expected = queue.enter(caller, cost);
+    this.#taken += queue.taken;
+    return expected;
+  }
+
+  leave(queue: ClassQueue, caller: QueueClient, milliseconds: number, expected: number): void {
+    this.#taken -= queue.taken;
+    queue.leave(caller, milliseconds, expected);
+    this.#taken += queue.taken;
+  }
+
+  /** Starts waiting statements while connections are free. */
+  startNext(): void {
+    for (const queue of this.all) {
+      while (queue.waiting > 0 && this.hasRoom(queue)) {
+        const statement = queue.next();
+        if (!statement) break;
+        statement.start();
+      }
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import type { EventLoopUtilization } from 'node:perf_hooks';
+import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-shapes.ts';
+import type { ClassQueue, QueueClient } from './class-queue.ts';
+import type { ClassQueues } from './class-queues.ts';
+import { increment, type SlowClients } from './slow-clients.ts';
+
+/** Maximum slow statements at once, including those that turned out to be slow. Further ones end and wait in `slow`. */
+const MAX_OVERRUNNING = 4;
+
+/**
+ * Milliseconds that an attempt may take while other attempts wait. A client whose last attempt was fast gets the full time.
+ */
+const CROWDED_ATTEMPT = 75;
+
+/**
+ * Milliseconds after which a write may be ended while others wait for a connection: most of the writes that take so long wait for
+ * a lock. The older half continues, so that writes that are simply long still finish one after the other.
+ */
+const LONG_WRITE = 500;
+
+/** A statement that has a connection. */
+export interface RunningStatement {
+  /** The client as it was when the statement began: its key changes when the user is authenticated. */
+  readonly caller: QueueClient;
+  readonly isAnonymous: boolean;
+  /** Only for reads. */
+  readonly shape: Shape | undefined;
+  /** By the scheduler's clock. */
+  readonly since: number;
+  /** The class in which it began. */
+  readonly initialQueue: ClassQueue;
+  /** The class that it counts for: the initial one, or `slow` once it has taken long. */
+  queue: ClassQueue;
+  /** Milliseconds that the statement was expected to take in this class. */
+  expected: number;
+  /** The event loop's utilization when the statement began to count as slow. */
+  utilization?: EventLoopUtilization;
+  /** Ends the statement; a read then starts again in its new class. */
+  preempt?: () => void;
+}
+
+/** The running statements, and what happens to those that take too long. */
+export class RunningStatements {
+  readonly #queues: ClassQueues;
+  readonly #slowClients: SlowClients;
+  /** Reads that are not known to be slow, in the order in which they began. */
+  readonly #reads = new Set<RunningStatement>();
+  /** Attempts with shapes that are known to be slow with other values, in the order in which they began. */
+  readonly #attempts = new Set<RunningStatement>();
+  /** Writes, in the order in which they began. */
+  readonly #writes = new Set<RunningStatement>();
+
+  constructor(queues: ClassQueues, slowClients: SlowClients) {
+    this.#queues = queues;
+    this.#slowClients = slowClients;
+  }
+
+  add(running: RunningStatement): void {
+    const { queue, shape, isAnonymous } = running;
+    if (queue.name === 'write') this.#writes.add(running);
+    if (shape && queue.name === 'attempt' && classify(shape) === 'slow') this.#attempts.add(running);
+    else if (shape && queue.name !== 'slow') this.#reads.add(running);
+    else if (shape && isAnonymous) running.utilization = performance.eventLoopUtilization();
+  }
+
+  /** @returns whether it was an attempt that was still allowed to run */
+  remove(running: RunningStatement): boolean {
+    this.#reads.delete(running);
+    this.#writes.delete(running);
+    return this.#attempts.delete(running);
+  }
+
+  /** Ends attempts that were not fast: they wait again, as slow statements. */
+  endAttempts(now: number): void {
+    const crowded = this.#queues.of.attempt.waiting > 0 ? CROWDED_ATTEMPT : ATTEMPT;
+    for (const attempt of this.#attempts) {
+      const { since, caller, preempt } = attempt;
+      if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
+      this.#attempts.delete(attempt);
+      this.#slowClients.failAttempt(caller.key);
+      preempt?.();
+    }
+  }
+
+  /** Ends writes that have taken long, one for each client that waits for its connection. */
+  endLongWrites(now: number): void {
+    const { write } = this.#queues.of;
+    if (write.waiting === 0 || this.#queues.hasRoom(write)) return;
+    const latest = now - LONG_WRITE;
+    const younger = [...this.#writes].slice(Math.ceil(write.running / 2));
+    const long = younger.filter(({ since }) => since <= latest).slice(0, write.waitingClients);
+    for (const running of long) {
+      this.#writes.delete(running);
+      running.preempt?.();
+    }
+  }
+
+  /**
+   * Counts reads as slow once they have taken long. Meanwhile their clients may not start further reads, or many reads with
+   * underestimated costs could take all connections.
+   * @returns whether there were any
+   */
+  moveOverruns(now: number): boolean {
+    const latest = now - OVERRUN;
+    const { slow } = this.#queues.of;
+    let isAny = false;
+    for (const running of this.#reads) {
+      if (running.since > latest) break;
+      isAny = true;
+      const { caller, shape } = running;
+      this.#reads.delete(running);
+      if (shape) {
+        shape.cost = Math.max(COSTLY, shape.cost ?? 0);
+        shape.isEstimate = false;
+      }
+      if (slow.running >= MAX_OVERRUNNING && running.preempt) {
+        running.preempt();
+        if (running.isAnonymous) this.#slowClients.markSuspect(caller.key);
+        continue;
+      }
+      this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
+      running.queue = slow;
+      running.utilization = performance.eventLoopUtilization();
+      running.expected = this.#queues.enter(slow, caller);
+      increment(this.#slowClients.overruns, caller.key, 1);
+    }
+    return isAny;
+  }
+}
