@@ -1,4 +1,5 @@
-import { startError } from './errors.ts';
+// The settings: their environment variables, defaults and validation.
+import { excerpt, startError } from './errors.ts';
 
 export type AccessLevel = 'default' | 'user' | 'admin';
 export type LogLevel = 'info' | 'warn' | 'error';
@@ -7,60 +8,61 @@ export type LogFormat = 'json' | 'text';
 export interface Settings {
   /** `postgres://…`, or undefined for the embedded PostgreSQL. */
   readonly databaseUrl: string | undefined;
-  /** Path of the registry file, or undefined for the shipped one. */
+  /** Path of the registry file, or undefined for the shipped registry. */
   readonly resources: string | undefined;
   readonly host: string;
   readonly port: number;
   readonly access: AccessLevel;
   readonly userModel: string;
   readonly schema: 'apply' | 'check';
-  /** Bytes. */
+  /** The maximum size of a request body (bytes). */
   readonly maxBody: number;
-  /** Seconds. */
+  /** The time limit of a query by an anonymous client (seconds). */
   readonly slowTimeout: number;
-  /** Bytes. */
+  /** The maximum size of the records of one page (bytes). */
   readonly maxPage: number;
   readonly logLevel: LogLevel;
-  /** Undefined: text on a terminal, else JSON. */
+  /** Undefined means text on a terminal and JSON elsewhere. */
   readonly logFormat: LogFormat | undefined;
   readonly corsOrigins: readonly string[];
-  /** How many proxies in front are believed for the client's address. */
+  /** The number of proxies in front that the service trusts for the client's address. */
   readonly trustProxy: number;
-  /** The fewest characters of a password that is set in the admin area or by a command. */
+  /** The minimum length of a password set in the admin area or by a command (characters). */
   readonly minPassword: number;
-  /** Who may read `/metrics`: nobody (`off`), this machine (`loopback`), or whoever reaches the address `HOST:PORT` of their own. */
+  /** Who may read `/metrics`: no client (`off`), this machine (`loopback`), or clients of a separate `HOST:PORT`. */
   readonly metrics: string;
 }
 
 interface Setting {
   readonly key: keyof Settings;
   readonly meaning: string;
-  /** What stands for an absent variable; its text, or where `absent` is given a description of that. */
+  /** The text used for an absent variable. If `absent` is given, only a description for people. */
   readonly fallback: string;
-  /** The value of an absent variable, where no text has it. */
+  /** The value of an absent variable, if no text can express it. */
   readonly absent?: undefined | readonly [];
-  /** Gives the value, or throws an Error whose message says what was expected. */
+  /** Returns the value, or throws an Error whose message continues the setting's name ("must be …"). */
   readonly parse: (text: string) => unknown;
 }
 
 function oneOf(...allowed: string[]): (text: string) => string {
   return (text) => {
-    if (!allowed.includes(text)) throw new Error(`must be one of ${allowed.join(', ')}`);
+    if (!allowed.includes(text))
+      throw new Error(`must be one of ${allowed.join(', ')} (got "${excerpt(text)}")`);
     return text;
   };
 }
 
-function wholeNumber(least: number, most: number): (text: string) => number {
+function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = Number(text);
-    if (!/^\d+$/.test(text) || number < least || number > most) {
-      throw new Error(`must be a whole number from ${least} to ${most}`);
+    if (!/^\d+$/.test(text) || number < min || number > max) {
+      throw new Error(`must be a whole number from ${min} to ${max} (got "${excerpt(text)}")`);
     }
     return number;
   };
 }
 
-/** Whether every % begins a code: the driver decodes the name and the password. */
+/** Whether percent-decoding works: the driver decodes the user name and the password. */
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -70,37 +72,39 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** Those of PostgreSQL. The driver takes any other word for the strictest of them, and holds `verify-ca` to that as well. */
+/** PostgreSQL's modes. The driver treats `verify-ca` and every unknown mode as `verify-full`. */
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
 function parseDatabaseUrl(text: string): string {
-  // The value holds a password: the message must not repeat it.
-  // An @ or a / that stands as it is in a password ends the host's name in the midst of it.
-  const isWhole = (url: URL): boolean =>
+  // The value contains a password, so no message repeats any part of it.
+  // An unencoded @ or / in the password moves the rest of it into the host or the path.
+  const isWellFormed = (url: URL): boolean =>
     /^postgres(ql)?:$/.test(url.protocol) && /^\/?[^/@]*$/.test(url.pathname);
-  if (!URL.canParse(text) || !isWhole(new URL(text)) || !isDecodable(text)) {
+  if (!URL.canParse(text) || !isWellFormed(new URL(text)) || !isDecodable(text)) {
     throw new Error(
-      'must be an address such as postgres://user:password@host:5432/database (#, ?, @, / and % in a password are percent-encoded)',
+      'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password)',
     );
   }
   const modes = new URL(text).searchParams.getAll('sslmode');
   if (!modes.every((mode) => SSL_MODES.includes(mode)))
-    throw new Error(`has an sslmode that is none of ${SSL_MODES.join(', ')}`);
-  // Either is content with what the server offers; the driver knows only one of the two.
+    throw new Error(`has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`);
+  // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
   return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }
 
 function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim());
-  const wrong = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
-  if (wrong.length > 0) {
-    const which = wrong.map((origin) => `"${origin}" is none`).join(', ');
-    throw new Error(`must be origins such as https://example.org, separated by commas; ${which}`);
+  const invalid = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
+  if (invalid.length > 0) {
+    const quoted = invalid.map((origin) => `"${excerpt(origin)}"`).join(', ');
+    throw new Error(
+      `must be origins such as https://example.org, separated by commas (not an origin: ${quoted})`,
+    );
   }
   return origins;
 }
 
-/** The parts of `HOST:PORT`, an IPv6 address in brackets; undefined for what is none. */
+/** Splits `HOST:PORT`, with an IPv6 address in brackets. Undefined if the text has another form. */
 export function splitAddress(text: string): { readonly host: string; readonly port: number } | undefined {
   const [, inBrackets, host = inBrackets, digits] =
     /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(text) ?? [];
@@ -109,16 +113,19 @@ export function splitAddress(text: string): { readonly host: string; readonly po
 
 function parseMetrics(text: string): string {
   if (text !== 'off' && text !== 'loopback' && !splitAddress(text))
-    throw new Error('must be off, loopback, or an address to listen on such as 127.0.0.1:9464');
+    throw new Error(
+      `must be off, loopback, or an address to listen on such as 127.0.0.1:9464 (got "${excerpt(text)}")`,
+    );
   return text;
 }
 
 function parseModelName(text: string): string {
-  if (!/^[a-z][a-z0-9_]*$/.test(text)) throw new Error('must be the name of a model, in lower case');
+  if (!/^[a-z][a-z0-9_]*$/.test(text))
+    throw new Error(`must be the name of a model, in lower case (got "${excerpt(text)}")`);
   return text;
 }
 
-/** Every setting, in the order in which `--help` lists them. */
+/** All settings by environment variable, in the order of `--help`. */
 export const SETTINGS: Readonly<Record<string, Setting>> = {
   DATABASE_URL: {
     key: 'databaseUrl',
@@ -143,7 +150,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   ACCESS: {
     key: 'access',
-    meaning: 'the access level of resources that set none: default, user or admin',
+    meaning: 'the access level of resources without their own: default, user or admin',
     fallback: 'default',
     parse: oneOf('default', 'user', 'admin'),
   },
@@ -161,9 +168,9 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   MAX_BODY: {
     key: 'maxBody',
-    meaning: 'the most bytes of a request body',
+    meaning: 'maximum bytes of a request body',
     fallback: '1048576',
-    // A form may have three times as many, and must fit into one string of V8.
+    // A form may be three times as large, and V8 must be able to hold it in one string.
     parse: wholeNumber(1, 128 * 1024 ** 2),
   },
   SLOW_TIMEOUT: {
@@ -174,7 +181,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   MAX_PAGE: {
     key: 'maxPage',
-    meaning: 'the most bytes of the records of one page',
+    meaning: 'maximum bytes of the records of one page',
     fallback: '33554432',
     parse: wholeNumber(1, 256 * 1024 ** 2),
   },
@@ -186,7 +193,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   LOG_FORMAT: {
     key: 'logFormat',
-    meaning: 'json (a line is an object) or text (for people)',
+    meaning: 'json (one object per line) or text (for people)',
     fallback: 'text on a terminal, else json',
     absent: undefined,
     parse: oneOf('json', 'text'),
@@ -200,13 +207,13 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   TRUST_PROXY: {
     key: 'trustProxy',
-    meaning: "how many proxies in front to believe for the client's address",
+    meaning: "how many proxies in front to trust for the client's address",
     fallback: '0',
     parse: wholeNumber(0, 100),
   },
   MIN_PASSWORD: {
     key: 'minPassword',
-    meaning: 'the fewest characters of a password that is set in the admin area or by a command',
+    meaning: 'minimum characters of a password set in the admin area or by a command',
     fallback: '12',
     parse: wholeNumber(1, 1024),
   },
@@ -218,7 +225,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
 };
 
-/** What the settings are when their variables are absent or empty. */
+/** The settings of an empty environment. */
 export const DEFAULTS = Object.fromEntries(
   Object.values(SETTINGS).map((setting) => [
     setting.key,
@@ -227,8 +234,8 @@ export const DEFAULTS = Object.fromEntries(
 ) as unknown as Settings;
 
 /**
- * The text that a variable would hold for a setting; '' where it is absent.
- * @throws Error that says what was expected, for a value of another type
+ * Converts a setting's value to the text of an environment variable; '' if it is undefined.
+ * @throws Error for a value of the wrong type
  */
 function textOf(key: keyof Settings, value: unknown): string {
   if (value === undefined) return '';
@@ -236,18 +243,18 @@ function textOf(key: keyof Settings, value: unknown): string {
   const fallback = DEFAULTS[key];
   if (Array.isArray(fallback)) {
     if (Array.isArray(value) && value.every((one) => typeof one === 'string')) return value.join();
-    throw new Error('must be an array of texts');
+    throw new Error('must be an array of strings');
   }
-  if (typeof fallback !== 'number') throw new Error('must be a text');
+  if (typeof fallback !== 'number') throw new Error('must be a string');
   if (typeof value !== 'number') throw new Error('must be a number');
   return String(value);
 }
 
 /**
- * Reads settings by the rules of SETTINGS; what is absent, empty or undefined has its default.
- * @param valueOf gives a setting's value, its text or what stands for that, and the name by which whoever set it knows it
- * @param faults what is wrong already
- * @throws StartError that names every bad setting
+ * Parses and validates all settings. Absent, empty and undefined ones get their defaults.
+ * @param valueOf returns a setting's value, and the name for it in messages
+ * @param faults problems found earlier, reported together with the invalid settings
+ * @throws StartError that names every invalid setting
  */
 function parseSettings(
   valueOf: (variable: string, key: keyof Settings) => [name: string, value: unknown],
@@ -263,17 +270,21 @@ function parseSettings(
       faults.push(`${name} ${(error as Error).message}`);
     }
   }
-  if (faults.length > 0) throw startError('These settings cannot be used', faults);
+  if (faults.length > 0) throw startError('Invalid settings', faults);
   return settings as unknown as Settings;
 }
 
-/** The settings of the environment's variables. */
+/**
+ * Reads the settings from environment variables.
+ * @throws StartError that names every invalid variable
+ */
 export const readSettings = (environment: Record<string, string | undefined>): Settings =>
   parseSettings((variable) => [variable, environment[variable]]);
 
 /**
- * The settings that a program gives by their names in code, held to the same rules as the environment's; it has to name a database.
- * @param faults of its other options
+ * Validates the settings that a program passes as options. Unlike in the environment, a database URL is required.
+ * @param faults problems with the program's other options
+ * @throws StartError that names every invalid option
  */
 export function checkSettings(
   given: Partial<Settings>,
@@ -285,9 +296,9 @@ export function checkSettings(
   const settings = parseSettings(
     (_, key) => [key, given[key]],
     [
-      ...unknown.map((name) => `${name} is not the name of an option`),
+      ...unknown.map((name) => `${name} is not a known option`),
       ...faults,
-      ...(databaseUrl === '' ? ['databaseUrl must name the database: there is no default'] : []),
+      ...(databaseUrl === '' ? ['databaseUrl is required'] : []),
     ],
   );
   return { ...settings, databaseUrl: settings.databaseUrl ?? '' };

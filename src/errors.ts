@@ -1,6 +1,7 @@
+// Errors with a public message: those that become responses, and those that keep the service from starting.
 import { STATUS_CODES } from 'node:http';
 
-/** What is wrong, by query parameter or body field. */
+/** Error messages by query parameter or body field. */
 export type FieldErrors = Record<string, string[]>;
 
 interface ProblemOptions {
@@ -9,8 +10,8 @@ interface ProblemOptions {
 }
 
 /**
- * An answer other than success that may be shown to the client: everything in it is public. Any other error that reaches
- * the one place that catches (`http/handler.ts`) becomes a bare 500.
+ * An error response for the client; everything in it is public. Any other error becomes a bare 500 in
+ * `http/server/request-handler.ts`.
  */
 export class Problem extends Error {
   readonly status: number;
@@ -26,7 +27,7 @@ export class Problem extends Error {
   }
 }
 
-/** The RFC 9457 problem document of an answer; `extra` holds members of our own such as `errors` and `requestId`. */
+/** The RFC 9457 problem document as JSON; `extra` adds fields such as `errors` and `requestId`. */
 export function problemDocument(status: number, detail: string, extra: Record<string, unknown> = {}): string {
   return JSON.stringify({
     type: 'about:blank',
@@ -37,17 +38,19 @@ export function problemDocument(status: number, detail: string, extra: Record<st
   });
 }
 
-export const notFound = (detail = 'There is nothing here.'): Problem => new Problem(404, detail);
+export const notFound = (detail = 'There is no resource at this address.'): Problem =>
+  new Problem(404, detail);
 
-/** The most parameters or fields that an answer names, and the most characters of a name that it repeats. */
+/** The maximum number of parameters or fields that one error response lists. */
 export const MAX_REPORTED = 100;
+/** The maximum length of a name in an error message (UTF-16 units). */
 const MAX_NAME = 200;
 
-/** The beginning of a text that a client sent, for an error message. */
+/** Shortens text from a client for use in an error message. */
 export const excerpt = (text: string): string =>
   text.length <= MAX_NAME ? text : `${text.slice(0, MAX_NAME).toWellFormed()}…`;
 
-/** The first errors; the last of them says how many more there are. */
+/** Keeps the first errors and adds the number of the others to the last one. */
 function firstErrors(errors: FieldErrors, what: string): FieldErrors {
   const names = Object.keys(errors);
   const more = names.length - MAX_REPORTED;
@@ -59,7 +62,7 @@ function firstErrors(errors: FieldErrors, what: string): FieldErrors {
   return reported;
 }
 
-/** The answer to a query with these faults. Duplicate messages are removed. */
+/** A 400 for invalid query parameters. Duplicate messages are removed, also in the given `errors`. */
 export function badQuery(errors: FieldErrors): Problem {
   // Deduplicating on insert would be quadratic.
   for (const [name, messages] of Object.entries(errors)) errors[name] = [...new Set(messages)];
@@ -68,28 +71,30 @@ export function badQuery(errors: FieldErrors): Problem {
   });
 }
 
+/** A 400 for invalid body fields. */
 export const badBody = (errors: FieldErrors): Problem =>
   new Problem(400, 'The body has fields that cannot be used.', { errors: firstErrors(errors, 'fields') });
 
+/** A 503; `retryAfter` is in seconds. */
 export const unavailable = (detail: string, retryAfter = 1): Problem =>
   new Problem(503, detail, { headers: { 'Retry-After': String(retryAfter) } });
 
-/** The answer to a request that the service has no room for. Those of one client are paced, see `http/pace.ts`. */
+/** Rejects a request because of overload. `request-handler.ts` delays repeated refusals on one connection. */
 export class Refusal extends Problem {}
 
 const RETRY = { headers: { 'Retry-After': '1' } };
 
-/** Made once, as they are thrown when there is least time for it. */
+/** Shared instances, because they are thrown under overload, where a stack trace costs too much. */
 export const OVERLOADED = new Refusal(503, 'The service is overloaded. Try again.', RETRY);
 export const TOO_MANY = new Refusal(
   429,
-  'Too many of your requests are waiting already. Try again later.',
+  'Too many of your requests are already waiting. Try again later.',
   RETRY,
 );
 
-/** Something that keeps the service from starting: its message is for whoever starts it and is printed without a stack. */
+/** An error that prevents the start. The operator sees its message without a stack trace. */
 export class StartError extends Error {
-  /** What is wrong, a sentence each; the message itself where it is but one thing. */
+  /** One text per problem; the message alone if there is only one. */
   readonly faults: readonly string[];
 
   constructor(message: string, faults: readonly string[] = [message]) {
@@ -99,15 +104,15 @@ export class StartError extends Error {
   }
 }
 
-/** One start error that lists every fault, a line each. */
+/** A start error that lists each fault on its own line. */
 export function startError(title: string, faults: readonly string[]): StartError {
   return new StartError([`${title}:`, ...faults.map((fault) => `  - ${fault}`)].join('\n'), faults);
 }
 
-/** Adds one message to a map of field errors. A long name is cut. */
+/** Adds a message to a map of field errors. Long names are shortened. */
 export function addError(errors: FieldErrors, name: string, message: string): void {
   const field = excerpt(name);
-  // A client chooses the names: `__proto__` and `constructor` must be ordinary keys.
+  // Clients choose the names, so `__proto__` and `constructor` must work as ordinary keys.
   const list = Object.hasOwn(errors, field) ? errors[field] : undefined;
   if (list) list.push(message);
   else

@@ -1,52 +1,53 @@
+// The only place that turns text into SQL. Values always become parameters.
 import type { Shape } from './statement-shapes.ts';
 
 /**
- * A piece of SQL as plain data: `text` has one more element than `values`, and a value stands between each two of them.
- * Placeholders are numbered once, in `compile`. It is not a promise, so it can be returned from anywhere.
+ * A piece of SQL as plain data: `text` has one more element than `values`, with one value between each two texts.
+ * `compile` numbers the placeholders.
  */
 export interface Fragment {
   readonly text: readonly string[];
   readonly values: readonly (string | null)[];
 }
 
-/** What is sent to the database: SQL with $1…$n, and the values as strings (see `value`). */
+/** SQL for the database with $1…$n, and the values as strings (see `value`). */
 export interface Statement {
   readonly text: string;
   readonly values: readonly (string | null)[];
-  /** Its text is one of few, whatever clients ask, so that it is always prepared; others are while there is room for them. */
+  /** Always prepared: clients cannot vary the text. Other statements are prepared while there is room. */
   readonly fixed?: boolean | undefined;
-  /** Its answer has several records, and may be large. */
+  /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
-  /** What is known of statements with its text, once it is run. */
+  /** Statistics for statements with this text; set when the statement runs. */
   readonly shape?: Shape;
 }
 
 const NONE: readonly never[] = [];
 
-/** SQL that the program itself wrote, never anything from outside. */
+/** Trusted SQL from the program itself, never input. */
 export const raw = (text: string): Fragment => ({ text: [text], values: NONE });
 
 export const EMPTY = raw('');
 
-/** A quoted name; a dot separates schema and table only where `table` is used. */
+/** One quoted name. A dot is part of the name; `table` splits at dots. */
 export const identifier = (name: string): Fragment => raw(`"${name.replaceAll('"', '""')}"`);
 
-/** A table name, `schema.table` or `table`. */
+/** A quoted table name from `schema.table` or `table`. */
 export const table = (name: string): Fragment => join(name.split('.').map(identifier), '.');
 
 /**
- * A parameter. Values travel as text and are cast in SQL, because the driver's own serializers change some of them
- * (`$1::boolean` given 'true' would arrive as false).
+ * A parameter, sent as text and cast in SQL. The driver's own serializers change some values: with `$1::boolean`, 'true'
+ * arrives as false.
  */
 export const value = (text: string | null): Fragment => ({ text: ['', '::text'], values: [text] });
 
-/** A list of any length as one parameter, so that its length does not change the statement's shape. */
+/** A list as one parameter, so that its length does not change the statement's text. */
 export function valueList(values: readonly string[]): Fragment {
   const items = values.map((item) => `"${item.replace(/["\\]/g, '\\$&')}"`);
   return { text: ['', '::text[]'], values: [`{${items.join(',')}}`] };
 }
 
-/** Fragments one after the other, each with the SQL before it. */
+/** Concatenates fragments and the SQL between them. */
 class Builder {
   readonly #text: string[] = [];
   #values: (string | null)[] | undefined;
@@ -58,7 +59,7 @@ class Builder {
 
   add({ text, values }: Fragment, after: string): void {
     const [first = ''] = text;
-    // Most fragments have no values.
+    // Fast path: most fragments have no values.
     if (text.length === 1) {
       this.#last += first + after;
       return;
@@ -76,7 +77,7 @@ class Builder {
   }
 }
 
-/** SQL with fragments in it: sql`select ${column} from ${table}`. */
+/** Builds a fragment from SQL and other fragments: sql`select ${column} from ${table}`. */
 export function sql(strings: TemplateStringsArray, ...parts: readonly Fragment[]): Fragment {
   const builder = new Builder(strings[0] ?? '');
   for (let index = 0; index < parts.length; index += 1)
@@ -92,7 +93,7 @@ export function join(fragments: readonly Fragment[], separator: string): Fragmen
   return builder.end();
 }
 
-/** Numbers the placeholders. */
+/** Turns a fragment into a statement with numbered placeholders. */
 export function compile(fragment: Fragment): Statement {
   let text = fragment.text[0] ?? '';
   for (let index = 1; index < fragment.text.length; index += 1) text += `$${index}${fragment.text[index]}`;

@@ -1,10 +1,11 @@
-/** Upper ends of what requests and statements take, in seconds. */
+/** Bucket bounds for the durations of requests and statements (seconds). */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** Counts values by size. Observing one costs a few comparisons and nothing for the garbage collector. */
+/** Counts values in buckets by size. `observe` allocates no memory. */
 export class Histogram {
+  /** The upper bound of each bucket, inclusive and ascending. */
   readonly ends: readonly number[];
-  /** How many values each bucket has, the last one being for what is above all ends. */
+  /** The number of values per bucket. The last bucket is for values above all bounds. */
   readonly counts: Float64Array;
   sum = 0;
 

@@ -1,61 +1,63 @@
-/** How many shapes of statements are remembered, and how many of them are prepared. */
+// Statistics for each SQL text (its "shape"): what it costs, whether it is prepared, and how large its results are.
+
+/** Maximum number of shapes remembered, and of those prepared. */
 const MAX_SHAPES = 500;
 const MAX_PREPARED = 200;
-/** From here on (milliseconds) a shape is costly. */
+/** A shape is costly from this cost on (milliseconds). */
 export const COSTLY = 150;
-/** What a shape costs after one costly statement, when it was brief before. */
+/** The cost of a brief shape after its first costly run, which may have been a pause of the machine. */
 const NEARLY_COSTLY = 0.9 * COSTLY;
-/** Below this (milliseconds, measured) a shape is brief. */
+/** A shape is brief below this measured cost (milliseconds). */
 const BRIEF = 10;
-/** Milliseconds after which a read that is not known to be costly counts as slow. */
+/** Milliseconds after which a running read counts as slow, unless its shape is already costly. */
 export const OVERRUN = 300;
-/** Milliseconds of an attempt: what others have made costly may be brief with the values of this client. */
+/** Time limit of an attempt (milliseconds): a costly shape may be brief with the values of this client. */
 export const ATTEMPT = 150;
-/** From a run of less than this (milliseconds) on, a costly shape counts as varied for a while. */
+/** A run shorter than this (milliseconds) makes a shape varied for VARIED_FOR milliseconds. */
 const QUICK = ATTEMPT / 3;
 const VARIED_FOR = 10 * 60_000;
-/** Below this (milliseconds, of the whole work that a plan could do) a read may run beside others of its client at once. */
+/** A new shape is proven if the highest cost in its plan is below this (milliseconds). */
 const SAFE = 50;
-/** What PostgreSQL's cost unit may take (milliseconds). A high guess, as it only holds until there is a measurement. */
+/** Milliseconds per cost unit of PostgreSQL's planner. A high guess, used only until the first measurement. */
 const COST_UNIT = 0.02;
-/** How much of an earlier measurement remains after the next, smaller one. */
-const REMEMBERED = 0.8;
+/** The share of the old cost that remains after a cheaper run. */
+const COST_DECAY = 0.8;
 
 /** The weight of the newest measurement in the mean. */
-const NEWEST = 0.05;
+const NEWEST_WEIGHT = 0.05;
 
-/** What is known of the statements with one SQL text. */
+/** Statistics for all statements with one SQL text. */
 export interface Shape {
   readonly text: string;
-  /** Milliseconds, or undefined while neither an estimate nor a measurement exists. */
+  /** Expected milliseconds; undefined before the first estimate or measurement. */
   cost: number | undefined;
-  /** Milliseconds on average, once it was measured: by it the wait for statements of this shape is expected. */
+  /** Mean milliseconds, used to predict waiting times; undefined before the first measurement. */
   mean: number | undefined;
-  /** Whether the cost is what PostgreSQL expects: the first measurement takes its place. */
+  /** Whether `cost` is PostgreSQL's estimate; the first measurement replaces it. */
   isEstimate: boolean;
-  /** Whether a statement of this shape was ever run to its end, or cannot take long. */
+  /** Whether a statement of this shape has completed, or its plan shows that it cannot take long. */
   isProven: boolean;
-  /** When a statement of it was brief last (milliseconds, as of `performance.now`). */
+  /** Time of the last quick run (milliseconds of `performance.now`). */
   quickAt: number;
   uses: number;
-  /** When it was used last, in uses of any shape. */
+  /** The number of uses of all shapes at the last use of this one. */
   latest: number;
   isPrepared: boolean;
-  /** Whether it is one of the program's own, which are few: it is never forgotten. */
+  /** Whether clients cannot vary the text. Such shapes are few and never evicted. */
   isFixed: boolean;
-  /** Whether another one took its place. */
+  /** Whether it was evicted while a statement still refers to it. */
   isForgotten: boolean;
-  /** Of a `quick` statement: whether the last one was slow. */
+  /** `quick` statements: whether the last one was slow. */
   wasSlow: boolean;
-  /** Of a page: when one had a large answer (milliseconds, as of `performance.now`). */
+  /** Pages: time of the last large result (milliseconds of `performance.now`). */
   largeAt: number;
-  /** Of a page: whether the answers were small so far. */
+  /** Pages: whether the latest result was small, with no large one in recent minutes. */
   isSmall: boolean;
-  /** Of a record: the values of the statements whose answers were large. */
+  /** Single records: the values of the statements whose results were large. */
   large: Set<string> | undefined;
 }
 
-/** A shape of which nothing is known. */
+/** A shape without statistics. */
 export const newShape = (text: string, isFixed = false): Shape => ({
   text,
   isFixed,
@@ -74,15 +76,15 @@ export const newShape = (text: string, isFixed = false): Shape => ({
   large: undefined,
 });
 
-/** Remembers what statements have cost, and chooses those worth preparing. The least recently used are forgotten first. */
+/** Remembers the cost of statements and decides which to prepare. Evicts the least recently used. */
 export class Shapes {
-  /** By the length of the text: to compare texts is faster than to compute a hash of each, as a map of texts would. */
+  /** By text length: comparing texts is faster than hashing each one for a map. */
   readonly #shapes = new Map<number, Shape[]>();
   #size = 0;
   #uses = 0;
   #prepared = 0;
 
-  /** The shape of a statement, which counts as used. */
+  /** Finds or adds the shape of a statement and counts one use. */
   use(text: string, isFixed = false): Shape {
     const shape = this.#find(text) ?? this.#add(text, isFixed);
     shape.uses += 1;
@@ -104,7 +106,7 @@ export class Shapes {
     return shape;
   }
 
-  /** Shapes that were used once go first: anybody can make any number of those, without ever running one. */
+  /** Evicts shapes used once first: clients can create any number of them without running a statement. */
   #forgetOldest(): void {
     const oldest =
       this.#oldest(({ isFixed, uses }) => !isFixed && uses < 2) ?? this.#oldest(({ isFixed }) => !isFixed);
@@ -118,7 +120,7 @@ export class Shapes {
     oldest.isForgotten = true;
   }
 
-  /** Finding it costs more than keeping the shapes in order would, but only where a new one comes. */
+  /** A linear search, needed only to evict a shape. Keeping the shapes in order would cost every use. */
   #oldest(isWanted: (shape: Shape) => boolean): Shape | undefined {
     let oldest: Shape | undefined;
     for (const shapes of this.#shapes.values())
@@ -127,7 +129,7 @@ export class Shapes {
     return oldest;
   }
 
-  /** Whether a shape is prepared: from its second use on, so that a statement nobody repeats evicts none. */
+  /** Whether to prepare a shape: from its second use on, so that a single use evicts no other. */
   prepare(shape: Shape): boolean {
     if (shape.isPrepared || shape.uses < 2 || shape.isForgotten) return shape.isPrepared;
     const evicted = this.#prepared >= MAX_PREPARED ? this.#oldest(({ isPrepared }) => isPrepared) : undefined;
@@ -138,28 +140,27 @@ export class Shapes {
   }
 
   /**
-   * Notes what a statement has cost (milliseconds). A costly one is remembered for several cheaper ones; the first one of a brief
-   * shape may have been a pause of the machine. One that was canceled or failed can only show that the shape costs more than was
-   * known.
+   * Records the duration of a statement (milliseconds). The cost rises at once and falls slowly. One costly run does not make a
+   * brief shape costly. A canceled or failed statement can only raise the cost.
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
     const { mean = milliseconds } = shape;
     if (isComplete && milliseconds < QUICK) shape.quickAt = performance.now();
-    if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST;
+    if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST_WEIGHT;
     if (isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && classify(shape) === 'brief') {
       shape.cost = NEARLY_COSTLY;
       return;
     }
     const before = isComplete && shape.isEstimate ? 0 : (shape.cost ?? 0);
-    shape.cost = Math.max(milliseconds, before * (isComplete ? REMEMBERED : 1));
+    shape.cost = Math.max(milliseconds, before * (isComplete ? COST_DECAY : 1));
     shape.isEstimate &&= !isComplete && milliseconds < COSTLY;
     shape.isProven ||= isComplete;
   }
 }
 
 /**
- * The class of a read: `slow` gets the narrow share of the costly ones, `trial` is for those that may cost much more than
- * PostgreSQL expects, `brief` for those that have not cost much so far.
+ * Classifies a read by its shape: `slow` is known to be costly, `trial` may cost much more than PostgreSQL estimates, `brief`
+ * has been cheap so far, and `read` is the rest.
  */
 export function classify({ cost, isEstimate, isProven }: Shape): 'brief' | 'read' | 'trial' | 'slow' {
   if (cost === undefined) return 'read';
@@ -168,7 +169,7 @@ export function classify({ cost, isEstimate, isProven }: Shape): 'brief' | 'read
   return isEstimate || cost >= BRIEF ? 'read' : 'brief';
 }
 
-/** Whether it depends on the values what a statement of the shape costs. */
+/** Whether the cost of a shape depends on the values: one of its statements was quick recently. */
 export const isVaried = ({ quickAt }: Shape): boolean => performance.now() - quickAt < VARIED_FOR;
 
 interface Plan {
@@ -176,11 +177,11 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** The highest cost of a node: of all rows that it could read, where the plan expects to find enough after a few. */
+/** The highest cost of any node in a plan. Below a LIMIT it exceeds the plan's own total. */
 const highestCost = (plan: Plan): number =>
   Math.max(plan['Total Cost'] ?? 0, ...(plan.Plans ?? []).map(highestCost));
 
-/** Notes what PostgreSQL's planner expects of a shape, from the JSON of EXPLAIN. */
+/** Records the planner's estimate for a shape, from the JSON of EXPLAIN. */
 export function noteEstimate(shape: Shape, json: string): void {
   const [first] = JSON.parse(json) as { Plan?: Plan }[];
   const plan = first?.Plan ?? {};

@@ -322,10 +322,10 @@ describe('bulk actions', () => {
   const faults: readonly (readonly [column: string, typed: Fields, message: RegExp])[] = [
     ['amount', { amount: '100' }, /Must be at most 99\./],
     ['amount', { amount: 'x' }, /Must be a whole number\./],
-    ['price', { price: '1.234' }, /Must have at most 2 digits after the point\./],
+    ['price', { price: '1.234' }, /Must have at most 2 digits after the decimal point\./],
     ['extra', { extra: '{' }, /Must be JSON\./],
     ['kind_id', { kind_id: '77' }, /There is no such record\./],
-    ['name', { name: 'n'.repeat(256) }, /Must have at most 255 characters\./],
+    ['name', { name: 'n'.repeat(256) }, /Must be at most 255 characters \(got 256\)\./],
   ];
   for (const [column, typed, message] of faults) {
     test(`refuse ${column} ${JSON.stringify(typed).slice(0, 40)}, beside its field`, async () => {

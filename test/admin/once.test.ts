@@ -98,7 +98,7 @@ describe('a form that is sent twice', () => {
       answers.map(({ status }) => status),
       [303, 303],
     );
-    assert.match((await ada.follow(await send())).text, /This file was sent twice, and imported once\./);
+    assert.match((await ada.follow(await send())).text, /The file was submitted twice and imported once\./);
     assert.equal(await countOf('Imported'), 1);
   });
 });

@@ -178,11 +178,11 @@ for (const { mode, javaScriptEnabled } of MODES) {
         };
         await follow(link(page, 'Import'));
         await upload(changed, ',Trip 46,46,,2026-03-01,9');
-        await sees(page.getByRole('alert').filter({ hasText: 'Nothing was imported: 1 row has faults.' }));
+        await sees(page.getByRole('alert').filter({ hasText: 'Nothing was imported: 1 row has errors.' }));
         const faulty = page.getByRole('row').filter({ hasText: 'Rating' });
         assert.match(await faulty.innerText(), /^3\s/);
         await upload(changed, ',Trip 46,46,,2026-03-01,4');
-        await sees(page.getByText('2 rows: 1 new, 1 changed, 0 unchanged, 0 faulty.'));
+        await sees(page.getByText('2 rows: 1 new, 1 changed, 0 unchanged, 0 with errors.'));
         await sees(page.getByRole('deletion').filter({ hasText: 'Trip 45' }));
         await follow(button(page, /^Import: /));
         await told(page, '1 record added, 1 changed.');

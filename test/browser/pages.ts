@@ -39,7 +39,7 @@ async function set(page: Page, path: string, column: string, value?: string): Pr
 
 async function preview(page: Page, text: string): Promise<void> {
   await page.goto('/admin/trip/-/import/');
-  await page.getByLabel('Or its text').fill(text);
+  await page.getByLabel('Or paste the text').fill(text);
   await follow(button(page, 'Preview'));
 }
 

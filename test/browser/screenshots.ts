@@ -144,7 +144,7 @@ async function shipped(browser: Browser, service: Service): Promise<void> {
     '2,The key is with the admin.',
     ',Closed on Mondays.',
   ];
-  await page.getByLabel('Or its text').fill(rows.join('\n'));
+  await page.getByLabel('Or paste the text').fill(rows.join('\n'));
   await page.getByRole('button', { name: 'Preview' }).click();
   await page.getByRole('button', { name: /^Import:/ }).waitFor();
   await shoot(page, 'import');

@@ -165,7 +165,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
       [403, () => ada.list('vault'), /^Only admins/],
       [403, () => lukasz.update('message', 1, { content: 'x' }), /^Only the owner/],
       [404, () => anyone.get('message', 9999), /^There is no such record/],
-      [404, () => anyone.get('massage', 1), /^There is nothing here/],
+      [404, () => anyone.get('massage', 1), /^There is no resource at this address/],
       [
         409,
         () =>

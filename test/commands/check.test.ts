@@ -164,14 +164,14 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     assert.deepEqual([people.code, people.stdout], [1, '']);
     assert.match(
       people.stderr,
-      /^vitrine: The database does not fit the registry:\n {2}- book \(table book\): there is no column pages: say null: true or a default for the records that are there, or add it yourself\nvitrine: warning: user outputs the password hashes in password: exclude them\n$/,
+      /^vitrine: The database does not fit the registry:\n {2}- book \(table book\): there is no column pages: set null: true or a default for the existing records, or add the column yourself\nvitrine: warning: user outputs the password hashes in password: exclude them\n$/,
     );
     const { code, stdout, stderr } = await check(wrong, { words: ['check', '--json', '--strict'] });
     assert.deepEqual([code, stderr], [1, '']);
     assert.deepEqual(JSON.parse(stdout).errors, [
       {
         kind: 'database',
-        text: 'book (table book): there is no column pages: say null: true or a default for the records that are there, or add it yourself',
+        text: 'book (table book): there is no column pages: set null: true or a default for the existing records, or add the column yourself',
       },
     ]);
   });
@@ -185,7 +185,7 @@ describe('vitrine check', { timeout: 110_000 }, () => {
       'settings, each of them, and no further',
       { resources: [{ ...USER, acess: 'user' }], env: { PORT: 'x', MAX_BODY: '0' } },
       [
-        ['settings', /^PORT must be a whole number from 0 to 65535$/],
+        ['settings', /^PORT must be a whole number from 0 to 65535 \(got "x"\)$/],
         ['settings', /^MAX_BODY must be a whole number from 1 to /],
       ],
     ],

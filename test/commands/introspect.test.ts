@@ -212,7 +212,7 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
       ['film_totals', 'it is a materialized view'],
       ['payment_2024', 'it is a partition'],
       ['nothing', 'it has no key'],
-      ['person', 'its rows are also those of the tables that inherit from it (member)'],
+      ['person', 'other tables inherit from it (member), and its key is not unique across their rows'],
       ['login_session', 'its key session_token is called like a secret'],
       ['interval_key', 'its key every is interval'],
     ])

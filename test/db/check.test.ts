@@ -57,7 +57,7 @@ const REFUSED: Record<string, [ddl: string, said: RegExp, more?: Partial<Resourc
   ],
   short_hash: [
     'create table short_hash (id serial primary key, password varchar(60) not null)',
-    /password holds 60 characters, and a hash takes 97/,
+    /password holds 60 characters, but a hash has 97/,
     { columns: { password: { type: 'password' } }, exclude: ['password'] },
   ],
   no_key: ['create table no_key (id integer not null)', /\bid\b.*\bkey\b/],
@@ -127,7 +127,7 @@ describe('a database that does not fit the registry', () => {
       /\bdiffering\b.*\bhalf\b.*unique/,
       /\bdiffering\b.*\bunbound\b.*foreign key to target/,
       /\bdiffering\b.*\bastray\b.*foreign key to target/,
-      /\bdiffering\b.*\bsidelong leads to code of target\b.*key id$/,
+      /\bdiffering\b.*\bsidelong references code of target\b.*key id$/,
       /\bdiffering\b.*\bdropped\b.*cascade.*restrict/,
       /\bdiffering\b.*no column absent\b/,
       /\bdiffering\b.*no column gone_id\b/,
@@ -200,7 +200,7 @@ describe('a database that does not fit the registry', () => {
         ],
         { schema },
       );
-      assert.deepEqual(faults, ['  - two (table public.one): it is also the table of one']);
+      assert.deepEqual(faults, ['  - two (table public.one): the model one already uses this table']);
     }
   });
 
@@ -243,7 +243,11 @@ describe('a database that does not fit the registry', () => {
       const faults = await startFaults({ ...database, url: url.href }, [users, felt], { schema: 'check' });
       assert.deepEqual(
         faults.map((fault) => fault.replace(/^.*the database role may not use the /, '')),
-        ['sequence felt_id_seq', 'schema kinds of the type of mood', 'schema kinds of the type of word'],
+        [
+          'sequence felt_id_seq',
+          'schema kinds, which contains the type of mood',
+          'schema kinds, which contains the type of word',
+        ],
       );
       await database.sql.unsafe(
         `grant usage on schema kinds to ${role}; grant usage on sequence felt_id_seq to ${role}`,

@@ -1,79 +1,84 @@
+// Converts between the cells of an imported row and the values of a record.
 import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import { isFree, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField } from '../../resources/records/browsing.ts';
 import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
-
 import { mustHaveText, NULL } from '../fields/form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { grouped } from '../web/display-text.ts';
 
-/** The value of a column as a cell would hold it; null for none. */
+/** A record's value as the text of a cell; null for no value. */
 export function storedText(record: JsonFields, column: Column): string | null {
   if (column.type.input.json !== 'json') return textOfField(record, column.key);
   const source = record.get(column.key)?.source ?? 'null';
   return source === 'null' ? null : source;
 }
 
-/** What a cell says; null for no value. Empty quotes are a text only where there are texts. */
+/** The value of a cell as text; null for no value. An empty quoted cell is an empty string only in a text column. */
 export function cellText(cell: string | null, column: Column): string | null {
   if (cell === null) return null;
-  const told = isFree(column) ? withoutGuard(cell) : cell.trim();
-  if (column.type.input.json === 'json') return ['', 'null'].includes(told.trim()) ? null : told.trim();
-  return told === '' && !isFree(column) ? null : told;
+  const text = isFree(column) ? withoutGuard(cell) : cell.trim();
+  if (column.type.input.json === 'json') return ['', 'null'].includes(text.trim()) ? null : text.trim();
+  return text === '' && !isFree(column) ? null : text;
 }
 
 const isJsonNull = (cell: string | null, column: Column): boolean =>
   column.type.input.json === 'json' && cell?.trim() === 'null';
 
-/** Characters of a cell: to read and write more would hold the event loop. */
-const LONGEST_CELL = 1024 * 1024;
+/** Maximum characters of a cell. Parsing and escaping a longer one would block the event loop. */
+const MAX_CELL_LENGTH = 1024 * 1024;
 
-/** True and false by all their names: spreadsheets write them in capitals. */
-export function cellMember(column: Column, told: string | null): JsonField | { readonly fault: string } {
-  if (told === null) return NULL;
-  // Other columns have a shorter bound of their own.
-  if (told.length > LONGEST_CELL && isFree(column) && column.maxLength === undefined)
+/**
+ * Converts the text of a cell to a JSON field. Booleans accept every spelling that filters accept, because spreadsheets write
+ * them in capitals.
+ */
+export function cellField(column: Column, text: string | null): JsonField | { readonly fault: string } {
+  if (text === null) return NULL;
+  // Other columns have a lower limit.
+  if (text.length > MAX_CELL_LENGTH && isFree(column) && column.maxLength === undefined)
     return {
-      fault: `must be at most ${grouped(LONGEST_CELL)} characters in an import (got ${grouped(told.length)})`,
+      fault: `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(text.length)})`,
     };
-  if (column.type.input.json !== 'boolean') return jsonFieldOf(column, told);
-  return jsonFieldOf(column, column.type.parse(told, column).value ?? told);
+  if (column.type.input.json !== 'boolean') return jsonFieldOf(column, text);
+  return jsonFieldOf(column, column.type.parse(text, column).value ?? text);
 }
 
 /**
- * The members that a row sets: those that differ from the record, or of a new one all that it says. Spreadsheets do not tell
- * NULL from the empty text, so in a column that takes no NULL an empty cell is the empty text, where the form takes that or the
- * record has it, and of a new record the default. A cell of JSON that says `null` is not empty.
+ * The fields that a row sets: those that differ from the record, or all values of a new record. Faults go to `errors`.
+ * Spreadsheets cannot express NULL, so an empty cell in a column without NULL means:
+ * - in a new record, the default;
+ * - in a text column, the empty string, if the form allows it or the record has it already.
+ * `null` in a JSON column does not count as an empty cell.
  */
-export function membersOf(
+export function fieldsOfRow(
   { columns }: ImportFile,
   { cells }: CsvRow,
   resource: AdminResource,
   present: JsonFields | undefined,
   errors: FieldErrors,
 ): Map<string, JsonField> {
-  const members = new Map<string, JsonField>();
+  const fields = new Map<string, JsonField>();
   columns.forEach((column, index) => {
     if (!isSettable(column, resource)) return;
-    let told = cellText(cells[index] ?? null, column);
-    if (told === null && !column.nullable) {
+    let text = cellText(cells[index] ?? null, column);
+    if (text === null && !column.nullable) {
       if (!present) {
-        // Unlike an empty cell this one says what the value is.
+        // Unlike an empty cell, `null` does not mean the default.
         if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
         return;
       }
-      if (isFree(column) && column.type.input.json === 'string') told = '';
-      if (told === '' && mustHaveText(column) && storedText(present, column) !== '') {
+      if (isFree(column) && column.type.input.json === 'string') text = '';
+      if (text === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');
         return;
       }
     }
-    if (present && told === storedText(present, column)) return;
-    const member = cellMember(column, told);
-    if ('fault' in member) addError(errors, column.key, member.fault);
-    else members.set(column.key, member);
+    if (present && text === storedText(present, column)) return;
+    const field = cellField(column, text);
+    if ('fault' in field) addError(errors, column.key, field.fault);
+    else fields.set(column.key, field);
   });
-  return members;
+  return fields;
 }

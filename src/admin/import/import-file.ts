@@ -1,62 +1,65 @@
+// Parses an imported CSV file and checks its form, but not its values.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { parseCsvInTurns, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
 
-/** Bytes of the CSV itself. The text goes to the browser and back in Base64, which takes a third more. */
-export const MOST_BYTES = 5 * 1024 * 1024;
-export const MOST_ROWS = 10_000;
-/** What some spreadsheets write between cells. */
+/** Maximum size of a CSV file (bytes). The preview form holds it in Base64, which takes a third more. */
+export const MAX_FILE_BYTES = 5 * 1024 * 1024;
+export const MAX_ROWS = 10_000;
+/** Other separators that spreadsheets write. */
 const OTHER_SEPARATOR = /[;\t]/;
-const NEEDS_COMMAS =
-  'The names in the first line must have commas between them, and so must the cells below.';
-/** PostgreSQL's tables have at most 1,600 columns. */
+const NEEDS_COMMAS = 'The file must be separated by commas. Export it again with the comma as the separator.';
+/** PostgreSQL's own limit is 1,600 columns per table. */
 const MAX_COLUMNS = 2000;
-/** How many faults of one kind are told. */
-const MOST_TOLD = 10;
+/** The maximum number of faults listed for a file. */
+const MAX_FAULTS = 10;
 
-/** A row, with a cell for each of the columns unless it is faulty. */
+/** A row with one cell per column, unless it has a fault. */
 export interface FileRow extends CsvRow {
-  /** Why its cells cannot be told apart. */
+  /** Why its cells do not match the columns. */
   readonly fault: string | undefined;
 }
 
-/** A CSV file whose head has been understood. */
+/** A CSV file with a valid first line. */
 export interface ImportFile {
   readonly columns: readonly Column[];
   readonly rows: readonly FileRow[];
 }
 
-/** Columns that a file may have, though their values are not used: what was exported can be imported. */
+/** Whether an import sets the column. A file may contain other columns, as an export does, but they are ignored. */
 export const isSettable = (column: Column, { readonly, model }: AdminResource): boolean =>
   column !== model.primaryKey && !readonly.has(column);
 
-/** Whether every record has a password: passwords are not imported, so no new record can be. */
+/** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
 export const needsPassword = ({ model }: AdminResource): boolean =>
   model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
 
-/** Spreadsheets fill rows up with empty cells. */
+/** Removes the empty cells that spreadsheets append to a row. */
 function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
   let length = cells.length;
   while (length > width && cells[length - 1] === null) length -= 1;
   return length === cells.length ? cells : cells.slice(0, length);
 }
 
-/** At most so many of the faults, and how many more there are. */
-const told = (faults: readonly string[]): string[] =>
-  faults.length <= MOST_TOLD
+/** Cuts a long list of faults and adds the number of the others. */
+const firstFaults = (faults: readonly string[]): string[] =>
+  faults.length <= MAX_FAULTS
     ? [...faults]
-    : [...faults.slice(0, MOST_TOLD), `… and ${grouped(faults.length - MOST_TOLD)} more of this kind.`];
+    : [...faults.slice(0, MAX_FAULTS), `… and ${counted(faults.length - MAX_FAULTS, 'more error')}.`];
 
-/** The columns that the head names, or what is wrong with it. */
-function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | { readonly faults: string[] } {
+/** Finds the columns that the first line names. */
+function readHeader(
+  cells: CsvRow['cells'],
+  resource: AdminResource,
+): Column[] | { readonly faults: string[] } {
   const { model, output, passwords } = resource;
   const columns: Column[] = [];
   const faults: string[] = [];
   if (cells.length > MAX_COLUMNS)
     return {
       faults: [
-        `The first line has ${grouped(cells.length)} columns; at most ${grouped(MAX_COLUMNS)} can be read.`,
+        `The first line must have at most ${grouped(MAX_COLUMNS)} columns (got ${grouped(cells.length)}).`,
       ],
     };
   const titled = new Map(output.toReversed().map((column) => [column.title.toLowerCase(), column]));
@@ -66,61 +69,56 @@ function readHead(cells: CsvRow['cells'], resource: AdminResource): Column[] | {
     const quoted = `“${shortened(name, 60)}”`;
     if (name === '') faults.push(`Column ${index + 1} has no name.`);
     else if (column && passwords.includes(column))
-      faults.push(`The column ${quoted} cannot be imported: passwords are set on a page of their own.`);
+      faults.push(`The column ${quoted} cannot be imported: set passwords on the password page of a record.`);
     else if (!column || !output.includes(column)) {
-      const meant = titled.get(name.toLowerCase());
-      faults.push(`There is no column ${quoted}.${meant ? ` Its name in a file is “${meant.key}”.` : ''}`);
-    } else if (columns.includes(column)) faults.push(`The column ${quoted} stands there twice.`);
+      const similar = titled.get(name.toLowerCase());
+      faults.push(`There is no column ${quoted}.${similar ? ` Use its name “${similar.key}”.` : ''}`);
+    } else if (columns.includes(column)) faults.push(`The column ${quoted} appears twice.`);
     else columns.push(column);
   }
   if (faults.length > 0 && cells.length === 1 && OTHER_SEPARATOR.test(cells[0] ?? ''))
     return { faults: [NEEDS_COMMAS] };
   if (faults.length === 0 && !columns.some((column) => isSettable(column, resource)))
-    faults.push('No column of the file is one that can be set.');
-  return faults.length > 0 ? { faults: told(faults) } : columns;
+    faults.push('The file has no column that an import can set.');
+  return faults.length > 0 ? { faults: firstFaults(faults) } : columns;
 }
 
-/** Understands a CSV file as far as that goes without its values; else tells everything that is wrong with it. */
+/** Parses a CSV file and finds its columns. The faults are sentences for people. */
 export async function readImportFile(
   text: string,
   resource: AdminResource,
 ): Promise<ImportFile | { readonly faults: readonly string[] }> {
   if (text === '') return { faults: ['Choose a file or paste its text.'] };
   const bytes = Buffer.byteLength(text);
-  if (bytes > MOST_BYTES)
+  if (bytes > MAX_FILE_BYTES)
     return {
-      faults: [
-        `The file has ${grouped(bytes)} bytes; at most ${grouped(MOST_BYTES)} can be imported at once.`,
-      ],
+      faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes)}).`],
     };
-  // One row more than can be imported, and the line with the names of the columns.
-  const parsed = await parseCsvInTurns(text, MOST_ROWS + 2);
+  // The first line, and one row more than the limit to notice that there are too many.
+  const parsed = await parseCsvInTurns(text, MAX_ROWS + 2);
   if ('faultyLine' in parsed) {
-    const [head = ''] = text.split(/[\r\n]/, 1);
-    if (!head.includes(',') && OTHER_SEPARATOR.test(head)) return { faults: [NEEDS_COMMAS] };
+    const [firstLine = ''] = text.split(/[\r\n]/, 1);
+    if (!firstLine.includes(',') && OTHER_SEPARATOR.test(firstLine)) return { faults: [NEEDS_COMMAS] };
     return {
       faults: [
-        `Line ${parsed.faultyLine}: the quotes around a cell are not closed, or stand inside of it alone.`,
+        `Line ${parsed.faultyLine}: a quoted cell is not closed, or a quote inside a cell is not doubled.`,
       ],
     };
   }
-  const [head, ...rows] = parsed;
-  if (!head) return { faults: ['The file is empty.'] };
-  const columns = readHead(head.cells, resource);
+  const [header, ...rows] = parsed;
+  if (!header) return { faults: ['The file is empty.'] };
+  const columns = readHeader(header.cells, resource);
   if ('faults' in columns) return columns;
-  if (rows.length === 0)
-    return { faults: ['There is nothing below the line with the names of the columns.'] };
-  if (rows.length > MOST_ROWS)
+  if (rows.length === 0) return { faults: ['The file has column names, but no rows.'] };
+  if (rows.length > MAX_ROWS)
     return {
-      faults: [
-        `The file has more than ${grouped(MOST_ROWS)} rows, which is the most that can be imported at once.`,
-      ],
+      faults: [`The file must have at most ${grouped(MAX_ROWS)} rows. Split it into several files.`],
     };
   const width = columns.length;
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
     const cells = trimmed(all, width);
-    const has = `has ${counted(cells.length, 'cell')}, where the first line has ${width}`;
-    return { line, cells, fault: cells.length === width ? undefined : `the row ${has}` };
+    const fault = `the row has ${counted(cells.length, 'cell')}, but the first line has ${width}`;
+    return { line, cells, fault: cells.length === width ? undefined : fault };
   };
   return { columns, rows: rows.map(fileRow) };
 }

@@ -1,12 +1,13 @@
+// Finds the labels of referenced records for the preview.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { ImportOutcome } from './import-run.ts';
 
-/** What the record is called that a value of a foreign key names, where that is known. */
+/** The label of the record that a foreign key value references; undefined if it is unknown. */
 export type LabelOf = (column: Column, value: string) => string | undefined;
 
-/** Looks up what the records are called to which the rows refer that are shown. */
+/** Looks up the labels of all records that the shown rows reference. */
 export async function referenceLabels(
   { browsing, resources }: AdminContext,
   { shown }: Pick<ImportOutcome, 'shown'>,

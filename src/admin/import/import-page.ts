@@ -1,3 +1,4 @@
+// The import pages: takes a CSV file, shows a preview, and imports the file after confirmation.
 import { notFound, type Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -23,18 +24,18 @@ import { counted, grouped } from '../web/display-text.ts';
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
-/** An uploaded file, with the rest of its form. */
+/** The limits of the form with the uploaded file. */
 export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100 };
 
-/** How many rows without faults are shown beside those with some. */
-const MOST_BESIDE_FAULTS = 10;
+/** The maximum number of valid rows of each kind that the preview shows beside faulty rows. */
+const MAX_SHOWN_BESIDE_FAULTS = 10;
 
-/** What was sent: a file or a text of its own, or what a preview was made of. */
-interface Sent {
+/** The CSV text from the form: a file, pasted text, or the file of a preview. */
+interface Upload {
   readonly text: string;
-  /** What is to be found again in the field for texts. */
+  /** The pasted text, to show again in its field. */
   readonly pasted: string;
-  /** The digest of the preview that is to be done. */
+  /** The digest of the preview that the admin confirmed; undefined before a preview. */
   readonly digest: string | undefined;
 }
 
@@ -42,11 +43,11 @@ function assertImportable({ may }: AdminResource): void {
   if (!may.has('add') && !may.has('change')) throw notFound('There is no such page.');
 }
 
-function sentIn(form: Form): Sent {
+function readUpload(form: Form): Upload {
   const digest = form.get('_digest');
   const pasted = form.get('_text') ?? '';
   if (digest !== undefined) {
-    // In Base64, since browsers make all line breaks of a form's texts the same, those inside of cells too.
+    // Base64, because browsers normalize the line breaks of form fields, which would change cells.
     const text = Buffer.from(form.get('_csv') ?? '', 'base64').toString();
     return { text, pasted, digest };
   }
@@ -55,20 +56,20 @@ function sentIn(form: Form): Sent {
 }
 
 /** `add 3 and change 2 records` */
-function deedsOf({ counts }: ImportOutcome): string {
-  const deeds = [
+function changesText({ counts }: ImportOutcome): string {
+  const parts = [
     counts.new > 0 && `add ${grouped(counts.new)}`,
     counts.changed > 0 && `change ${grouped(counts.changed)}`,
   ];
   const last = counts.changed > 0 ? counts.changed : counts.new;
-  return `${deeds.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
+  return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-/** @param refusal of the confirmation; undefined where none is needed */
+/** @param refusal the state of the password confirmation; undefined if none is needed */
 function applyForm(
   { csrf }: AdminRequest,
   { outcome, resource: { name } }: Preview,
-  { text }: Sent,
+  { text }: Upload,
   refusal: ConfirmationRefusal | undefined,
 ): Html {
   return html`<form
@@ -83,74 +84,78 @@ function applyForm(
     ${submitOnceField()}
     ${refusal && confirmationField(refusal.errors, 'Needed to change what users may do.', true)}
     <div class="buttons">
-      <button class="primary">Import: ${deedsOf(outcome)}</button>
-      <a class="button" href="${links.action(name, 'import')}">Another file</a>
+      <button class="primary">Import: ${changesText(outcome)}</button>
+      <a class="button" href="${links.action(name, 'import')}">Choose another file</a>
     </div>
   </form>`;
 }
 
-/** The rows with faults and the form to try again; the others below, of which a few are enough then. */
-const faultyRows = (adminRequest: AdminRequest, preview: Preview, sent: Sent): Html =>
-  html`${rowTable('faulty', preview)} ${uploadForm(adminRequest, preview.resource, sent.pasted, false)}
-  ${rowTable('changed', preview, MOST_BESIDE_FAULTS)} ${rowTable('new', preview, MOST_BESIDE_FAULTS)}`;
+/** The faulty rows, the form to upload a corrected file, and the first valid rows. */
+const faultyRows = (adminRequest: AdminRequest, preview: Preview, upload: Upload): Html =>
+  html`${rowTable('faulty', preview)} ${uploadForm(adminRequest, preview.resource, upload.pasted, false)}
+  ${rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
+  ${rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
 
-/** What comes of a file, and what can be done about it. */
+/** The page that shows what the file would change, with the button to import it. */
 function previewPage(
   adminRequest: AdminRequest,
   preview: Preview,
-  sent: Sent,
+  upload: Upload,
   refusal?: ConfirmationRefusal,
 ): Reply {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
   const isRefused = refusal !== undefined && Object.keys(refusal.errors).length > 0;
-  const isRepeated = sent.digest !== undefined && !isRefused;
+  const isOutdated = upload.digest !== undefined && !isRefused;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(adminRequest, preview, sent, refusal);
+    if (counts.new + counts.changed > 0) return applyForm(adminRequest, preview, upload, refusal);
     return html`<p class="empty">
-      There is nothing to do: the records are as the file has them.
+      No changes to import: the records already match the file.
       <a href="${links.list(resource.name)}">Back to the list</a>
     </p>`;
   };
   const body = html`${
-    isRepeated &&
+    isOutdated &&
     html`<p class="error-summary" role="alert">
-      Meanwhile the records have changed. Nothing was imported; this is what the import would do now.
+      The records have changed since the preview. Nothing was imported. Check the new preview below.
     </p>`
   }
   ${
     isFaulty &&
     html`<p class="error-summary" role="alert">
-      Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} faults. Mend them, and
+      Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors. Correct them and
       <a href="#file">upload the file again</a>.
     </p>`
   }
   ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
-      ? faultyRows(adminRequest, preview, sent)
+      ? faultyRows(adminRequest, preview, upload)
       : html`${rowTable('changed', preview)} ${rowTable('new', preview)} ${next()}`
   }`;
   return pageReply(adminRequest, {
-    title: `Preview of the import: ${resource.title}`,
+    title: `Import preview: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
-    status: isRefused ? refusal.status : isRepeated ? 409 : 200,
+    status: isRefused ? refusal.status : isOutdated ? 409 : 200,
     body,
   });
 }
 
 /** `2 records added, 1 changed.` */
 function doneText({ new: added, changed }: ImportOutcome['counts']): string {
-  if (added === 0 && changed === 0) return 'Nothing was changed: the records were like that already.';
+  if (added === 0 && changed === 0) return 'No changes: the records already match the file.';
   if (added === 0) return `${counted(changed, 'record')} changed.`;
   return `${counted(added, 'record')} added${changed === 0 ? '' : `, ${grouped(changed)} changed`}.`;
 }
 
-/** @param problem why what was sent could not even be read */
+/**
+ * Shows the upload page.
+ * @param problem why the form could not be read
+ */
 export function showImport(
-  _desk: AdminContext,
+  _context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
   problem?: Problem,
@@ -158,12 +163,12 @@ export function showImport(
   assertImportable(resource);
   if (!problem) return uploadPage(adminRequest, resource, {});
   const { status, headers } = problem;
-  // The body is the form; people know the file that they have chosen in it.
+  // People know the file, not the request body that contains it.
   const fault = problem.message.replace(/^The body (?=is not UTF-8|is larger)/, 'The file ');
   return uploadPage(adminRequest, resource, { faults: [fault], status }, headers);
 }
 
-/** Shows what a file would do; and does it, once that was seen and is still the same. */
+/** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
 export async function runImport(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -171,15 +176,17 @@ export async function runImport(
   form: Form,
 ): Promise<Reply> {
   assertImportable(resource);
-  const sent = sentIn(form);
-  const file = await readImportFile(sent.text, resource);
+  const upload = readUpload(form);
+  const file = await readImportFile(upload.text, resource);
   if ('faults' in file)
-    return uploadPage(adminRequest, resource, { faults: file.faults, pasted: sent.pasted });
-  const isConfirmed = !hasPowers(context, resource, file.columns);
+    return uploadPage(adminRequest, resource, { faults: file.faults, pasted: upload.pasted });
+  const needsNoPassword = !hasPowers(context, resource, file.columns);
   const refusal =
-    isConfirmed || sent.digest === undefined ? undefined : await confirmCaller(context, adminRequest, form);
+    needsNoPassword || upload.digest === undefined
+      ? undefined
+      : await confirmCaller(context, adminRequest, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
-    counts.faulty === 0 && digest === sent.digest && !refusal;
+    counts.faulty === 0 && digest === upload.digest && !refusal;
   const outcome = await runImportFile(
     context,
     adminRequest,
@@ -187,17 +194,17 @@ export async function runImport(
     file,
     isWanted,
     submitOnceMark(form),
-    sent.digest === undefined,
+    upload.digest === undefined,
   );
-  if (outcome === 'done')
+  if (outcome === 'alreadyDone')
     return redirectWith(adminRequest, links.list(resource.name), {
       kind: 'done',
-      text: 'This file was sent twice, and imported once.',
+      text: 'The file was submitted twice and imported once.',
     });
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
-    const asked = isConfirmed ? undefined : (refusal ?? { errors: {}, status: 200 });
-    return previewPage(adminRequest, { outcome, resource, file, labelOf }, sent, asked);
+    const confirmation = needsNoPassword ? undefined : (refusal ?? { errors: {}, status: 200 });
+    return previewPage(adminRequest, { outcome, resource, file, labelOf }, upload, confirmation);
   }
   return redirectWith(adminRequest, links.list(resource.name), {
     kind: 'done',

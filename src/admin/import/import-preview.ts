@@ -1,15 +1,16 @@
+// The tables and texts of the import preview.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import type { LabelOf } from './import-labels.ts';
-import { ROW, type RowKind, type RowOutcome } from './import-rows.ts';
+import { WHOLE_ROW, type RowKind, type RowOutcome } from './import-rows.ts';
 import type { ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import { sentence } from '../web/widgets.ts';
 
-/** What a file would do, and what it takes to show that. */
+/** The outcome of a trial import, and the data to show it. */
 export interface Preview {
   readonly outcome: ImportOutcome;
   readonly resource: AdminResource;
@@ -17,38 +18,35 @@ export interface Preview {
   readonly labelOf: LabelOf;
 }
 
-/** How much of a value is shown (characters). */
-const LENGTH = 80;
+/** The number of characters shown of a value. */
+const SHOWN_LENGTH = 80;
 
 const TITLES: Readonly<Record<Exclude<RowKind, 'unchanged'>, string>> = {
-  faulty: 'Rows with faults',
-  changed: 'Records that change',
+  faulty: 'Rows with errors',
+  changed: 'Changed records',
   new: 'New records',
 };
 
-/** Where two values look the same though they are not: they differ in spaces, or further on. */
+/** Whether two different values look the same: they differ in whitespace, or after the part shown. */
 const looksSame = (before: string | null, after: string | null): boolean =>
-  before !== null && after !== null && shortened(before, LENGTH) === shortened(after, LENGTH);
+  before !== null && after !== null && shortened(before, SHOWN_LENGTH) === shortened(after, SHOWN_LENGTH);
 
-/** A value of a foreign key by what the record is called; and by its key, where the one beside it is called the same. */
-function shownReference(column: Column, value: string, labelOf: LabelOf, beside: string | null): string {
+/** A foreign key value as the label of its record, with the key if the other value has the same label. */
+function shownReference(column: Column, value: string, labelOf: LabelOf, other: string | null): string {
   const label = labelOf(column, value);
-  if (label === undefined) return `#${shortened(value, LENGTH)}`;
-  const isSame = beside !== null && looksSame(label, labelOf(column, beside) ?? null);
+  if (label === undefined) return `#${shortened(value, SHOWN_LENGTH)}`;
+  const isSame = other !== null && looksSame(label, labelOf(column, other) ?? null);
   const key = `#${value}`;
-  return isSame && label !== key ? `${shortened(label, LENGTH)} (${key})` : shortened(label, LENGTH);
+  return isSame && label !== key
+    ? `${shortened(label, SHOWN_LENGTH)} (${key})`
+    : shortened(label, SHOWN_LENGTH);
 }
 
-/** A value of the file or of a record; the empty text is told from no value. */
-function shown(
-  column: Column,
-  value: string | null,
-  labelOf: LabelOf,
-  beside: string | null = null,
-): Content {
+/** A value of the file or of a record. An empty string looks different from no value. */
+function shown(column: Column, value: string | null, labelOf: LabelOf, other: string | null = null): Content {
   if (value === '') return EMPTY_TEXT;
-  if (column.references && value !== null) return shownReference(column, value, labelOf, beside);
-  return shownValue(column, value, LENGTH);
+  if (column.references && value !== null) return shownReference(column, value, labelOf, other);
+  return shownValue(column, value, SHOWN_LENGTH);
 }
 
 const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf }: Preview): Html =>
@@ -60,7 +58,7 @@ const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf 
         ${column.title}: <span class="hidden">was</span> <del>${shown(column, before, labelOf, after)}</del>
         <span aria-hidden="true">→</span> <span class="hidden">becomes</span>
         <ins>${shown(column, after, labelOf, before)}</ins>
-        ${looksSame(before, after) && html`<span class="hint">differs in spaces, in line breaks, or further on</span>`}
+        ${looksSame(before, after) && html`<span class="hint">differs in whitespace, or after the part shown</span>`}
       </li>`;
     })}
   </ul>`;
@@ -69,28 +67,28 @@ function errorList({ errors }: RowOutcome, { model }: AdminResource): Html {
   const titles = new Map([model.primaryKey, ...model.columns].map(({ key, title }) => [key, title]));
   return html`<ul>
     ${Object.entries(errors).map(([field, messages]) => {
-      const told = messages.join('; ');
-      return html`<li>${field === ROW ? sentence(told) : `${titles.get(field) ?? field}: ${told}`}</li>`;
+      const text = messages.join('; ');
+      const item = field === WHOLE_ROW ? sentence(text) : `${titles.get(field) ?? field}: ${text}`;
+      return html`<li>${item}</li>`;
     })}
   </ul>`;
 }
 
 function recordCell({ kind, id }: RowOutcome, { name }: AdminResource): Content {
   if (id === undefined) return kind === 'new' ? 'new' : NOTHING;
-  const label = `#${shortened(id, LENGTH)}`;
+  const label = `#${shortened(id, SHOWN_LENGTH)}`;
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;
 }
 
 /**
- * The rows that do one thing, as a table.
- * @param most how many of them are shown
+ * A table of the rows of one kind; false if there are none.
+ * @param max the maximum number of rows shown
  */
-export function rowTable(kind: keyof typeof TITLES, preview: Preview, most = Infinity): Html | false {
+export function rowTable(kind: keyof typeof TITLES, preview: Preview, max = Infinity): Html | false {
   const { outcome, resource } = preview;
   const count = outcome.counts[kind];
-  const rows = outcome.shown[kind].slice(0, most);
-  const rest = count - rows.length;
-  const title = kind === 'faulty' ? 'What is wrong' : 'Values';
+  const rows = outcome.shown[kind].slice(0, max);
+  const title = kind === 'faulty' ? 'Errors' : 'Values';
   return (
     count > 0 &&
     html`<section>
@@ -116,16 +114,16 @@ export function rowTable(kind: keyof typeof TITLES, preview: Preview, most = Inf
           )}
         </tbody>
       </table>
-      ${rest > 0 && html`<p class="hint">The first ${grouped(rows.length)} are shown; there are ${grouped(rest)} more.</p>`}
+      ${rows.length < count && html`<p class="hint">Showing the first ${grouped(rows.length)} of ${grouped(count)}.</p>`}
     </section>`
   );
 }
 
-/** `3 new, 2 changed, 10 unchanged, 1 faulty` */
+/** `3 new, 2 changed, 10 unchanged, 1 with errors` */
 const countsText = ({ counts }: ImportOutcome): string =>
-  `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} faulty`;
+  `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} with errors`;
 
-/** What an import would do in short: how many rows do what. */
+/** The number of rows of each kind, and the columns that the import ignores. */
 export function summaryOf({ outcome, resource, file }: Preview): Html {
   const ignored = file.columns.filter(
     (column) => column !== resource.model.primaryKey && !isSettable(column, resource),
@@ -134,7 +132,7 @@ export function summaryOf({ outcome, resource, file }: Preview): Html {
     ${
       ignored.length > 0 &&
       html`<p class="hint">
-        Read-only, so their values are not used: ${ignored.map(({ title }) => title).join(', ')}.
+        Read-only columns are ignored: ${ignored.map(({ title }) => title).join(', ')}.
       </p>`
     }`;
 }

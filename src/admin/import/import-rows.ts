@@ -1,3 +1,4 @@
+// Matches the rows of a file to records, and imports single rows.
 import { text, type RawRow } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import type { Column } from '../../db/schema/model.ts';
@@ -9,43 +10,43 @@ import { textOfField } from '../../resources/records/browsing.ts';
 import { parseJsonFields, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import { parseId, type Operations } from '../../resources/records/operations.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import { cellMember, cellText, membersOf, storedText } from './import-cells.ts';
+import { cellField, cellText, fieldsOfRow, storedText } from './import-cells.ts';
 import { needsPassword, type FileRow, type ImportFile } from './import-file.ts';
 import { addLockOut } from '../session/lock-out.ts';
 
 export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
 
-/** A column of a record before and after the import; null for no value. */
+/** The value of a column before and after the import; null for no value. */
 export interface ColumnChange {
   readonly column: Column;
   readonly before: string | null;
   readonly after: string | null;
 }
 
-/** What a row of the file does, or why it cannot. */
+/** What a row changes, or its errors. */
 export interface RowOutcome {
   readonly kind: RowKind;
   readonly line: number;
-  /** The record's key; undefined where the database is to give one. */
+  /** The record's key; undefined if the database generates it. */
   readonly id: string | undefined;
   readonly changes: readonly ColumnChange[];
   readonly errors: FieldErrors;
 }
 
-/** A row, and the record that it names. */
-export interface NamedRow {
+/** A row and the record that its key identifies. */
+export interface MatchedRow {
   readonly row: FileRow;
-  /** As the file has it, or as the record has it. */
+  /** The key of the record, or of the new record; undefined if the row has none. */
   readonly id: string | undefined;
   readonly record: JsonFields | undefined;
-  /** What is wrong with the key, or with the whole row. */
+  /** Errors of the key or of the whole row. */
   readonly errors: FieldErrors | undefined;
 }
 
-/** The field of faults that are of no column. */
-export const ROW = '';
+/** The field name for errors that belong to no column. */
+export const WHOLE_ROW = '';
 
-export const faulty = ({ row: { line }, id }: NamedRow, errors: FieldErrors): RowOutcome => ({
+export const faulty = ({ row: { line }, id }: MatchedRow, errors: FieldErrors): RowOutcome => ({
   kind: 'faulty',
   line,
   id,
@@ -53,32 +54,35 @@ export const faulty = ({ row: { line }, id }: NamedRow, errors: FieldErrors): Ro
   errors,
 });
 
-/** Locks the records that rows name, in the order of their keys. */
-export async function lockNamed(
+/** Locks the records of the rows in the order of their keys, which avoids deadlocks. */
+export async function lockMatched(
   run: (statement: Statement) => Promise<RawRow[]>,
   { model, may }: AdminResource,
-  rows: readonly NamedRow[],
+  rows: readonly MatchedRow[],
 ): Promise<void> {
   const keys = rows.flatMap(({ record, id }) => (record && id !== undefined ? [id] : []));
   if (keys.length > 0 && may.has('change'))
     await run(presentStatement(model, [model.primaryKey], keys, true));
 }
 
-/** The records that the rows name, where wanted locked until the end of the transaction. */
-export async function findNamed(
+/**
+ * Finds the records that the rows identify.
+ * @param isLocked whether to lock them until the end of the transaction
+ */
+export async function matchRows(
   run: (statement: Statement) => Promise<RawRow[]>,
   resource: AdminResource,
   { columns, rows }: ImportFile,
   isLocked: boolean,
-): Promise<NamedRow[]> {
+): Promise<MatchedRow[]> {
   const { may, model, output } = resource;
   const { primaryKey } = model;
   const at = columns.indexOf(primaryKey);
-  const told = rows.map(({ cells, fault }) =>
+  const ids = rows.map(({ cells, fault }) =>
     fault === undefined ? (cellText(cells[at] ?? null, primaryKey) ?? undefined) : undefined,
   );
   const records = new Map<number, JsonFields>();
-  const known = told.flatMap((id, index) => {
+  const known = ids.flatMap((id, index) => {
     const key = id === undefined ? undefined : parseId(resource, id);
     return key === undefined ? [] : [{ key, index }];
   });
@@ -91,9 +95,9 @@ export async function findNamed(
   }
   const lines = new Map<string, number>();
   return rows.map((row, index) => {
-    const cell = told[index];
+    const cell = ids[index];
     if (cell === undefined) {
-      const errors = row.fault === undefined ? undefined : { [ROW]: [row.fault] };
+      const errors = row.fault === undefined ? undefined : { [WHOLE_ROW]: [row.fault] };
       return { row, id: undefined, record: undefined, errors };
     }
     const record = records.get(index);
@@ -102,8 +106,8 @@ export async function findNamed(
     const line = lines.get(id);
     lines.set(id, line ?? row.line);
     const isMissing = !record && primaryKey.hasDefault;
-    const twice = line === undefined ? undefined : `stands in line ${line} already`;
-    const fault = parsed.fault ?? twice ?? (isMissing ? 'there is no such record' : undefined);
+    const repeated = line === undefined ? undefined : `is already in line ${line}`;
+    const fault = parsed.fault ?? repeated ?? (isMissing ? 'there is no such record' : undefined);
     return { row, id, record, errors: fault === undefined ? undefined : { id: [fault] } };
   });
 }
@@ -120,8 +124,8 @@ const changesBetween = (
   });
 
 /**
- * Gives a function that decides about one row and does it, by the very operations of the pages and the API.
- * @param isOwn whether a key is that of the user who imports
+ * Returns a function that validates and imports one row with the same operations as the pages and the API.
+ * @param isOwn whether a key is that of the importing admin's own user
  */
 export function createImporter(
   operations: Operations,
@@ -129,47 +133,47 @@ export function createImporter(
   caller: Caller,
   file: ImportFile,
   isOwn: (id: string | undefined) => boolean,
-): (named: NamedRow) => Promise<RowOutcome> {
+): (matched: MatchedRow) => Promise<RowOutcome> {
   const { may, model, output } = resource;
-  const isOnlyChanged = needsPassword(resource);
+  const cannotAdd = needsPassword(resource);
   const columns = output.filter((column) => column !== model.primaryKey);
 
   async function write(
-    { row: { line }, id, record }: NamedRow,
-    members: Map<string, JsonField>,
+    { row: { line }, id, record }: MatchedRow,
+    fields: Map<string, JsonField>,
   ): Promise<RowOutcome> {
     if (record && id !== undefined) {
-      const { json } = await operations.update(resource, id, members, caller, undefined);
+      const { json } = await operations.update(resource, id, fields, caller, undefined);
       const changes = changesBetween(columns, record, parseJsonFields(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
-    if (id !== undefined) members.set('id', cellMember(model.primaryKey, id) as JsonField);
-    const { json } = await operations.create(resource, members, caller);
+    if (id !== undefined) fields.set('id', cellField(model.primaryKey, id) as JsonField);
+    const { json } = await operations.create(resource, fields, caller);
     const changes = changesBetween(columns, undefined, parseJsonFields(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };
   }
 
-  return async (named) => {
-    const { row, id, record } = named;
-    if (named.errors) return faulty(named, named.errors);
-    if (!record && isOnlyChanged && may.has('add'))
-      return faulty(named, { [ROW]: ['New records cannot be imported here: they need a password.'] });
+  return async (matched) => {
+    const { row, id, record } = matched;
+    if (matched.errors) return faulty(matched, matched.errors);
+    if (!record && cannotAdd && may.has('add'))
+      return faulty(matched, { [WHOLE_ROW]: ['new records cannot be imported: they need a password'] });
     const errors: FieldErrors = {};
-    const members = membersOf(file, row, resource, record, errors);
-    if (record && isOwn(id)) addLockOut(errors, members);
+    const fields = fieldsOfRow(file, row, resource, record, errors);
+    if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
-      const others = checkBody(members, resource, { id, caller }).errors;
-      return faulty(named, { ...others, ...errors });
+      const others = checkBody(fields, resource, { id, caller }).errors;
+      return faulty(matched, { ...others, ...errors });
     }
-    if (record && members.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
+    if (record && fields.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };
     if (!may.has(record ? 'change' : 'add'))
-      return faulty(named, { [ROW]: [`Records may not be ${record ? 'changed' : 'added'} here.`] });
+      return faulty(matched, { [WHOLE_ROW]: [`records cannot be ${record ? 'changed' : 'added'} here`] });
     try {
-      return await write(named, members);
+      return await write(matched, fields);
     } catch (error) {
-      // Values that are refused by the operation itself, which leave the transaction as it was.
+      // The operation refused the values before it wrote anything, so the transaction can continue.
       if (error instanceof Problem && error.status === 400 && error.errors)
-        return faulty(named, error.errors);
+        return faulty(matched, error.errors);
       throw error;
     }
   };

@@ -1,3 +1,4 @@
+// Imports a file in one transaction: as a trial for the preview, or for good.
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { RawRow } from '../../db/connection/database.ts';
@@ -12,10 +13,10 @@ import type { ImportFile } from './import-file.ts';
 import {
   createImporter,
   faulty,
-  findNamed,
-  lockNamed,
-  ROW,
-  type NamedRow,
+  lockMatched,
+  matchRows,
+  WHOLE_ROW,
+  type MatchedRow,
   type RowKind,
   type RowOutcome,
 } from './import-rows.ts';
@@ -26,69 +27,69 @@ export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
   /** The first rows of each kind. */
   readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
-  /** Stands for all that the import does: another one means that it would do something else. */
+  /** A digest of all changes. A different digest means that the import would change something else. */
   readonly digest: string;
 }
 
-/** How many rows of each kind are kept to be shown. A faulty row may list a fault for each of its columns. */
-const MOST_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
-/** How many rows share a savepoint, as long as none of them fails: each costs the database's other transactions something. */
-const GROUP = 64;
+/** The maximum number of rows of each kind kept for the preview. Faulty rows may have an error per column. */
+const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
+/** The number of rows per savepoint. Savepoints slow down other transactions, so one for each row would be too many. */
+const GROUP_SIZE = 64;
 
 /**
- * Whether a row can neither be a duplicate of another one, except by its key, nor refer to it. A preview can then undo one group
- * of rows before it tries the next.
+ * Whether rows cannot affect each other: no unique column except the key, and no reference to the same table. A preview can
+ * then undo each group of rows before the next one.
  */
 const hasIndependentRows = ({ model }: AdminResource): boolean =>
   model.uniques.size > 0 &&
   [...model.uniques.values()].every((columns) => columns.length === 1 && columns[0] === model.primaryKey) &&
   model.columns.every(({ references }) => references?.table !== model.table);
 
-/** Ends a transaction that is not to be. */
-class Undone extends Error {}
+/** Thrown to roll the transaction back. */
+class Rollback extends Error {}
 
-/** What the row cannot do, by what went wrong. @throws what is no fault of the row */
+/** The row's errors from a database error. @throws the error itself if it is not the row's fault */
 function errorsOf(error: unknown): FieldErrors {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
-  return problem.errors ?? { [ROW]: [problem.message] };
+  return problem.errors ?? { [WHOLE_ROW]: [problem.message] };
 }
 
-const lengthOf = ({ row: { cells } }: NamedRow): number =>
+const charactersIn = ({ row: { cells } }: MatchedRow): number =>
   cells.reduce((length, cell) => length + (cell?.length ?? 0), 0);
 
-/** Adds texts to a hash so that no other texts give the same. JSON of a long text would hold the event loop. */
+/** Adds texts to a hash without ambiguity: their lengths come first. JSON of a long text would block the event loop. */
 function addTexts(hash: Hash, texts: readonly (string | null)[]): void {
   hash.update(`${texts.map((text) => text?.length ?? 'null').join(',')};`);
   for (const text of texts) if (text !== null) hash.update(text);
 }
 
-/** Counts, keeps the first rows of each kind, and takes the mark of all. */
+/** Counts the rows, keeps the first of each kind, and computes the digest. */
 function createTally(resource: AdminResource, { columns }: ImportFile) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
   const hash = createHash('sha256').update(resource.name);
   return {
-    add(outcome: RowOutcome, { row: { cells } }: NamedRow): void {
+    add(outcome: RowOutcome, { row: { cells } }: MatchedRow): void {
       const { kind, line, id, changes } = outcome;
       counts[kind] += 1;
-      if (shown[kind].length < MOST_SHOWN[kind]) shown[kind].push(outcome);
-      // What the database gives to a new record by itself (a number, the time) is another one each time.
-      const told = changes
+      if (shown[kind].length < MAX_SHOWN[kind]) shown[kind].push(outcome);
+      // Excludes generated values of new records (a key, the time), which differ in every trial.
+      const values = changes
         .filter(({ column }) => columns.includes(column))
         .flatMap(({ column, before, after }) => [column.key, before, after]);
-      addTexts(hash, [String(line), kind, id ?? null, ...(kind === 'new' ? cells : told)]);
+      addTexts(hash, [String(line), kind, id ?? null, ...(kind === 'new' ? cells : values)]);
     },
     outcome: (): ImportOutcome => ({ counts, shown, digest: hash.digest('base64url') }),
   };
 }
 
 /**
- * Imports a file in one transaction, which is kept where that is wanted of what it does, and undone else.
- * @param mark of the form: what has been kept already is not done again
- * @param isPreview whether it is undone in any case
- * @returns `done` for that
- * @throws Problem 503 when the database is in the way
+ * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome.
+ * @param mark identifies the submitted form, so that it is imported only once
+ * @param isPreview whether the transaction is rolled back in any case
+ * @returns `alreadyDone` if the form was imported before
+ * @throws Problem 503 if the database cannot run the import now
  */
 export async function runImportFile(
   context: AdminContext,
@@ -98,15 +99,15 @@ export async function runImportFile(
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
   isPreview: boolean,
-): Promise<ImportOutcome | 'done'> {
+): Promise<ImportOutcome | 'alreadyDone'> {
   const { database, resources, passwords, history, sessions } = context;
   const tally = createTally(resource, file);
-  const isPassing = isPreview && hasIndependentRows(resource);
-  let outcome: ImportOutcome | 'done' | undefined;
+  const undoesGroups = isPreview && hasIndependentRows(resource);
+  let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
     await database.transaction(async (send) => {
       if (mark !== undefined && (await sessions.whatWasDone(send, token, mark)) !== undefined) {
-        outcome = 'done';
+        outcome = 'alreadyDone';
         return;
       }
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
@@ -115,14 +116,14 @@ export async function runImportFile(
         isOneself(context, resource, id, caller),
       );
 
-      /** Imports rows one after the other; where one fails, those without it: it is found by halves. */
-      async function importRows(rows: readonly NamedRow[]): Promise<RowOutcome[]> {
+      /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
+      async function importRows(rows: readonly MatchedRow[]): Promise<RowOutcome[]> {
         const outcomes: RowOutcome[] = [];
         await send('savepoint rows');
         try {
           for (const row of rows) {
-            // A faulty row sends no statement, during which other requests are served.
-            if (lengthOf(row) > PIECE) await setImmediate();
+            // An invalid row sends no statement, so nothing else would let other requests run.
+            if (charactersIn(row) > PIECE) await setImmediate();
             outcomes.push(await importRow(row));
           }
         } catch (error) {
@@ -140,28 +141,28 @@ export async function runImportFile(
         return outcomes;
       }
 
-      // What the database would find at the end only is to be told of the row that it is about.
+      // Checks deferred constraints at each row, so that an error belongs to its row.
       await send('set constraints all immediate');
-      const named = await findNamed(run, resource, file, !isPassing);
-      for (let at = 0; at < named.length; at += GROUP) {
-        const group = named.slice(at, at + GROUP);
-        if (isPassing) await send('savepoint passing');
-        if (isPassing) await lockNamed(run, resource, group);
+      const matched = await matchRows(run, resource, file, !undoesGroups);
+      for (let at = 0; at < matched.length; at += GROUP_SIZE) {
+        const group = matched.slice(at, at + GROUP_SIZE);
+        if (undoesGroups) await send('savepoint passing');
+        if (undoesGroups) await lockMatched(run, resource, group);
         const outcomes = await importRows(group);
-        // Gives the locks back before the next group.
-        if (isPassing) await send('rollback to savepoint passing');
-        if (isPassing) await send('release savepoint passing');
+        // Releases the locks before the next group.
+        if (undoesGroups) await send('rollback to savepoint passing');
+        if (undoesGroups) await send('release savepoint passing');
         group.forEach((row, index) => {
           const done = outcomes[index];
           if (done) tally.add(done, row);
         });
       }
       outcome = tally.outcome();
-      if (!isWanted(outcome)) throw new Undone();
+      if (!isWanted(outcome)) throw new Rollback();
       if (mark !== undefined) await sessions.noteDone(send, token, mark, 'imported');
     }, 'bulk');
   } catch (error) {
-    if (!(error instanceof Undone)) throw error;
+    if (!(error instanceof Rollback)) throw error;
   }
   if (!outcome) throw new Error('the import has no outcome');
   return outcome;

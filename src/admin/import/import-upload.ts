@@ -1,26 +1,27 @@
+// The upload page: the form for a CSV file, and the columns that the file may have.
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { attributes, html, type Html } from '../web/html.ts';
-import { isSettable, MOST_BYTES, MOST_ROWS, needsPassword } from './import-file.ts';
+import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword } from './import-file.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** What a file may have in its first line. */
+/** A table of the column names that the first line may contain. */
 function columnTable(resource: AdminResource): Html {
   const { output, model, may } = resource;
-  const takesNew = may.has('add') && !needsPassword(resource);
+  const canAdd = may.has('add') && !needsPassword(resource);
   const note = (column: (typeof output)[number]): string => {
     if (column === model.primaryKey) {
-      if (!takesNew) return 'says which record is to be changed';
+      if (!canAdd) return 'the record to change';
       return column.hasDefault
-        ? 'says which record is to be changed; empty for a new one'
-        : 'says which record is to be changed or added';
+        ? 'the record to change; empty for a new record'
+        : 'the record to change or add';
     }
-    if (!isSettable(column, resource)) return 'read-only: may be there, and is not used';
-    const isRequired = takesNew && !column.nullable && !column.hasDefault;
+    if (!isSettable(column, resource)) return 'read-only: ignored';
+    const isRequired = canAdd && !column.nullable && !column.hasDefault;
     return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id in ${column.references.name}` : ''}`;
   };
   return html`<section>
@@ -28,8 +29,8 @@ function columnTable(resource: AdminResource): Html {
     ${
       needsPassword(resource) &&
       html`<p class="hint">
-        Records can be changed by an import, and not added: a new one needs a password, and passwords are not
-        imported.
+        An import can change records here, but not add any: a new record needs a password, and passwords are
+        not imported.
       </p>`
     }
     <table class="records">
@@ -63,10 +64,10 @@ function faultList(faults: readonly string[]): Html {
   </div>`;
 }
 
-/** The longest text that is repeated in the field (characters). Escaping a longer one would keep other requests waiting. */
-const MOST_REPEATED = 65_536;
+/** Maximum characters of a pasted text that the form shows again. Escaping a longer one would block the event loop. */
+const MAX_REPEATED = 65_536;
 
-/** @param pasted what stands in the field for texts, unless it is too long */
+/** @param pasted the text to show in the text field, unless it is too long */
 export function uploadForm(
   { csrf }: AdminRequest,
   { name }: AdminResource,
@@ -74,7 +75,7 @@ export function uploadForm(
   isFaulty: boolean,
 ): Html {
   const state = attributes({ 'aria-invalid': isFaulty && 'true' });
-  const isLong = pasted.length > MOST_REPEATED;
+  const isLong = pasted.length > MAX_REPEATED;
   return html`<form
     method="post"
     action="${links.action(name, 'import')}"
@@ -93,28 +94,26 @@ export function uploadForm(
         ${state}
       />
       <p class="hint" id="file-hint">
-        In UTF-8, with commas between the cells and the names of the columns in the first line: as an export
-        is. At most ${grouped(MOST_ROWS)} rows and ${MOST_BYTES / 1_048_576} MiB.
+        UTF-8, separated by commas, with the column names in the first line, like an export. At most
+        ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.
       </p>
     </div>
     <div class="field">
-      <label for="text">Or its text</label>
+      <label for="text">Or paste the text</label>
       <textarea id="text" name="_text" rows="8" spellcheck="false" aria-describedby="text-hint" ${state}>
 ${!isLong && pasted}</textarea>
       ${
         isLong &&
         html`<p class="hint">
-          Your text has ${grouped(pasted.length)} characters, which is too long to be repeated here. Paste it
-          again, or choose it as a file.
+          Your text has ${grouped(pasted.length)} characters, which is too long to show here. Paste it again,
+          or upload it as a file.
         </p>`
       }
       <p class="hint" id="text-hint">
-        Used where no file is chosen. An empty cell is no value, and <code>""</code> is an empty text.
+        Used if no file is chosen. An empty cell means no value, and <code>""</code> an empty text.
       </p>
     </div>
-    <p class="hint">
-      The next page shows what the import would do. Nothing is changed before you say so there.
-    </p>
+    <p class="hint">The next page shows a preview. Nothing changes until you confirm it there.</p>
     <div class="buttons"><button class="primary">Preview</button></div>
   </form>`;
 }
@@ -124,7 +123,7 @@ export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
   { text: 'Import' },
 ];
 
-/** The page that takes a file, and tells what is wrong with the one that was sent. */
+/** The upload page, with the faults of a file that was sent. */
 export function uploadPage(
   adminRequest: AdminRequest,
   resource: AdminResource,

@@ -119,7 +119,7 @@ function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served
   if (!isNameable(relation)) return 'its name has a dot in it';
   if (!found) return 'the database role may not see it';
   if (!relation.isReadable) return 'the database role may not read it';
-  if (found.heirs.length > 0) return inheritance(found);
+  if (found.childTables.length > 0) return inheritance(found);
   const key = keyOf(found);
   return 'fault' in key ? key.fault : { relation, found, key };
 }

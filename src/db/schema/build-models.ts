@@ -1,3 +1,4 @@
+// Builds the models from the registry's definitions and what the catalog says about existing tables.
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
 import { lengthOf, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
@@ -16,11 +17,11 @@ import { humanize, type Column, type Model } from './model.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The facts that the database knows better than the registry. */
+/** The facts of an existing column, from the catalog. */
 function storedFacts(stored: CatalogColumn): Facts {
   const { type, modifier, castType, labels, isDomain } = stored;
   const numeric = type === 'numeric' && modifier > 4;
-  // numeric(p,s) is kept as p * 65536 + s + 4; the scale is an 11-bit number with a sign since PostgreSQL 15.
+  // The type modifier of numeric(p,s) is p * 65536 + s + 4. Since PostgreSQL 15 the scale is a signed 11-bit number.
   const scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
   return {
     castType,
@@ -34,7 +35,7 @@ function storedFacts(stored: CatalogColumn): Facts {
   };
 }
 
-/** The facts of a column that the registry alone describes, as Vitrine would create it. */
+/** The facts of a column that does not exist yet, as Vitrine would create it. */
 function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts {
   return {
     castType: type.castType,
@@ -113,7 +114,7 @@ function uniquesOf(found: CatalogTable | undefined, columns: readonly Column[]):
   );
 }
 
-/** The models by name, foreign keys resolved; what the catalog says of a column's type stands before what is declared. */
+/** Builds the models by name, with foreign keys resolved. For existing columns the catalog overrides the declared type. */
 export function buildModels(
   definitions: readonly ModelDefinition[],
   catalog: Catalog = new Map(),

@@ -1,32 +1,34 @@
+// Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import type { OnDelete } from './model.ts';
 import { sql, table, compile, raw, valueList, type Statement } from '../fragment.ts';
 
 export interface CatalogColumn {
   readonly field: string;
-  /** pg_type.typname, a domain's base type; `enum` for every enum. */
+  /** pg_type.typname; the base type of a domain; `enum` for every enum. */
   readonly type: string;
   readonly isDomain: boolean;
-  /** What a text parameter is cast to: the type's name, qualified and quoted where it is not PostgreSQL's own. */
+  /** The type to cast a text parameter to; qualified and quoted unless it is a built-in type. */
   readonly castType: string;
-  /** As psql prints it, for messages. */
+  /** The type as psql prints it, for messages. */
   readonly printed: string;
+  /** pg_attribute.atttypmod, or the type modifier of the domain. */
   readonly modifier: number;
-  /** Its collation takes no two different texts for equal, or it has none. */
+  /** False if its collation treats some different texts as equal. */
   readonly isDeterministic: boolean;
   readonly labels: readonly string[] | null;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
   readonly generated: boolean;
   /** Schemas of its type that the service's role may not use. */
-  readonly closed: readonly string[];
-  /** What the service's role may do with it, whether of the table or of this column alone: SELECT, INSERT, UPDATE. */
+  readonly unusableSchemas: readonly string[];
+  /** The role's privileges on the column, also those through the table: SELECT, INSERT, UPDATE. */
   readonly granted: readonly string[];
 }
 
-/** An ordinary or a partitioned table, as against views, foreign tables and others. */
+/** Whether it is an ordinary or partitioned table, not a view, foreign table or other relation. */
 export const isTable = ({ kind }: CatalogTable): boolean => kind === 'r' || kind === 'p';
 
-/** The length of a varchar or char: pg_attribute keeps it plus four bytes of header. */
+/** The length of a varchar or char; its type modifier includes four bytes of header. */
 export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
   ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;
 
@@ -35,14 +37,14 @@ export interface CatalogIndex {
   readonly fields: readonly string[];
   readonly unique: boolean;
   readonly primary: boolean;
-  /** It covers only some rows, or expressions. */
+  /** Covers only some rows, indexes expressions, or is invalid. */
   readonly partial: boolean;
 }
 
 export interface CatalogForeignKey {
   readonly name: string;
   readonly fields: readonly string[];
-  /** The table it refers to, by the name it was asked for; null for one that was not asked for. */
+  /** The referenced table, by the name in the request; null if it was not requested. */
   readonly target: string | null;
   readonly targetFields: readonly string[];
   readonly onDelete: OnDelete | 'setDefault';
@@ -50,32 +52,32 @@ export interface CatalogForeignKey {
 
 export interface CatalogTable {
   readonly name: string;
-  /** Where it was found, whether its name says so or not. */
+  /** The schema where it was found, even if `name` has none. */
   readonly schema: string;
-  /** pg_class.oid: two names may mean the same table. */
+  /** pg_class.oid, to detect two names for one table. */
   readonly oid: number;
   /** pg_class.relkind. */
   readonly kind: string;
-  /** The tables that inherit from it, its partitions not among them. */
-  readonly heirs: readonly string[];
+  /** The tables that inherit from it, without partitions. */
+  readonly childTables: readonly string[];
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
-  /** What the service's role may do with all columns: SELECT, INSERT, UPDATE, DELETE. */
+  /** The role's privileges on the whole table: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
   /** Sequences of its defaults that the service's role may not use. */
-  readonly closed: readonly string[];
+  readonly unusableSequences: readonly string[];
 }
 
-/** What the database holds of the tables that were asked for, by name; absent ones are not in it. */
+/** The requested tables by name; missing tables are left out. */
 export type Catalog = ReadonlyMap<string, CatalogTable>;
 
-/** The defaults of columns (d) that take a value from a sequence (s). */
+/** Joins the column defaults (d) with the sequences (s) that they use. */
 export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
     join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
     join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
 
-/** One statement that reads all that is known of the tables, as JSON. */
+/** A statement that reads the catalog of the tables as JSON, for `parseCatalog`. */
 export function catalogStatement(tables: readonly string[]): Statement {
   const quoted = tables.map((name) => table(name).text.join(''));
   return compile(sql`
@@ -88,13 +90,13 @@ select coalesce(json_agg(json_build_object(
   'schema', n.nspname,
   'oid', c.oid::int8,
   'kind', c.relkind,
-  'heirs', (
+  'childTables', (
     select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
     from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),
   'privileges', (
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
     where has_table_privilege(c.oid, p)),
-  'closed', (
+  'unusableSequences', (
     select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
     from ${DEFAULTS_FROM_SEQUENCES}
     where d.adrelid = c.oid and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end),
@@ -112,7 +114,7 @@ select coalesce(json_agg(json_build_object(
       'nullable', not (a.attnotnull or b.required),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
-      'closed', (
+      'unusableSchemas', (
         select coalesce(json_agg(distinct y.nspname), '[]') from pg_namespace y
         where y.oid in (s.oid, (select o.typnamespace from pg_type o where o.oid = a.atttypid))
         and not has_schema_privilege(y.oid, 'USAGE')),
@@ -167,7 +169,7 @@ export function parseCatalog(json: string): Catalog {
   return new Map(tables.map((found) => [found.name, found]));
 }
 
-/** The column on which the table can be keyed, or undefined: the primary key, else a unique column that is never NULL. */
+/** Whether the column can be the key: the primary key, or a unique column that is never NULL. */
 export function isKey(found: CatalogTable, field: string): boolean {
   const column = found.columns.find((candidate) => candidate.field === field);
   if (!column || column.nullable) return false;

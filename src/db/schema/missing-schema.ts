@@ -1,3 +1,4 @@
+// Writes the SQL that creates what the database lacks for the registry.
 import { isTable, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import {
@@ -47,9 +48,8 @@ function columnClause(
 }
 
 /**
- * The statements that create what is missing, in the order in which they can run: tables, columns, unique constraints and
- * indexes, foreign keys. Nothing is dropped or altered. A column that is required and has no default cannot be added to a
- * table that may have rows; it is left out here and shows up in the comparison afterwards.
+ * The statements that create missing tables, columns, indexes and foreign keys, in an order that works. They never drop or
+ * change anything. A required column without a default is skipped, because the table may have rows. `differences` reports it.
  */
 export function missingSchema(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
   const tables: string[] = [];
@@ -116,7 +116,7 @@ function missingForeignKey(
   ];
 }
 
-/** Foreign keys that no index serves, a sentence each: no fault, but joins and deletes will be slow. */
+/** One warning per foreign key without an index: joins and deletes are slow. */
 export function missingIndexes(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
   return definitions.flatMap((definition) => {
     const table = tableOf(definition);

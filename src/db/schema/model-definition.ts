@@ -1,18 +1,19 @@
+// A model as the registry's author writes it, and the names and defaults that follow from it.
 import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { OnDelete } from './model.ts';
 
-/** A name that keeps its literal type when an object is written with `satisfies`, as a bare `string` would not. */
+/** A string that keeps its literal type in an object with `satisfies`; plain `string` would not. */
 export type Name = Lowercase<string> | (string & {});
 
 interface CommonColumn {
-  /** NULL is allowed; else the column is required unless it has a default. */
+  /** Allows NULL. Otherwise the column is required, unless it has a default. */
   readonly null?: boolean;
   readonly unique?: boolean;
   readonly index?: boolean;
-  /** The column's name in the database, where it differs. */
+  /** The column's name in the database, if it differs. */
   readonly column?: string;
-  /** What people read instead of the name. */
+  /** The name that people see. */
   readonly label?: string;
   readonly help?: string;
 }
@@ -20,7 +21,7 @@ interface CommonColumn {
 export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   readonly type: Type;
   readonly default?: Value;
-  /** The only values that clients may write. Texts keep their literal types, see `Name`. */
+  /** The only values that clients may write. Strings keep their literal types, see `Name`. */
   readonly choices?: readonly (string extends Value ? Exclude<Value, string> | Name : Value)[];
 }
 
@@ -29,7 +30,7 @@ interface Bounds {
   readonly max?: number;
 }
 
-/** One column, as the registry's author writes it. */
+/** One column in the registry. */
 export type ColumnDefinition =
   | (ScalarColumn<'string' | 'text', string> & { readonly maxLength?: number })
   | (ScalarColumn<'integer' | 'float', number> & Bounds)
@@ -41,7 +42,7 @@ export type ColumnDefinition =
   | ScalarColumn<'uuid', string>
   | (CommonColumn & {
       readonly type: 'password';
-      /** The fewest characters of a plain password. */
+      /** Minimum length of the plain password (characters). */
       readonly minLength?: number;
       readonly default?: never;
       readonly choices?: never;
@@ -49,21 +50,21 @@ export type ColumnDefinition =
   | (ScalarColumn<'json', unknown> & { readonly choices?: never })
   | (CommonColumn & {
       readonly type: 'foreignKey';
-      /** The model whose primary key it holds. */
+      /** The name of the referenced model. */
       readonly references: Name;
       readonly onDelete?: OnDelete;
       readonly default?: number | string;
       readonly choices?: readonly (number | string)[];
     });
 
-/** The database half of a resource object. */
+/** The part of a resource that describes its table. */
 export interface ModelDefinition {
   readonly model: Name;
-  /** The table's name, `table` or `schema.table`, where it differs from the model's. */
+  /** The table's name, `table` or `schema.table`, if it differs from the model's name. */
   readonly table?: string;
   readonly primaryKey?: {
     readonly type: KeyTypeName;
-    /** The key's column in the database, where it is not `id`. */
+    /** The key's column in the database, if it is not `id`. */
     readonly column?: string;
   };
   readonly columns: Readonly<Record<string, ColumnDefinition>>;
@@ -76,20 +77,21 @@ export const keyFieldOf = (definition: ModelDefinition): string => definition.pr
 export const keyTypeOf = (definition: ModelDefinition): KeyTypeName =>
   definition.primaryKey?.type ?? 'integer';
 
-/** The database's name of a column: a foreign key `user` is stored as `user_id`. */
+/** The column's name in the database: by default `user_id` for a foreign key `user`. */
 export const fieldOf = (name: string, column: ColumnDefinition): string =>
   column.column ?? jsonKeyOf(name, column);
 
+/** The column's name in JSON: `user_id` for a foreign key `user`. */
 export const jsonKeyOf = (name: string, column: ColumnDefinition): string =>
   column.type === 'foreignKey' ? `${name}_id` : name;
 
 export const isNullable = (column: ColumnDefinition): boolean => column.null === true;
 
-/** Whether a table that may have rows can get such a column: there is a value for them. */
+/** Whether the column can be added to a table with rows: it allows NULL or has a default. */
 export const isAddable = (column: ColumnDefinition): boolean =>
   isNullable(column) || column.default !== undefined;
 
-/** The type of a column; a foreign key has the type of the key that it refers to. */
+/** The type of a column. A foreign key has the type of the referenced key. */
 export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefinition[]): ColumnType {
   if (column.type !== 'foreignKey') return COLUMN_TYPES[column.type satisfies TypeName];
   const target = definitions.find(({ model }) => model === column.references);

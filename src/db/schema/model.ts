@@ -1,10 +1,11 @@
+// A model as the service uses it: one table, its columns, and their SQL expressions.
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
 import { identifier, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
 
 export type OnDelete = 'restrict' | 'cascade' | 'setNull';
 
-/** A column of a model, its names resolved and its facts taken from the database where it was there already. */
+/** A column of a model with all names resolved. If it exists in the database, the facts come from there. */
 export interface Column extends Facts {
   /** The registry's name: `user`, `content`, `id`. */
   readonly name: string;
@@ -12,22 +13,22 @@ export interface Column extends Facts {
   readonly key: string;
   /** The name in the database. */
   readonly field: string;
-  /** What people read instead of the name. */
+  /** The name that people see. */
   readonly title: string;
   readonly help: string | undefined;
   readonly type: ColumnType;
   readonly isPassword: boolean;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
-  /** The registry's default as it stands there; `now` is a word of its own. */
+  /** The default from the registry, unchanged; 'now' means the current time. */
   readonly initial: unknown;
-  /** An index begins with it. */
+  /** An index starts with this column. */
   readonly indexed: boolean;
-  /** Computed by the database (generated or identity always): never written. */
+  /** The database computes it (generated, or identity always), so it is never written. */
   readonly generated: boolean;
   readonly choices: readonly unknown[] | undefined;
   readonly references: Model | undefined;
-  /** What happens to the record when the one that it refers to is deleted; of foreign keys. */
+  /** Foreign keys: what happens to this record when the referenced one is deleted. */
   readonly onDelete: OnDelete;
 }
 
@@ -35,35 +36,35 @@ export interface Model {
   readonly name: string;
   /** `table` or `schema.table`. */
   readonly table: string;
-  /** A subselect that reads take in place of the table, when not all of the table may be seen. */
+  /** A subselect that replaces the table in reads, if only a part of the table is visible. */
   readonly relation?: Fragment;
-  /** Where the table was found; undefined for one that was not looked for. */
+  /** The schema where the table was found; undefined without a catalog entry. */
   readonly schema: string | undefined;
   readonly primaryKey: Column;
-  /** All but the primary key, in output order. */
+  /** All columns except the primary key, in output order. */
   readonly columns: readonly Column[];
   /** The columns of each unique index, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
 }
 
-/** `media_type` as people write it: "Media type". */
+/** Turns a name into a label: `media_type` becomes "Media type". */
 export const humanize = (name: string): string =>
   name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 
-/** `alias."field"`, as something that can be compared. */
+/** `alias."field"` as a comparable expression: a domain over an enum is cast to the enum. */
 export function reference(alias: string, column: Column): Fragment {
   const bare = sql`${raw(alias)}.${identifier(column.field)}`;
   return column.isEnumDomain ? sql`${bare}::${raw(column.castType)}` : bare;
 }
 
-/** A parameter of the column's type. */
+/** A parameter with the column's type. */
 export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
 
-/** The column as it stands in the output. */
+/** The column as an output expression. */
 export const output = (alias: string, column: Column): Fragment =>
   column.type.output(reference(alias, column), column);
 
-/** The column that a client means by this name: a foreign key goes by `user` and by `user_id`. */
+/** Finds a column by a name from a client. A foreign key has two names: `user` and `user_id`. */
 export function findColumn(model: Model, name: string): Column | undefined {
   if (name === 'id') return model.primaryKey;
   return model.columns.find((column) => column.name === name || column.key === name);

@@ -1,16 +1,17 @@
+// Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
 import { compile, sql, table, value, valueList, type Statement } from '../fragment.ts';
 
-/** Something in a schema that holds rows, and what people have written about it. */
+/** A table, view or foreign table with its comments. */
 export interface Relation {
   readonly schema: string;
   readonly name: string;
   /** pg_class.relkind: r table, p partitioned table, v view, m materialized view, f foreign table. */
   readonly kind: string;
   readonly isPartition: boolean;
-  /** Another schema of the search path has the name before it, or the schema is not in that path. */
+  /** The bare name does not find it: its schema is not in the search path, or an earlier schema has the same name. */
   readonly isHidden: boolean;
-  /** The role may read all of it, with the version of each row, which no privilege on columns gives. */
+  /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
   readonly isReadable: boolean;
   readonly comment: string | null;
   readonly columns: readonly {
@@ -18,15 +19,15 @@ export interface Relation {
     readonly comment: string | null;
     /** The expression of its default, null without one. */
     readonly default: string | null;
-    /** `a` always, `d` by default, or nothing. */
+    /** pg_attribute.attidentity: `a` always, `d` by default, or empty. */
     readonly identity: string;
     readonly isGenerated: boolean;
   }[];
 }
 
 /**
- * One statement that reads every relation of a schema, as JSON.
- * @param names only these; all of them when there are none
+ * A statement that reads the relations of a schema as JSON, an array of `Relation`.
+ * @param names only these relations; an empty list means all
  */
 export function relationsStatement(schema: string, names: readonly string[]): Statement {
   const wanted = names.length === 0 ? sql`` : sql` and c.relname = any(${valueList(names)})`;
@@ -54,35 +55,35 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = ${value(schema)} and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`);
 }
 
-/** The schemas that people have made, and public: an array of names as JSON. */
+/** A statement that reads the names of all schemas except the system's, as a JSON array. */
 export const SCHEMAS: Statement = {
   text: `select coalesce(json_agg(nspname order by nspname), '[]') from pg_namespace
 where nspname <> 'information_schema' and nspname !~ '^pg_'`,
   values: [],
 };
 
-/** Who the service is to the database, and what else decides how well it does. */
+/** Facts about the database and its tables that affect safety and speed. */
 export interface DatabaseInfo {
   readonly database: string;
   readonly isSuperuser: boolean;
   readonly tables: readonly {
-    /** As it was asked for. */
+    /** The name in the request. */
     readonly name: string;
     readonly schema: string;
-    /** Rows, as PostgreSQL last counted them; -1 where it has not yet. */
+    /** PostgreSQL's last row count, an estimate; -1 before the first count. */
     readonly rows: number;
-    /** The role may change or delete rows, all of them at once or single columns included. */
+    /** The role may change or delete rows: an UPDATE privilege on any column, DELETE or TRUNCATE. */
     readonly isChangeable: boolean;
-    /** Columns with an index that finds parts of texts (pg_trgm). */
+    /** Columns with an index for substring search (pg_trgm). */
     readonly searchable: readonly string[];
-    /** Sequences that give the values of columns (serial), quoted. */
+    /** Sequences that column defaults use (serial), quoted. */
     readonly sequences: readonly string[];
-    /** Schemas of the columns' types, but for PostgreSQL's own. */
+    /** Schemas of the columns' types, without pg_catalog. */
     readonly typeSchemas: readonly string[];
   }[];
 }
 
-/** One statement that reads the surroundings of tables as JSON; what is not there is left out. */
+/** A statement that reads a `DatabaseInfo` as JSON; missing tables are left out. */
 export function databaseInfoStatement(tables: readonly string[]): Statement {
   const quoted = tables.map((name) => table(name).text.join(''));
   return compile(sql`

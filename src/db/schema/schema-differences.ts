@@ -1,3 +1,4 @@
+// Compares the registry with the database.
 import { isKey, isTable, lengthOf, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import { COLUMN_TYPES } from '../types/column-types.ts';
 import {
@@ -15,9 +16,8 @@ import {
 export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Everything in which the database does not fit the registry, a sentence each.
- * @param privileges what is done with the records of each model; where they are inserted, the table may require nothing
- * that the registry does not know
+ * Lists every difference between the database and the registry, one text each.
+ * @param privileges the privileges that each model needs; with INSERT, unmapped columns must not be required
  */
 export function differences(
   definitions: readonly ModelDefinition[],
@@ -33,39 +33,41 @@ export function differences(
     const needs = privileges.get(definition.model) ?? [];
     const prefix = `${definition.model} (table ${tableOf(definition)})`;
     return [
-      ...(other === undefined ? [] : [`it is also the table of ${other}`]),
+      ...(other === undefined ? [] : [`the model ${other} already uses this table`]),
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
         columnDifferences(name, column, definitions, found),
       ),
-      ...(needs.includes('INSERT') ? strangers(definition, found) : []),
+      ...(needs.includes('INSERT') ? unmappedRequiredColumns(definition, found) : []),
       ...needs
         .filter((privilege) => !isGranted(privilege, definition, found))
         .map((privilege) => `the database role may not ${privilege}`),
-      ...(needs.includes('INSERT') ? found.closed : []).map(
+      ...(needs.includes('INSERT') ? found.unusableSequences : []).map(
         (sequence) => `the database role may not use the sequence ${sequence}`,
       ),
-      ...closedTypes(definition, found),
+      ...unusableTypes(definition, found),
     ].map((text) => `${prefix}: ${text}`);
   });
 }
 
-/** What keeps the role from the types of columns that are served. */
-function closedTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
+/** Faults for served columns with a type in a schema that the role may not use. */
+function unusableTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
   const served = new Set([
     keyFieldOf(definition),
     ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
   ]);
   return columns
     .filter(({ field }) => served.has(field))
-    .flatMap(({ field, closed }) =>
-      closed.map((schema) => `the database role may not use the schema ${schema} of the type of ${field}`),
+    .flatMap(({ field, unusableSchemas }) =>
+      unusableSchemas.map(
+        (schema) => `the database role may not use the schema ${schema}, which contains the type of ${field}`,
+      ),
     );
 }
 
 /**
- * Whether the role may do it: with the table, or with each column that it is done with. Reading is done with whole rows; what
- * clients may not set is not written.
+ * Whether the role has a privilege: on the table, or on each column that needs it. Reads need every column; read-only columns
+ * are not written.
  */
 function isGranted(
   privilege: Privilege,
@@ -82,25 +84,25 @@ function isGranted(
     .every(({ granted }) => granted.includes(privilege));
 }
 
-/** Characters of a hash as it is written: `$argon2id$v=19$m=19456,t=2,p=1$`, 22 of the salt, `$`, 43 of the hash. */
+/** Length of a stored hash: `$argon2id$v=19$m=19456,t=2,p=1$`, 22 characters of salt, `$`, 43 of hash. */
 const HASH_LENGTH = 97;
 
-/** What keeps a table with heirs from being served. */
-export const inheritance = ({ heirs }: CatalogTable): string =>
-  `its rows are also those of the tables that inherit from it (${heirs.join(', ')}), and no key is unique among all of them`;
+/** Why a table with child tables cannot be served. */
+export const inheritance = ({ childTables }: CatalogTable): string =>
+  `other tables inherit from it (${childTables.join(', ')}), and its key is not unique across their rows`;
 
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): string[] {
-  if (!isTable(found)) return ['it is not a table'];
-  if (found.heirs.length > 0) return [`${inheritance(found)}, so that it cannot be served`];
+  if (!isTable(found)) return ['it is not a table; views and foreign tables cannot be served'];
+  if (found.childTables.length > 0) return [`${inheritance(found)}; such a table cannot be served`];
   const field = keyFieldOf(definition);
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   if (!isKey(found, field)) {
     if (primary.length > 1)
-      return [`its key is made of several columns (${primary.join(', ')}), which cannot be served`];
+      return [`its key is made of several columns (${primary.join(', ')}); such a table cannot be served`];
     const hint = primary[0]
-      ? `; its key is ${primary[0]}: say primaryKey: { type, column: '${primary[0]}' }`
+      ? `; its key is ${primary[0]}: set primaryKey: { type, column: '${primary[0]}' }`
       : '';
-    return [`${field} is not a key of it (a primary key or a unique column that is NOT NULL)${hint}`];
+    return [`${field} is not its key (a primary key, or a unique column that is NOT NULL)${hint}`];
   }
   const stored = found.columns.find((column) => column.field === field);
   const accepts = {
@@ -111,7 +113,7 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): strin
   };
   return stored && !accepts[keyTypeOf(definition)].includes(stored.type)
     ? [
-        `the key ${field} is ${stored.printed}, which primaryKey type '${keyTypeOf(definition)}' does not serve`,
+        `the key ${field} is ${stored.printed}, which primaryKey type '${keyTypeOf(definition)}' does not support`,
       ]
     : [];
 }
@@ -128,26 +130,28 @@ function columnDifferences(
     return [
       isAddable(column)
         ? `there is no column ${field}`
-        : `there is no column ${field}: say null: true or a default for the records that are there, or add it yourself`,
+        : `there is no column ${field}: set null: true or a default for the existing records, or add the column yourself`,
     ];
   const texts: string[] = [];
   const type = typeOf(column, definitions);
-  // PostgreSQL lets a foreign key be of another width than the key that it refers to.
+  // PostgreSQL allows a foreign key of another width than the referenced key.
   const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
   if (![...type.accepts, ...widths].includes(stored.type))
-    texts.push(`${field} is ${stored.printed}, which type '${column.type}' does not serve`);
+    texts.push(`${field} is ${stored.printed}, which type '${column.type}' does not support`);
   const length = lengthOf(stored);
   if (column.type === 'password' && length !== undefined && length < HASH_LENGTH)
-    texts.push(`${field} holds ${length} characters, and a hash takes ${HASH_LENGTH}`);
-  if (stored.nullable && !isNullable(column)) texts.push(`${field} may be NULL there: say null: true`);
+    texts.push(`${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`);
+  if (stored.nullable && !isNullable(column))
+    texts.push(`${field} may be NULL in the database: set null: true`);
   if (!stored.nullable && isNullable(column) && !stored.generated)
-    texts.push(`${field} is NOT NULL there: take null: true away`);
-  if (column.default !== undefined && !stored.hasDefault) texts.push(`${field} has no default there`);
+    texts.push(`${field} is NOT NULL in the database: remove null: true`);
+  if (column.default !== undefined && !stored.hasDefault)
+    texts.push(`${field} has no default in the database`);
   if (
     column.unique &&
     !found.indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]))
   ) {
-    texts.push(`${field} is not unique there`);
+    texts.push(`${field} is not unique in the database`);
   }
   if (column.type === 'foreignKey') texts.push(...foreignKeyDifferences(field, column, definitions, found));
   return texts;
@@ -170,20 +174,20 @@ function foreignKeyDifferences(
     const [other] = foreignKeys;
     return [
       other
-        ? `${field} leads to ${other.targetFields.join(', ')} of ${tableOf(target)} there, not to its key ${key}`
-        : `${field} has no foreign key to ${tableOf(target)} there`,
+        ? `${field} references ${other.targetFields.join(', ')} of ${tableOf(target)} in the database, not its key ${key}`
+        : `${field} has no foreign key to ${tableOf(target)} in the database`,
     ];
   }
   const declared = column.onDelete ?? 'restrict';
   return foreignKey.onDelete === declared
     ? []
     : [
-        `the foreign key of ${field} is on delete ${foreignKey.onDelete} there, and ${declared} in the registry`,
+        `the foreign key of ${field} has on delete ${foreignKey.onDelete} in the database, but ${declared} in the registry`,
       ];
 }
 
-/** Columns that the registry does not know and that every INSERT would have to fill. */
-function strangers(definition: ModelDefinition, found: CatalogTable): string[] {
+/** Faults for columns that are not in the registry but that every INSERT must fill. */
+function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTable): string[] {
   const known = new Set(Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)));
   known.add(keyFieldOf(definition));
   return found.columns
@@ -191,7 +195,5 @@ function strangers(definition: ModelDefinition, found: CatalogTable): string[] {
       ({ field, nullable, hasDefault, generated }) =>
         !known.has(field) && !nullable && !hasDefault && !generated,
     )
-    .map(
-      ({ field }) => `its column ${field} is NOT NULL without a default, and the registry does not have it`,
-    );
+    .map(({ field }) => `its column ${field} is NOT NULL without a default, but is not in the registry`);
 }

@@ -1,7 +1,8 @@
+// The JSON Schemas of the column types, for OpenAPI.
 import type { ColumnSchema, Facts, JsonSchema } from './column-type.ts';
 import { INTEGERS } from './json-values.ts';
 
-/** A schema without the keywords that say nothing. */
+/** Drops undefined keywords. */
 const schema = (keywords: Record<string, unknown>): JsonSchema =>
   Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
 
@@ -23,21 +24,21 @@ export const textSchema = ({ labels, maxLength }: Facts): ColumnSchema => ({
   example: labels?.[0] ?? 'text'.slice(0, maxLength),
 });
 
-/** Whole numbers as JSON numbers. Of 64 bits the ends are left out: no JSON number in JavaScript could tell them. */
+/** Whole numbers as JSON numbers. 64-bit limits are omitted, because JavaScript numbers cannot represent them exactly. */
 export const integerSchema = (facts: Facts): ColumnSchema => {
   const isLarge = facts.castType === 'int8';
   const output = { type: 'integer', format: isLarge ? 'int64' : 'int32' };
-  const [least, most] = isLarge ? [] : (INTEGERS[facts.castType] ?? []);
+  const [min, max] = isLarge ? [] : (INTEGERS[facts.castType] ?? []);
   const bounds = {
-    minimum: facts.min ?? (least === undefined ? undefined : Number(least)),
-    maximum: facts.max ?? (most === undefined ? undefined : Number(most)),
+    minimum: facts.min ?? (min === undefined ? undefined : Number(min)),
+    maximum: facts.max ?? (max === undefined ? undefined : Number(max)),
   };
   return { output, body: schema({ ...output, ...bounds }), example: Math.ceil(within(facts)) };
 };
 
 const bounded = ({ min, max }: Facts): JsonSchema => schema({ minimum: min, maximum: max });
 
-/** Whole numbers whose digits JavaScript would not keep. */
+/** Whole numbers as strings of digits, because JavaScript numbers lose digits. */
 export const digitsSchema = (facts: Facts): ColumnSchema => {
   const pattern = '^-?[0-9]+$';
   return {

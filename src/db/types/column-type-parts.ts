@@ -1,4 +1,4 @@
-// What column types are put together from: which operators fit, how values are read, how they are shown.
+// Building blocks of column types: operator sets, parsers and SQL output expressions.
 import type { Facts, Operator, Parsed } from './column-type.ts';
 import { sql, type Fragment } from '../fragment.ts';
 import { checkNumber, notFinite } from './json-values.ts';
@@ -12,16 +12,17 @@ export const TEXTUAL = operators(EQUALITY, ORDER, ['like', 'ilike']);
 
 export const asItIs = (column: Fragment): Fragment => column;
 export const asText = (column: Fragment): Fragment => sql`${column}::text`;
-export const padded = (column: Fragment, { castType }: Facts): Fragment =>
+/** Strips the padding of `char(n)`, as every cast to text does. */
+export const withoutPadding = (column: Fragment, { castType }: Facts): Fragment =>
   castType === 'bpchar' ? asText(column) : column;
 
-/** Reads a string of a body with the parser of filters. */
+/** Parses a JSON string with the parser for filters. */
 export const fromString =
   (parse: (text: string, facts: Facts) => Parsed) =>
   (value: unknown, _source: string, facts: Facts): Parsed =>
     typeof value === 'string' ? parse(value, facts) : { fault: 'must be a string' };
 
-/** Reads a string or a number of a body with the parser of filters; a number by its digits as they were sent. */
+/** Parses a JSON string or number with the parser for filters. A number keeps the digits that the client sent. */
 export const fromDigits =
   (parse: (text: string, facts: Facts) => Parsed) =>
   (value: unknown, source: string, facts: Facts): Parsed => {
@@ -30,7 +31,7 @@ export const fromDigits =
     return checkNumber(parse(typeof value === 'number' ? source : value, facts), facts);
   };
 
-/** Keeps what the output hides (fractions of a second) when a value comes back as it was shown. */
+/** Keeps fractions of a second, which the output hides, when a client sends the shown value back. */
 export const keepHidden =
   (output: (column: Fragment, facts: Facts) => Fragment) =>
   (value: Fragment, present: Fragment, facts: Facts): Fragment =>
@@ -39,16 +40,17 @@ export const keepHidden =
       : value;
 
 const isInfinite = (text: string): boolean => /^-?infinity$/.test(text);
-export const infinite = (parse: (text: string) => Parsed) => (text: string) =>
+/** Also accepts `infinity` and `-infinity`, as filters do. */
+export const allowInfinity = (parse: (text: string) => Parsed) => (text: string) =>
   isInfinite(text) ? { value: text } : parse(text);
-/** For bodies: what the output could not show as YYYY-MM-DD may stay where it is, and is not written anew. */
-export const finite =
+/** For bodies: rejects values that YYYY-MM-DD cannot express. A record may keep such a value, so the fault carries it. */
+export const requirePlainDate =
   (parse: (text: string) => Parsed) =>
   (text: string): Parsed => {
     if (isInfinite(text)) return notFinite(text);
     const parsed = parse(text);
     const isOutside = parsed.fault === undefined && /^\d{5}|BC$/.test(parsed.value);
-    return isOutside ? { fault: 'must be of a year from 1 to 9999', value: parsed.value } : parsed;
+    return isOutside ? { fault: 'must have a year from 1 to 9999', value: parsed.value } : parsed;
   };
 
 export const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts): Fragment => {
@@ -58,7 +60,7 @@ export const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts
 export const timeOutput = (column: Fragment, { fractional }: Facts): Fragment =>
   fractional ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
 
-/** A UUID in its usual form, in lower case. */
+/** Parses a UUID in its canonical form and converts it to lower case. */
 export function uuid(text: string): Parsed {
   const canonical = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
   return canonical.test(text) ? { value: text.toLowerCase() } : { fault: 'must be a UUID' };

@@ -1,9 +1,9 @@
+// What a column type is: `ColumnType`, and the values and facts that it works with.
 import type { Fragment } from '../fragment.ts';
 
 /**
- * A value as text that PostgreSQL can cast, or what is wrong with it. A fault with a value can be stored, but breaks a rule
- * of the registry (a bound, a length), or is one that JSON or the calendar cannot express (NaN, infinity): a record that has
- * it already keeps it, and none is written anew.
+ * A value as text that PostgreSQL can cast, or a fault. A fault with a value means that PostgreSQL could store it, but it
+ * breaks a rule of the registry or JSON cannot express it (NaN, infinity). A record may keep such a value, but not get it.
  */
 export type Parsed =
   | { readonly value: string; readonly fault?: undefined }
@@ -11,13 +11,13 @@ export type Parsed =
 
 export type Operator = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike';
 
-/** What a type needs to know of the column that has it: how it is stored, and the bounds that the registry sets. */
+/** What a type needs to know about a column: how the database stores it, and the limits from the registry. */
 export interface Facts {
-  /** The PostgreSQL type that a text parameter is cast to, without a length. */
+  /** The PostgreSQL type to cast a text parameter to, without a length. */
   readonly castType: string;
-  /** Characters (code points). */
+  /** Maximum length in characters (code points). */
   readonly maxLength?: number | undefined;
-  /** The fewest characters of a password. */
+  /** Minimum length of a password in characters. */
   readonly minLength?: number | undefined;
   readonly precision?: number | undefined;
   readonly scale?: number | undefined;
@@ -25,69 +25,69 @@ export interface Facts {
   readonly fractional?: boolean | undefined;
   /** The labels of an enum. */
   readonly labels?: readonly string[] | undefined;
-  /** It is a domain over an enum, for which PostgreSQL has no operators, not even with itself. */
+  /** A domain over an enum. PostgreSQL has no operators for it, not even `=`. */
   readonly isEnumDomain?: boolean | undefined;
-  /** Its collation takes different texts for equal; patterns are not for such ones. */
+  /** The collation treats some different texts as equal, so patterns do not work. */
   readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
 }
 
-/** How people type a value: as data, so that pages decide how it looks. */
+/** The form input for a value, as data: pages decide how it looks. */
 export interface FormInput {
   readonly control:
     'text' | 'textarea' | 'number' | 'checkbox' | 'datetime-local' | 'date' | 'time' | 'password';
-  /** What the typed text is in JSON: a string, a number by its digits, a truth value, or JSON itself. */
+  /** How the typed text becomes JSON: a string, a number with the same digits, a boolean, or JSON itself. */
   readonly json: 'string' | 'number' | 'boolean' | 'json';
 }
 
-/** A JSON Schema, as OpenAPI 3.1 has it. */
+/** A JSON Schema of OpenAPI 3.1. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** What a type's values are in JSON, for the API's description of itself. */
+/** The JSON form of a type's values, for OpenAPI. */
 export interface ColumnSchema {
-  /** As they are output. */
+  /** In responses. */
   readonly output: JsonSchema;
-  /** As a body takes them, within the bounds of the column. */
+  /** In request bodies, within the limits of the column. */
   readonly body: JsonSchema;
-  /** A value as the output has it, that a body takes, too. */
+  /** A value that is valid in responses and bodies. */
   readonly example: unknown;
 }
 
-/** One kind of column. A new type is one new object here; nothing else asks for a type's name. */
+/** One column type. A new type is one new object in `column-types.ts`; other code does not check a type's name. */
 export interface ColumnType {
   readonly operators: ReadonlySet<Operator>;
   /** The type in `create table`. */
   readonly declare: (facts: Facts) => string;
-  /** What `castType` is in a table that Vitrine makes. */
+  /** The `castType` of a column that Vitrine creates. */
   readonly castType: string;
-  /** Types of existing tables that it serves, as pg_type.typname; `enum` stands for every enum. */
+  /** Supported types of existing columns, as pg_type.typname; `enum` means every enum. */
   readonly accepts: readonly string[];
-  /** A filter's value. */
+  /** Parses the value of a filter. */
   readonly parse: (text: string, facts: Facts) => Parsed;
-  /** A value of a JSON body; `source` is its text as it was sent, so that no digit is lost. Null never comes here. */
+  /** Validates a JSON value from a body. `source` is its original text, so no digit is lost. Never called with null. */
   readonly fromJson: (value: unknown, source: string, facts: Facts) => Parsed;
   /** The SQL expression whose text is the output. */
   readonly output: (column: Fragment, facts: Facts) => Fragment;
-  /** How that text becomes JSON: as it is, between quotes, or by PostgreSQL's own escaping. */
+  /** How the output text becomes JSON: unchanged, in quotes, or escaped by PostgreSQL. */
   readonly json: 'bare' | 'quoted' | 'escaped';
-  /** The column as filters compare it, where that is not the bare column. */
+  /** The expression that filters compare, if not the column itself. */
   readonly comparable?: (column: Fragment) => Fragment;
-  /** The value of an UPDATE, given the new one and the present one; where it is more than the new one. */
+  /** The SQL value to store in an UPDATE, given the new and the present value, if not simply the new one. */
   readonly assign?: (value: Fragment, present: Fragment, facts: Facts) => Fragment;
-  /** SQL of `default: 'now'`. */
+  /** The SQL expression for `default: 'now'`. */
   readonly now?: string;
-  /** Its values are bounded by `min` and `max`. */
+  /** Accepts `min` and `max`. */
   readonly bounded?: true;
-  /** Its values can be of any length. */
+  /** Values can have any length. */
   readonly long?: true;
-  /** It takes `maxLength`. */
+  /** Accepts `maxLength`. */
   readonly sized?: true;
-  /** The text of a value that is output as null and is not NULL. */
+  /** The text of a value that appears as null in JSON but is not NULL in SQL. */
   readonly nullText?: string;
-  /** Its values cannot be sorted. */
+  /** Values cannot be sorted. */
   readonly unordered?: true;
   readonly input: FormInput;
-  /** Its OpenAPI schema. */
+  /** The OpenAPI schema. */
   readonly schema: (facts: Facts) => ColumnSchema;
 }

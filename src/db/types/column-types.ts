@@ -1,3 +1,4 @@
+// The table of column types: COLUMN_TYPES for columns, KEY_TYPES for primary keys.
 import type { ColumnType, Facts } from './column-type.ts';
 import {
   booleanSchema,
@@ -20,12 +21,12 @@ import {
   EQUALITY,
   asItIs,
   asText,
-  padded,
+  withoutPadding,
   fromString,
   fromDigits,
   keepHidden,
-  infinite,
-  finite,
+  allowInfinity,
+  requirePlainDate,
   dateTimeOutput,
   timeOutput,
   uuid,
@@ -38,7 +39,7 @@ import {
   checkNumber,
   checkText,
   decimal,
-  FLOATS,
+  NON_FINITE,
   float,
   integer,
   notFinite,
@@ -52,7 +53,7 @@ const string: ColumnType = {
   accepts: ['varchar', 'text', 'bpchar', 'citext', 'enum'],
   parse: (text, { labels }) => checkText(text, { labels }),
   fromJson: (value, _source, facts) => checkText(value, facts),
-  output: padded,
+  output: withoutPadding,
   json: 'escaped',
   long: true,
   sized: true,
@@ -106,7 +107,7 @@ export const COLUMN_TYPES = {
     accepts: ['float8', 'float4'],
     parse: float,
     fromJson: (value, source, facts) => {
-      if (typeof value === 'string' && FLOATS.has(value)) return notFinite(value);
+      if (typeof value === 'string' && NON_FINITE.has(value)) return notFinite(value);
       return typeof value === 'number'
         ? checkNumber(float(source, facts), facts)
         : { fault: 'must be a number' };
@@ -127,7 +128,7 @@ export const COLUMN_TYPES = {
     fromJson: fromDigits(decimal),
     output: asText,
     json: 'quoted',
-    // With the digits of the column, so that 5 in place of 5.00 is seen to be no change.
+    // Rounds to the column's scale, so that 5 instead of 5.00 does not count as a change.
     assign: (value, _present, { precision, scale = 0 }) =>
       precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
     long: true,
@@ -157,8 +158,8 @@ export const COLUMN_TYPES = {
     castType: 'timestamp',
     declare: () => 'timestamp(0)',
     accepts: ['timestamp', 'timestamptz'],
-    parse: infinite(parseDateTime),
-    fromJson: fromString(finite(parseDateTime)),
+    parse: allowInfinity(parseDateTime),
+    fromJson: fromString(requirePlainDate(parseDateTime)),
     output: dateTimeOutput,
     json: 'quoted',
     assign: keepHidden(dateTimeOutput),
@@ -171,8 +172,8 @@ export const COLUMN_TYPES = {
     castType: 'date',
     declare: () => 'date',
     accepts: ['date'],
-    parse: infinite(parseDate),
-    fromJson: fromString(finite(parseDate)),
+    parse: allowInfinity(parseDate),
+    fromJson: fromString(requirePlainDate(parseDate)),
     output: asText,
     json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
@@ -223,7 +224,7 @@ export const COLUMN_TYPES = {
     unordered: true,
     input: { control: 'textarea', json: 'json' },
     schema: jsonSchema,
-    // What was read can be sent back: JSON's own null must not turn into NULL, nor lose the text its space.
+    // Sending back what was read changes nothing: JSON null does not become NULL, and outer whitespace stays.
     assign: (value, present) => {
       const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
       return sql`case when ${isSame} then ${present} else ${value} end`;
@@ -245,7 +246,7 @@ export const COLUMN_TYPES = {
 
 export type TypeName = keyof typeof COLUMN_TYPES;
 
-/** The types of primary keys. An `id` is a JSON number for bigint too, unlike other bigint columns. */
+/** The types of primary keys. A bigint `id` is a JSON number, unlike other bigint columns. */
 export const KEY_TYPES = {
   integer: COLUMN_TYPES.integer,
   bigint: { ...bigint, json: 'bare', schema: integerSchema },
@@ -255,6 +256,6 @@ export const KEY_TYPES = {
 
 export type KeyTypeName = keyof typeof KEY_TYPES;
 
-/** A parameter of the column's type. */
+/** Casts a text parameter to the column's type. */
 export const cast = (value: Fragment, { castType }: Facts): Fragment =>
   castType === 'text' ? value : sql`${value}::${raw(castType)}`;

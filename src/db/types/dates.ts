@@ -1,3 +1,4 @@
+// Parses dates, times and date-times of filters and bodies.
 import type { Parsed } from './column-type.ts';
 
 const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
@@ -18,8 +19,8 @@ function daysIn(year: number, month: number): number {
 }
 
 /**
- * PostgreSQL's spelling of a date that is in the calendar; years past 9999 and BC stand in tables that others made. Its
- * first day is 4714-11-24 BC.
+ * Checks a date against the calendar and PostgreSQL's range, which starts at 4714-11-24 BC. Existing tables may have years
+ * past 9999 and BC.
  */
 function calendarDate(text: string, lastYear: number): string | undefined {
   const match = DATE.exec(text);
@@ -32,7 +33,7 @@ function calendarDate(text: string, lastYear: number): string | undefined {
   return day >= 1 && day <= daysIn(astronomical, month) ? text : undefined;
 }
 
-/** 'HH:MM:SS' of a time of day, seconds optional and fractions cut off. */
+/** Normalizes a time of day to 'HH:MM:SS': adds missing seconds and drops fractions. */
 function clockTime(text: string): string | undefined {
   const match = TIME.exec(text);
   if (!match) return undefined;
@@ -43,7 +44,7 @@ function clockTime(text: string): string | undefined {
 
 const pad = (number: number, width: number): string => String(number).padStart(width, '0');
 
-/** A moment given with an offset, as UTC. Only years 1 to 9999 can be shifted; others are written in UTC to begin with. */
+/** Converts a date and time with an offset to UTC. Undefined for an invalid offset and outside of the years 1 to 9999. */
 function toUtc(date: string, time: string, offset: string): string | undefined {
   const match = /^([+-])(\d\d):?(\d\d)?$/.exec(offset);
   const [hours, minutes] = [Number(match?.[2] ?? 0), Number(match?.[3] ?? 0)];
@@ -57,7 +58,7 @@ function toUtc(date: string, time: string, offset: string): string | undefined {
   return `${day} ${pad(moment.getUTCHours(), 2)}:${pad(moment.getUTCMinutes(), 2)}:${pad(moment.getUTCSeconds(), 2)}`;
 }
 
-/** A date-time as the output writes it; also with `T`, without the time or the seconds, with `Z` or an offset. */
+/** Parses `YYYY-MM-DD HH:MM:SS`. Also accepts `T`, `Z` or an offset, and a missing time or missing seconds. */
 export function parseDateTime(text: string): Parsed {
   const expected = 'must be a date and time such as 2024-05-31 18:30:00';
   const match = DATE_TIME.exec(text);
@@ -65,21 +66,23 @@ export function parseDateTime(text: string): Parsed {
   const era = match[4] ? ' BC' : '';
   const date = calendarDate(`${match[1]}${era}`, 294_276);
   const time = clockTime(match[2] ?? '00:00');
-  if (!date || !time) return fault('is not a date and time of the calendar');
+  if (!date || !time) return fault('is not a valid date and time');
   const offset = match[3]?.toUpperCase() ?? 'Z';
   if (offset === 'Z') return { value: `${match[1]} ${time}${era}` };
   const utc = era ? undefined : toUtc(date, time, offset);
-  return utc ? { value: utc } : fault('is not a date and time that can be converted to UTC');
+  return utc
+    ? { value: utc }
+    : fault('cannot be converted to UTC: the offset must be below 16 hours and the year from 1 to 9999');
 }
 
-/** `YYYY-MM-DD`. */
+/** Parses `YYYY-MM-DD`. */
 export function parseDate(text: string): Parsed {
   if (!DATE.test(text)) return fault('must be a date such as 2024-05-31');
   const date = calendarDate(text, 5_874_897);
-  return date ? { value: date } : fault('is not a date of the calendar');
+  return date ? { value: date } : fault('is not a valid date');
 }
 
-/** `HH:MM:SS`, the seconds optional. */
+/** Parses `HH:MM:SS`, with optional seconds. PostgreSQL also has the time 24:00:00. */
 export function parseTime(text: string): Parsed {
   const time = text === '24:00:00' ? text : clockTime(text);
   return time ? { value: time } : fault('must be a time such as 18:30:00');

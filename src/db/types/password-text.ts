@@ -1,16 +1,17 @@
+// The limits of a plain password, for every place that sets one.
 import type { Facts, Parsed } from './column-type.ts';
 import { checkText } from './json-values.ts';
 
-/** Bytes. */
+/** Maximum size of a plain password (bytes). */
 export const MAX_PASSWORD = 1024;
 
-/** Characters as people count them: code points. */
+/** The length in characters (code points). */
 export const passwordLength = (text: string): number => [...text].length;
 
-export const tooShort = (least: number, length: number): string =>
-  `must be at least ${least} characters (got ${length})`;
+export const tooShort = (minLength: number, length: number): string =>
+  `must be at least ${minLength} characters (got ${length})`;
 
-/** A plain password as a body has it. A stored hash is longer than any `minLength`, so it passes, too. */
+/** Validates the plain password of a body. */
 export function checkPassword(value: unknown, _source: string, { minLength = 1 }: Facts): Parsed {
   const text = checkText(value, {});
   if ('fault' in text) return text;
