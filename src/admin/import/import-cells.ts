@@ -1,7 +1,7 @@
 // Converts between the cells of an imported row and the values of a record.
 import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import { isFree, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
+import { isFreeText, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField } from '../../resources/records/browsing.ts';
 import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -19,9 +19,9 @@ export function storedText(record: JsonFields, column: Column): string | null {
 /** The value of a cell as text; null for no value. An empty quoted cell is an empty string only in a text column. */
 export function cellText(cell: string | null, column: Column): string | null {
   if (cell === null) return null;
-  const text = isFree(column) ? withoutGuard(cell) : cell.trim();
+  const text = isFreeText(column) ? withoutGuard(cell) : cell.trim();
   if (column.type.input.json === 'json') return ['', 'null'].includes(text.trim()) ? null : text.trim();
-  return text === '' && !isFree(column) ? null : text;
+  return text === '' && !isFreeText(column) ? null : text;
 }
 
 const isJsonNull = (cell: string | null, column: Column): boolean =>
@@ -37,7 +37,7 @@ const MAX_CELL_LENGTH = 1024 * 1024;
 export function cellField(column: Column, text: string | null): JsonField | { readonly fault: string } {
   if (text === null) return NULL;
   // Other columns have a lower limit.
-  if (text.length > MAX_CELL_LENGTH && isFree(column) && column.maxLength === undefined)
+  if (text.length > MAX_CELL_LENGTH && isFreeText(column) && column.maxLength === undefined)
     return {
       fault: `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(text.length)})`,
     };
@@ -69,7 +69,7 @@ export function fieldsOfRow(
         if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
         return;
       }
-      if (isFree(column) && column.type.input.json === 'string') text = '';
+      if (isFreeText(column) && column.type.input.json === 'string') text = '';
       if (text === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');
         return;
