@@ -10,7 +10,7 @@ import {
   type Area,
   type Reply,
 } from '../message/message.ts';
-import { FORMATS, negotiate } from '../api/negotiation.ts';
+import { COLLECTION_FORMATS, negotiate } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 import { isAdmin } from '../message/request-target.ts';
@@ -22,7 +22,7 @@ export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
 /** What shows the errors of a request in a way of its own. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
   if (isAdmin(request.path)) return current?.admin;
-  const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
+  const isPage = isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
   return isPage ? current?.pages : undefined;
 }
 
