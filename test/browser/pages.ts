@@ -18,7 +18,7 @@ const at =
 
 const choose = async (page: Page, action: string): Promise<void> => {
   await page.getByLabel(/^With (the|all)/).selectOption(action);
-  await follow(button(page, 'Go on'));
+  await follow(button(page, 'Continue'));
 };
 
 const chooseSome = async (page: Page, path: string, action: string): Promise<void> => {
@@ -31,10 +31,10 @@ const chooseSome = async (page: Page, path: string, action: string): Promise<voi
 async function set(page: Page, path: string, column: string, value?: string): Promise<void> {
   await chooseSome(page, path, 'Set a column …');
   await page.getByLabel('Column').selectOption(column);
-  await follow(button(page, 'Go on'));
+  await follow(button(page, 'Continue'));
   if (value === undefined) return;
   await page.getByLabel(column).first().fill(value);
-  await follow(button(page, 'Go on'));
+  await follow(button(page, 'Continue'));
 }
 
 async function preview(page: Page, text: string): Promise<void> {
