@@ -112,7 +112,7 @@ export function comparisonsOf(column: Column): FilterComparison[] {
   ];
 }
 
-/** Whether people can type several values: a date or time control takes only one, and nobody remembers keys. */
+/** Whether people can type several values: a date or time control takes only one, and keys are hard to remember. */
 const takesSeveral = ({ references, type: { input } }: Column): boolean =>
   !references && input.json !== 'json' && input.control !== 'date' && input.control !== 'time';
 

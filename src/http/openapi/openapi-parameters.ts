@@ -118,7 +118,7 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
     name: '_filters',
     in: 'query',
     description:
-      'Stands for any other filters, each sent as its own parameter: negated filters, and filters across more than one foreign key.',
+      'Any other filters, each sent as its own parameter: negated filters, and filters across more than one foreign key.',
     style: 'form',
     explode: true,
     schema: {
