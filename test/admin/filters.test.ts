@@ -112,7 +112,7 @@ describe('the panel makes the API’s own parameters', () => {
 
   test('where words fit none or several, the page says what is meant by them and searches for others', async () => {
     const none = await ada.get('/admin/thing/-/filter/?_path=author&_how=ne&_value=zzz&_state=colour%3Dred');
-    assert.match(readable(none), /^Which author is meant\?.*Nothing is called “zzz”/);
+    assert.match(readable(none), /^Which author do you mean\?.*No records match “zzz”/);
     const [form = ''] = /<form[^>]*class="search"[\s\S]*?<\/form>/.exec(none.text) ?? [];
     assert.match(form, /action="\/admin\/thing\/-\/filter\/"/);
     const fields = Object.fromEntries(
@@ -172,7 +172,7 @@ describe('an active filter', () => {
     ['-name__ne=a', 'Name not: is not “a”'],
     ['name__ilike=%25a%5C%25%25', 'Name contains “a%”'],
     ['name__ilike=a%25', 'Name begins with “a”'],
-    ['name__ilike=a_%25', 'Name fits “a_%”'],
+    ['name__ilike=a_%25', 'Name matches the pattern “a_%”'],
     ['note__is=null', 'Note has no value'],
     ['-note__is=null', 'Note has a value'],
     ['amount__gte=5', 'Amount is at least “5”'],
@@ -243,7 +243,7 @@ describe('an active filter', () => {
   test('one that loses its value says that it needs one', async () => {
     const fields = { _state: 'amount=5', _path: 'amount', _how: 'eq', _value: '', _old: 'amount=5' };
     const answer = await ada.get(`/admin/thing/-/filter/?${String(new URLSearchParams(fields))}`);
-    assert.match((await ada.follow(answer)).text, /The filter needs a value\./);
+    assert.match((await ada.follow(answer)).text, /Enter a value for the filter\./);
   });
 
   test('one that the panel cannot express is only taken away', async () => {

@@ -79,7 +79,7 @@ describe('the search', () => {
       const page = await list(`?_search=${words}`);
       assert.equal(page.status, 200);
       assert.deepEqual(names(page), found);
-      if (found.length === 0) assert.match(readable(page), /Nothing fits/);
+      if (found.length === 0) assert.match(readable(page), /No matching records/);
     });
 
   test('keeps the filters and the order, and can be cleared', async () => {
@@ -119,7 +119,7 @@ describe('the head of a column', () => {
       assert.match(shown, new RegExp(`href="/admin/thing/\\?${next}"`));
       assert.equal(/aria-sort="(\w+)"/.exec(shown)?.[1], state);
       if (query.includes('ordering=name'))
-        assert.ok(/aria-label="Do not sort by Name"/.test(head(await list(query), 'Name')));
+        assert.ok(/aria-label="Remove sorting by Name"/.test(head(await list(query), 'Name')));
     });
 
   test('sorts foreign keys by what the records are called, and takes back one of several', async () => {
@@ -128,7 +128,7 @@ describe('the head of a column', () => {
     assert.match(page.text, /href="\/admin\/thing\/\?ordering=-author__username%2C-name">Author/);
     assert.match(
       page.text,
-      /href="\/admin\/thing\/\?ordering=-name"\s+class="remove"\s+aria-label="Do not sort by Author"/,
+      /href="\/admin\/thing\/\?ordering=-name"\s+class="remove"\s+aria-label="Remove sorting by Author"/,
     );
     assert.match(page.text, /<th scope="col"\s*>Extra<\/th>/);
   });
@@ -152,7 +152,7 @@ describe('the pages of a list', () => {
   test('of many are estimated, and say so', async () => {
     const page = await list('?page=3', 'many');
     assert.match(readable(page), /41–60 of about 20,000 records/);
-    assert.match(readable(page), /all about 20,000 records of this list/);
+    assert.match(readable(page), /all about 20,000 records in this list/);
     assert.equal(linksOf(page)['Last'], undefined);
     assert.match(readable(await list('?id__lte=500', 'many')), /1–20 of 500 records/);
     assert.match(readable(await list('?limit=100', 'many')), /1–100 of about/);
@@ -239,7 +239,7 @@ test('an empty list says why, and what to do', async () => {
   assert.match(none, /There are no records yet\./);
   assert.doesNotMatch(none, /Add the|Import/);
   const nothing = await list('?name=nothing&colour=red');
-  assert.match(readable(nothing), /Nothing fits\. Show all records/);
+  assert.match(readable(nothing), /No matching records\. Show all records/);
   assert.equal(linksOf(nothing)['Show all records'], '/admin/thing/');
 });
 

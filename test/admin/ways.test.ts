@@ -117,8 +117,8 @@ describe('the way to the API', () => {
   for (const [path, expected] of [
     ['/admin/open/', /<code>\/api\/open\/<\/code><\/a\s*>\./],
     ['/admin/open/?name=x&_search=y', /<code>\/api\/open\/\?name=x<\/code><\/a\s*> \(without the search\)\./],
-    ['/admin/closed/', /<code>\/api\/closed\/<\/code><\/a\s*> \(asks for a login of its own\)\./],
-    ['/admin/open/?owner__name=one', /\(asks for a login of its own\)\./],
+    ['/admin/closed/', /<code>\/api\/closed\/<\/code><\/a\s*> \(requires a separate login\)\./],
+    ['/admin/open/?owner__name=one', /\(requires a separate login\)\./],
     ['/admin/open/?unseen=x', undefined],
     ['/admin/open/?ordering=unseen', undefined],
     ['/admin/silent/', undefined],

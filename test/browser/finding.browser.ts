@@ -40,7 +40,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await search('town 012');
       assert.deepEqual(await names(page), ['Trip 12']);
       await search('nowhere at all');
-      await sees(page.getByText('Nothing fits.'));
+      await sees(page.getByText('No matching records.'));
       await follow(link(page, 'Show all records'));
       await sees(page.getByText('1–20 of 45 records'));
     });
@@ -68,10 +68,10 @@ for (const { mode, javaScriptEnabled } of MODES) {
     test('a filter takes the words by which a related record is called', async () => {
       await openList('Trips');
       await addFilter('Town', 'is', 'Town 03');
-      assert.equal(await heading(page), 'Which town is meant?');
+      assert.equal(await heading(page), 'Which town do you mean?');
       await page.getByRole('searchbox', { name: 'Search Towns' }).fill('nowhere');
       await follow(button(page, 'Search'));
-      await sees(page.getByText('Nothing is called “nowhere”.'));
+      await sees(page.getByText('No records match “nowhere”.'));
       await page.getByRole('searchbox', { name: 'Search Towns' }).fill('town 03');
       await follow(button(page, 'Search'));
       await follow(link(page, 'Town 031'));
@@ -88,7 +88,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await value.isVisible(), !javaScriptEnabled);
       assert.equal(await page.getByText('not needed for “has no value”').isVisible(), !javaScriptEnabled);
       await follow(button(page, 'Filter'));
-      await sees(page.getByText('Nothing fits.'));
+      await sees(page.getByText('No matching records.'));
       await follow(link(page, 'Day has no value'));
       assert.equal(await value.isVisible(), !javaScriptEnabled);
       await how.selectOption('is');
@@ -115,7 +115,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.deepEqual((await names(page)).slice(0, 3), ['Trip 45', 'Trip 40', 'Trip 35']);
       await follow(link(page, 'Rating'));
       assert.deepEqual((await names(page)).slice(0, 3), ['Trip 44', 'Trip 39', 'Trip 34']);
-      await follow(link(page, 'Do not sort by Rating'));
+      await follow(link(page, 'Remove sorting by Rating'));
       assert.deepEqual((await names(page)).slice(0, 3), ['Trip 45', 'Trip 44', 'Trip 43']);
     });
 

@@ -144,7 +144,7 @@ describe('the script', () => {
     for (const key of ['j', 'j', 'j', 'k']) await page.keyboard.press(key);
     assert.equal(await focused(page).innerText(), 'Trip 02');
     await page.keyboard.press('x');
-    assert.equal(await page.getByLabel('Choose Trip 02').isChecked(), true);
+    assert.equal(await page.getByLabel('Select Trip 02').isChecked(), true);
     await press(page, 'e');
     assert.equal(await heading(page), 'Trip 02');
   });

@@ -24,12 +24,12 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(button(page, 'Search'));
     };
     const choose = (name: string): Promise<void> =>
-      page.getByLabel(`Choose ${name}`, { exact: true }).check();
+      page.getByLabel(`Select ${name}`, { exact: true }).check();
     const chooseAll = (): Promise<void> =>
-      page.getByRole('checkbox', { name: /^all \d+ records of this list$/ }).check();
+      page.getByRole('checkbox', { name: /^all \d+ records in this list$/ }).check();
     const act = async (action: string): Promise<void> => {
-      await page.getByLabel(/^With (the|all)/).selectOption(action);
-      await follow(button(page, 'Go on'));
+      await page.getByLabel(/^With (\d+ selected|selected|all)/).selectOption(action);
+      await follow(button(page, 'Continue'));
     };
     const download = async (target: Locator): Promise<{ name: string; text: string }> => {
       const coming = page.waitForEvent('download');
@@ -126,7 +126,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         assert.equal(await heading(page), 'Delete 10 records?');
         await follow(button(page, 'Delete 10 records'));
         await told(page, '10 records deleted.');
-        await sees(page.getByText('Nothing fits.'));
+        await sees(page.getByText('No matching records.'));
       });
 
       test('without a choice nothing happens', async () => {
@@ -139,8 +139,8 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await openList('Trips');
         await choose('Trip 10');
         await choose('Trip 11');
-        await page.getByLabel(/^With (the|all)/).selectOption('Export as JSON');
-        const { name, text } = await download(button(page, 'Go on'));
+        await page.getByLabel(/^With (\d+ selected|selected|all)/).selectOption('Export as JSON');
+        const { name, text } = await download(button(page, 'Continue'));
         assert.equal(name, 'trip.json');
         const records = JSON.parse(text) as { name: string }[];
         assert.deepEqual(records.map((record) => record.name).sort(), ['Trip 10', 'Trip 11']);

@@ -18,7 +18,7 @@ const at =
 
 const choose = async (page: Page, action: string): Promise<void> => {
   await page.getByLabel(/^With (the|all)/).selectOption(action);
-  await follow(button(page, 'Go on'));
+  await follow(button(page, 'Continue'));
 };
 
 const chooseSome = async (page: Page, path: string, action: string): Promise<void> => {

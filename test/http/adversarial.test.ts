@@ -19,7 +19,7 @@ import { parseBasic } from '../../src/http/auth/credentials.ts';
 import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
 import { readMultipart } from '../../src/http/api/multipart.ts';
-import { FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
+import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
 import { assertOrigin, clientAddress } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
@@ -149,7 +149,7 @@ const parsers: Record<string, Parser> = {
     most: HEADER,
     read: (text) => parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}),
   },
-  'an Accept header': { most: HEADER, read: (text) => negotiate(text, FORMATS) },
+  'an Accept header': { most: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
   'a Content-Type header': {
     most: HEADER,
     read: (text) => [essenceOf(text), parameterOf(text, 'charset')],

@@ -47,9 +47,9 @@ describe('long values on the pages of the API', () => {
       assert.equal(answer.status, 200);
       const shown = jsonOf(answer);
       assert.throws(() => JSON.parse(shown) as unknown);
-      assert.match(shown, /"text": "\\"<b>é{1000,1100}… cut: 6,004 bytes in full,\n/);
-      assert.match(shown, /"json": \[1, 1, [1, ]{900,1100}… cut: 15,003 bytes in full,\n/);
-      assert.match(shown, /"decimal": "7{1000,1100}… cut: 5,000 bytes in full\n/);
+      assert.match(shown, /"text": "\\"<b>é{1000,1100}… truncated: 6,004 bytes in total,\n/);
+      assert.match(shown, /"json": \[1, 1, [1, ]{900,1100}… truncated: 15,003 bytes in total,\n/);
+      assert.match(shown, /"decimal": "7{1000,1100}… truncated: 5,000 bytes in total\n/);
       assert.doesNotMatch(markupOf(answer), /<b>/);
       const links = [...markupOf(answer).matchAll(/<a href="([^"]*)">cut: /g)].map(([, href = '']) => href);
       assert.deepEqual(links, Array(3).fill(`/api/item/${id}/?_format=json`));
@@ -78,7 +78,10 @@ describe('long values on the pages of the API', () => {
     assert.equal(few.includes('cut:'), false);
     const many = await get('/api/note/?limit=1000');
     assert.equal(many.status, 200);
-    assert.equal([...jsonOf(many).matchAll(/"text": "x{50,100}… cut: 1,500 bytes in full\n/g)].length, 1000);
+    assert.equal(
+      [...jsonOf(many).matchAll(/"text": "x{50,100}… truncated: 1,500 bytes in total\n/g)].length,
+      1000,
+    );
   });
 
   test('of megabytes make no larger page than short ones', async () => {

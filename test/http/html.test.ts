@@ -46,11 +46,11 @@ describe('the API in a browser', () => {
     assert.equal(page.status, 200);
     const text = readable(page);
     for (const shown of [
-      'book Read by anyone, written by users, changed and deleted by the owner alone (reader_id).',
-      'secret Read by admins, written by admins. Methods: GET, POST, PUT, DELETE. Its columns are shown to admins alone.',
-      'letter Read by users, written by users. Methods: GET, POST, PUT, DELETE. Its columns are shown to users alone.',
-      'mailbox Read by nobody, written by users. Methods: POST.',
-      'reader_id integer, the key of user eq, ne, in, is, lt, lte, gt, gte may be null; set to whoever creates the record',
+      'book Readable by anyone, writable by users. Only the owner (reader_id) can change or delete a record.',
+      'secret Readable by admins, writable by admins. Methods: GET, POST, PUT, DELETE. Only admins can see its columns.',
+      'letter Readable by users, writable by users. Methods: GET, POST, PUT, DELETE. Only users can see its columns.',
+      'mailbox Readable by no one, writable by users. Methods: POST.',
+      'reader_id integer, the id of user eq, ne, in, is, lt, lte, gt, gte may be null; set to the user who creates the record',
       'data json eq, ne, in, is may be null',
       'username string eq, ne, in, is, lt, lte, gt, gte, like, ilike unique; at most 255 characters',
     ])

@@ -1,3 +1,4 @@
+// The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
@@ -13,7 +14,7 @@ import {
   type ServedResource,
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
-import { columnTable, levelsOf } from './api-columns.ts';
+import { columnTable, accessSummary } from './api-columns.ts';
 import { apiFilterPanel, filteredAddress, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJson } from './api-json.ts';
 import { apiPageReply } from './api-layout.ts';
@@ -25,17 +26,17 @@ import { grouped } from '../web/display-text.ts';
 import { redirect } from '../web/admin-request.ts';
 import { sentence } from '../web/widgets.ts';
 
-/** The parameters that the page of a collection takes beside those of the API. */
-const OWN = ['_filter', '_count'];
+/** The parameters of a collection's page that are not part of the API. */
+const PAGE_PARAMETERS = ['_filter', '_count'];
 
-/** A query as it was sent, without them: encoded anew it might be too long. */
-const withoutOwn = (query: string): string =>
+/** A query without them. The rest keeps its encoding: encoded again, it could become too long. */
+const withoutPageParameters = (query: string): string =>
   parseParameters(query)
-    .filter(({ name }) => !OWN.includes(name))
+    .filter(({ name }) => !PAGE_PARAMETERS.includes(name))
     .map(({ part }) => part)
     .join('&');
 
-/** The resources that a request of the caller could GET. */
+/** The resources that the caller can GET. */
 const visibleTo = (resources: ServedResources, caller: Caller | undefined): ServedResources =>
   new Map([...resources].filter(([, { methods, read }]) => methods.has('GET') && meets(read, caller)));
 
@@ -47,7 +48,7 @@ const commands = (title: string, list: readonly string[]): Html =>
     ${list.map((command) => html`<pre><code>${command}</code></pre>`)}
   </section>`;
 
-/** What asks for the same: with the total where it is shown, as CSV, and all records as lines. */
+/** Shell commands for the same query: as JSON, as CSV, and as a stream of all records. */
 function collectionCommands(
   request: ApiRequest,
   { name }: ServedResource,
@@ -56,15 +57,15 @@ function collectionCommands(
   caller: Caller | undefined,
 ): Html {
   const address = apiLinks.collection(name, parameters);
-  const whole = apiLinks.collection(name, parameters.without('limit', 'page'));
+  const allPages = apiLinks.collection(name, parameters.without('limit', 'page'));
   return html`${commands('With curl', [curlCommand(request, address, caller, isCounted ? ['Prefer: count=exact'] : [])])}
   ${commands('As CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
-  ${commands('All records, a line each', [
-    curlCommand(request, whole, caller, [`Accept: ${MEDIA_TYPES.ndjson}`]),
+  ${commands('All records, one per line', [
+    curlCommand(request, allPages, caller, [`Accept: ${MEDIA_TYPES.ndjson}`]),
   ])}`;
 }
 
-/** The total, or the way to it: no page costs a count unless it is asked for. */
+/** The total, or a link that counts: counting a large table is slow, so it happens only on request. */
 function total({ total: count }: RecordPage, name: string, parameters: Parameters): Content {
   if (count !== undefined) return html`${grouped(Number(count))} ${count === '1' ? 'record' : 'records'}`;
   return html`<a href="${apiLinks.collection(name, parameters.with('_count', 'exact'))}"
@@ -83,7 +84,7 @@ function pager(page: RecordPage, { next, previous }: PageLinks, name: string, pa
   </nav>`;
 }
 
-/** The parameters of an address; undefined where they cannot be read. */
+/** The parameters of the URL; undefined if they are malformed. */
 function parametersOf({ query }: ApiRequest): Parameters | undefined {
   try {
     return Parameters.parse(query);
@@ -93,8 +94,8 @@ function parametersOf({ query }: ApiRequest): Parameters | undefined {
   }
 }
 
-/** Every parameter of the address with what is wrong with it, and a way to take it away. */
-function faultList({ errors = {} }: Problem, request: ApiRequest): Content {
+/** The errors of a query: each parameter with its error and a link that removes it. */
+function errorList({ errors = {} }: Problem, request: ApiRequest): Content {
   const names = Object.keys(errors);
   if (names.length === 0) return null;
   const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(request.path)?.[1];
@@ -115,18 +116,18 @@ function faultList({ errors = {} }: Problem, request: ApiRequest): Content {
   ${model !== undefined && parameters && html`<div class="filters">${parameterChips(model, parameters, errors)}</div>`}`;
 }
 
-/** The pages of the API. What they show has been read by its rules; here it only becomes HTML. */
+/** The pages of the API. Callers check access and read the records; these functions only format them. */
 export function createApiPages(resources: ServedResources, hasAdmin: boolean): ApiPages {
   function indexEntry(resource: ServedResource, visible: ServedResources): Html {
     const { name, read, methods } = resource;
     return html`<section>
       <h2>${methods.has('GET') ? html`<a href="${apiLinks.collection(name)}">${name}</a>` : name}</h2>
-      ${levelsOf(resource)}
+      ${accessSummary(resource)}
       ${
         visible.has(name)
           ? columnTable(resource, visible)
           : methods.has('GET') &&
-            html`<p class="hint">Its columns are shown to ${read === 'admin' ? 'admins' : 'users'} alone.</p>`
+            html`<p class="hint">Only ${read === 'admin' ? 'admins' : 'users'} can see its columns.</p>`
       }
     </section>`;
   }
@@ -137,7 +138,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     index(request, caller) {
       const visible = visibleTo(resources, caller);
       const body = html`<p class="lead">
-          What this service serves as JSON. Programs read it in <a href="${OPENAPI_PATH}">OpenAPI’s form</a>.
+          The resources that this service serves as JSON. There is also an
+          <a href="${OPENAPI_PATH}">OpenAPI document</a>.
         </p>
         ${[...resources.values()].map((resource) => indexEntry(resource, visible))}
         ${commands('With curl', [curlCommand(request, apiLinks.index, undefined)])}`;
@@ -152,10 +154,10 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const visible = visibleTo(resources, caller);
       const filtered = filteredAddress(given, resource, visible);
       if (filtered !== undefined) return redirect(filtered);
-      // Others that begin with an underscore are refused with the rest.
-      const parameters = given.without(...OWN);
+      // Other parameters with an underscore stay, and are rejected as unknown.
+      const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
-      const page = await load(withoutOwn(request.query), isCounted);
+      const page = await load(withoutPageParameters(request.query), isCounted);
       const links = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.query.page, ...links },
@@ -163,8 +165,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
         resource,
         resources,
       );
-      const body = html`${levelsOf(resource)} ${apiFilterPanel(resource, visible, given)} ${jsonBlock(json)}
-        ${pager(page, links, name, parameters)}
+      const body = html`${accessSummary(resource)} ${apiFilterPanel(resource, visible, given)}
+        ${jsonBlock(json)} ${pager(page, links, name, parameters)}
         ${collectionCommands(request, resource, parameters, isCounted, caller)}
         <section>
           <h2>Columns</h2>
@@ -191,9 +193,9 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const { status, message, headers } = problem;
       const title = `${status} ${STATUS_CODES[status] ?? 'Error'}`;
       const body = html`<p class="lead">${message}</p>
-        ${faultList(problem, request)}
-        ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
-        <p><a href="${apiLinks.index}">To the list of resources</a></p>`;
+        ${errorList(problem, request)}
+        ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
+        <p><a href="${apiLinks.index}">Go to the list of resources</a></p>`;
       return apiPageReply({ title, crumbs: [{ text: title }], hasAdmin, status, body }, headers);
     },
   };

@@ -1,3 +1,4 @@
+// Descriptions of a resource for the pages of the API: who may use it, and what its columns are.
 import type { AccessLevel } from '../../config.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
@@ -6,45 +7,45 @@ import { apiLinks } from './api-links.ts';
 import { textsOf } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 
-const NAMES = new Map<unknown, string>(
+const TYPE_NAMES = new Map<unknown, string>(
   [...Object.entries(KEY_TYPES), ...Object.entries(COLUMN_TYPES)].map(([name, type]) => [type, name]),
 );
 
 const READERS: Readonly<Record<AccessLevel, string>> = { default: 'anyone', user: 'users', admin: 'admins' };
-const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'nobody', user: 'users', admin: 'admins' };
+const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'no one', user: 'users', admin: 'admins' };
 
-/** Who may read and write, and by which methods. */
-export const levelsOf = ({ read, access, owner, output, methods }: ServedResource): Html =>
+/** Who may read and write, and with which methods. */
+export const accessSummary = ({ read, access, owner, output, methods }: ServedResource): Html =>
   html`<p>
-    Read by ${methods.has('GET') ? READERS[read] : 'nobody'}, written by
-    ${WRITERS[access]}${
+    Readable by ${methods.has('GET') ? READERS[read] : 'no one'}, writable by
+    ${WRITERS[access]}.${
       owner &&
-      html`, changed and deleted by the owner
-      alone${output.includes(owner) && html` (<code>${owner.key}</code>)`}`
-    }.
+      html` Only the owner${output.includes(owner) && html` (<code>${owner.key}</code>)`} can change or delete
+      a record.`
+    }
     Methods: ${[...methods].join(', ')}.
   </p>`;
 
 function typeOf(column: Column, visible: ServedResources): Content {
-  const name = NAMES.get(column.type) ?? 'text';
+  const name = TYPE_NAMES.get(column.type) ?? 'text';
   const { references } = column;
   if (!references) return name;
   const target = visible.has(references.name)
     ? html`<a href="${apiLinks.collection(references.name)}">${references.name}</a>`
     : references.name;
-  return html`${name}, the key of ${target}`;
+  return html`${name}, the id of ${target}`;
 }
 
 const isUnique = (column: Column, { uniques }: Model): boolean =>
   [...uniques.values()].some(([first, ...others]) => first === column && others.length === 0);
 
-/** What else there is to know of a column, a phrase each. */
+/** Constraints and help of a column, as short phrases. */
 function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {
   const options = textsOf(column);
   const notes = [
     column.nullable && 'may be null',
     column !== model.primaryKey && readonly.has(column) && 'read-only',
-    column === owner && 'set to whoever creates the record',
+    column === owner && 'set to the user who creates the record',
     column !== model.primaryKey && isUnique(column, model) && 'unique',
     options && `one of ${options.join(', ')}`,
     column.maxLength !== undefined && !options && `at most ${column.maxLength} characters`,
@@ -56,7 +57,7 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
   return notes.filter(Boolean).join('; ');
 }
 
-/** The columns that the API shows, with what they take. */
+/** The table of the columns that the API shows. */
 export function columnTable(resource: ServedResource, visible: ServedResources): Html {
   const { name, output } = resource;
   return html`<table class="records">

@@ -1,3 +1,4 @@
+// The filter panel of a collection: the filters in use, and a form that adds one without JavaScript.
 import type { Column } from '../../db/schema/model.ts';
 import { excerpt, type FieldErrors } from '../../errors.ts';
 import { findPath } from '../../resources/serve/admin-resource.ts';
@@ -8,13 +9,13 @@ import { comparisonsOf } from '../list/filters.ts';
 import { html, type Html } from '../web/html.ts';
 import { Parameters } from '../web/admin-links.ts';
 
-/** The column at the end of a path, as far as whoever looks may follow it. */
+/** The column at the end of a path; undefined if the caller may not see it. */
 const columnAt = (path: string, resource: ServedResource, visible: ServedResources): Column | undefined =>
   findPath(path.split('__'), resource.model, (model) =>
     model === resource.model ? resource.output : (visible.get(model.name)?.output ?? []),
   )?.column;
 
-/** The columns to choose from: the resource's own, and those of the records that its foreign keys lead to. */
+/** Paths to filter by: the resource's columns, and columns one foreign key away. */
 function pathsOf({ output }: ServedResource, visible: ServedResources): string[] {
   const own = output.map(({ name }) => name);
   const related = output.flatMap(({ name, references }) => {
@@ -25,26 +26,26 @@ function pathsOf({ output }: ServedResource, visible: ServedResources): string[]
   return [...own, ...related];
 }
 
-/** A few more than the filters and orderings that a query may have. */
+/** More than the parameters that a valid query can have. */
 const MAX_CHIPS = 60;
-/** The most characters of the links of all chips together. */
-const MAX_LINKS = 262_144;
+/** Maximum characters of all remove links together. */
+const MAX_LINK_CHARACTERS = 262_144;
 
-/** The parameters of the address, each with a link that takes it away, and what is wrong with those that cannot be used. */
+/** The parameters of the URL, each with its error, if any, and a link that removes it. */
 export function parameterChips(name: string, parameters: Parameters, errors: FieldErrors = {}): Html {
   const shown = parameters.query.without('page');
   const { list } = shown;
-  // Each link repeats all other parameters.
-  const hasLinks = list.length * shown.toString().length <= MAX_LINKS;
+  // Each link repeats all other parameters, so the links grow quadratically.
+  const hasLinks = list.length * shown.toString().length <= MAX_LINK_CHARACTERS;
   const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
     const key = excerpt(parameter.name);
-    const faults = Object.hasOwn(errors, key) ? errors[key] : undefined;
+    const messages = Object.hasOwn(errors, key) ? errors[key] : undefined;
     const rest = (): string =>
       apiLinks.collection(name, parameters.query.withoutOne(parameter).without('page'));
-    return html`<li class="${faults ? 'chip faulty' : 'chip'}">
+    return html`<li class="${messages ? 'chip faulty' : 'chip'}">
       <span
         ><code>${parameter.name}=${parameter.value}</code>${
-          faults && html` <span class="error">${faults.join('; ')}</span>`
+          messages && html` <span class="error">${messages.join('; ')}</span>`
         }</span
       >
       ${hasLinks && html`<a href="${rest()}" class="remove" aria-label="Remove the parameter ${parameter.name}">×</a>`}
@@ -58,7 +59,7 @@ export function parameterChips(name: string, parameters: Parameters, errors: Fie
   }`;
 }
 
-/** The form for one column: a comparison and a value. Its answer is the address with that filter in it. */
+/** The form for one column: a comparison and a value. Submitting it redirects to the filtered collection. */
 function filterForm(path: string, column: Column, name: string, state: Parameters): Html {
   return html`<form class="add-filter" action="${apiLinks.collection(name)}">
     <input type="hidden" name="_state" value="${state.toString()}" />
@@ -68,13 +69,13 @@ function filterForm(path: string, column: Column, name: string, state: Parameter
       ${comparisonsOf(column).map(({ key, text }) => html`<option value="${key}">${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, 'a key')}
+    ${valueInput(column, 'id')}
     <button class="primary">Filter</button>
     <a href="${apiLinks.collection(name, state)}">Cancel</a>
   </form>`;
 }
 
-/** What the collection is narrowed by, and the way to narrow it further. */
+/** The filters in use, and a menu to add one. */
 export function apiFilterPanel(
   resource: ServedResource,
   visible: ServedResources,
@@ -92,9 +93,11 @@ export function apiFilterPanel(
         <summary>Add a filter</summary>
         <ul>
           ${pathsOf(resource, visible).map(
-            (each) =>
+            (offered) =>
               html`<li>
-                <a href="${apiLinks.collection(name, state.with('_filter', each))}"><code>${each}</code></a>
+                <a href="${apiLinks.collection(name, state.with('_filter', offered))}"
+                  ><code>${offered}</code></a
+                >
               </li>`,
           )}
         </ul>
@@ -103,7 +106,7 @@ export function apiFilterPanel(
   </div>`;
 }
 
-/** The address that a form of the panel makes, or undefined where the parameters are not those of one. */
+/** The URL of the collection with the filter of a submitted form; undefined if no form was submitted. */
 export function filteredAddress(
   form: Parameters,
   resource: ServedResource,

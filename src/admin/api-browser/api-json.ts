@@ -1,3 +1,4 @@
+// JSON of the API as HTML: indented, with links to the records that it names.
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
@@ -13,55 +14,55 @@ import { html, type Content, type Html } from '../web/html.ts';
 import { apiLinks } from './api-links.ts';
 import { grouped } from '../web/display-text.ts';
 
-/** Milliseconds after which other requests are served before the next record. */
-const TURN = 8;
+/** Milliseconds of formatting before other requests may run. */
+const MAX_SLICE = 8;
 
-/** Where a member's value leads: the record itself, or the one that a foreign key refers to. */
+/** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
 function targetOf(
   column: Column,
   text: string,
   { name, model }: ServedResource,
   resources: ServedResources,
 ): string | undefined {
-  if (text === '') return undefined; // no address names a record with such a key
+  if (text === '') return undefined; // no URL can name an empty key
   if (column === model.primaryKey) return apiLinks.record(name, text);
   const target = column.references && resources.get(column.references.name);
   return target?.methods.has('GET') ? apiLinks.record(target.name, text) : undefined;
 }
 
-/** The beginning of a long value, without the quote that would make it look complete, and the way to the rest. */
-function cutValue(
+/** The beginning of a long value and a link to all of it. A closing quote would make it look complete. */
+function truncatedValue(
   column: Column,
   size: string,
-  members: JsonFields,
+  fields: JsonFields,
   { name, model }: ServedResource,
 ): Content {
-  const text = textOfField(members, column.key) ?? '';
+  const text = textOfField(fields, column.key) ?? '';
   const beginning = column.type.json === 'bare' ? text : JSON.stringify(text).slice(0, -1);
-  const remark = `cut: ${grouped(Number(size))} bytes in full`;
-  const id = textOfField(members, model.primaryKey.key);
-  const isNamed = id !== null && id !== '' && !members.has(sizeKey(model.primaryKey));
-  return [beginning, '… ', isNamed ? html`<a href="${apiLinks.recordJson(name, id)}">${remark}</a>` : remark];
+  const remark = `truncated: ${grouped(Number(size))} bytes in total`;
+  const id = textOfField(fields, model.primaryKey.key);
+  const hasLink = id !== null && id !== '' && !fields.has(sizeKey(model.primaryKey));
+  return [beginning, '… ', hasLink ? html`<a href="${apiLinks.recordJson(name, id)}">${remark}</a>` : remark];
 }
 
 function shownValue(
   column: Column,
-  members: JsonFields,
+  fields: JsonFields,
   resource: ServedResource,
   resources: ServedResources,
   depth: number,
 ): Content {
-  const size = members.get(sizeKey(column))?.source;
-  if (size !== undefined) return cutValue(column, size, members, resource);
-  const value = indentJson(members.get(column.key)?.source ?? 'null', depth);
-  const text = textOfField(members, column.key);
+  const size = fields.get(sizeKey(column))?.source;
+  if (size !== undefined) return truncatedValue(column, size, fields, resource);
+  const value = indentJson(fields.get(column.key)?.source ?? 'null', depth);
+  const text = textOfField(fields, column.key);
   const target = text === null ? undefined : targetOf(column, text, resource, resources);
   return target === undefined ? value : html`<a href="${target}">${value}</a>`;
 }
 
 /**
- * A record on many lines, its keys as links to the records that they name.
- * @param source its JSON, with long values cut by `preview`
+ * A record as indented JSON, with keys as links.
+ * @param source JSON from `Listing.preview` or of a page, where PostgreSQL has truncated long values
  */
 export function recordJson(
   source: string,
@@ -69,33 +70,33 @@ export function recordJson(
   resources: ServedResources,
   depth = 0,
 ): Html {
-  const members = parseJsonFields(source);
+  const fields = parseJsonFields(source);
   const indent = '  '.repeat(depth + 1);
   const lines = resource.output.map((column, index): Content => {
-    const value = shownValue(column, members, resource, resources, depth + 1);
+    const value = shownValue(column, fields, resource, resources, depth + 1);
     return [index === 0 ? '\n' : ',\n', `${indent}${JSON.stringify(column.key)}: `, value];
   });
   return html`{${lines}${`\n${'  '.repeat(depth)}`}}`;
 }
 
-/** The document of a collection, the records in it as they came. Other requests are served in between. */
+/** The document of a collection as indented JSON. Lets other requests run in between. */
 export async function collectionJson(
   meta: { readonly page: bigint; readonly next: string; readonly previous: string },
   objects: string,
   resource: ServedResource,
   resources: ServedResources,
 ): Promise<Html> {
-  const address = (text: string): Content =>
+  const linkTo = (text: string): Content =>
     text === '' ? '""' : html`<a href="${text}">${JSON.stringify(text)}</a>`;
   const records: Content[] = [];
   let start = performance.now();
   for (const source of splitValues(objects)) {
     const record = recordJson(source, resource, resources, 2);
     records.push(records.length === 0 ? '\n    ' : ',\n    ', record);
-    if (performance.now() - start < TURN) continue;
+    if (performance.now() - start < MAX_SLICE) continue;
     await setImmediate();
     start = performance.now();
   }
-  const before = `{\n  "meta": {\n    "model": ${JSON.stringify(resource.name)},\n    "page": ${meta.page},\n    "next": `;
-  return html`${before}${address(meta.next)}${',\n    "previous": '}${address(meta.previous)}${'\n  },\n  "objects": ['}${records}${records.length > 0 && '\n  '}${']\n}'}`;
+  const opening = `{\n  "meta": {\n    "model": ${JSON.stringify(resource.name)},\n    "page": ${meta.page},\n    "next": `;
+  return html`${opening}${linkTo(meta.next)}${',\n    "previous": '}${linkTo(meta.previous)}${'\n  },\n  "objects": ['}${records}${records.length > 0 && '\n  '}${']\n}'}`;
 }

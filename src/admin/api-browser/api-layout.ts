@@ -6,9 +6,10 @@ import { html, type Content } from '../web/html.ts';
 import { crumbList, headingOf, SAFE_HEADERS, shell, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 
+/** The content of one HTML page of the API. */
 export interface ApiPage {
   readonly title: string;
-  /** The way from the list of resources to this page; without one that list itself. */
+  /** Breadcrumbs below the list of resources; absent on that list itself. */
   readonly crumbs?: readonly Crumb[];
   readonly caller?: Caller | undefined;
   readonly hasAdmin: boolean;
@@ -16,7 +17,7 @@ export interface ApiPage {
   readonly body: Content;
 }
 
-/** A page of the API as an answer: the same frame as in the admin area, without its script. */
+/** Responds with a page of the API, in the layout of the admin area but without its script. */
 export function apiPageReply(
   { title, crumbs, caller, hasAdmin, status = 200, body }: ApiPage,
   headers: Readonly<Record<string, string>> = {},

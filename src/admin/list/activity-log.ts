@@ -1,3 +1,4 @@
+// Texts of the list of the history, which has a record for each change.
 import type { Column } from '../../db/schema/model.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -12,16 +13,16 @@ import { html, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { DONE, doneText, DOORS, doorText, NOTHING, shortened, shownColumn } from '../web/display-text.ts';
 
-/** How many columns of a change are named in a list. */
-const MOST_NAMED = 3;
+/** Maximum changed columns that a cell names. */
+const MAX_NAMED_COLUMNS = 3;
 
-/** The values that a column of the log can have, with the words that people read for them; undefined where it may be any. */
+/** The possible values of a column of the history, with labels; undefined if any value is possible. */
 export function logChoices(
   { resources, history }: AdminContext,
   { name }: Column,
 ): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
-  const choices = (words: Readonly<Record<string, string>>) =>
-    Object.entries(words).map(([id, label]) => ({ id, label }));
+  const choices = (texts: Readonly<Record<string, string>>) =>
+    Object.entries(texts).map(([id, label]) => ({ id, label }));
   if (name === 'door') return choices(DOORS);
   if (name === 'action') return choices(DONE);
   if (name !== 'model') return undefined;
@@ -30,19 +31,19 @@ export function logChoices(
     .map((resource) => ({ id: resource.name, label: resource.title }));
 }
 
-/** What was done, and of a change to which columns. */
-function whatText(change: HistoryChange): string {
+/** The action, and for an update the changed columns. */
+function actionText(change: HistoryChange): string {
   const done = doneText(change.action);
   if (change.action !== 'update') return done;
   const titles = columnsOf(change).map(({ title }) => title);
-  const more = titles.length - MOST_NAMED;
-  const named = titles.slice(0, MOST_NAMED).join(', ');
+  const more = titles.length - MAX_NAMED_COLUMNS;
+  const named = titles.slice(0, MAX_NAMED_COLUMNS).join(', ');
   return [done, more > 0 ? `${named} and ${more} more` : named].filter((part) => part !== '').join(': ');
 }
 
 /**
- * How the cells of the log's list read: in the words of people, and records by what they are called, or were.
- * @param entries those of the list; their records are looked up at once
+ * A function that formats the cells of the history's list. A record shows its current label, or the last known one.
+ * @param entries the entries of the page; one statement per resource reads the labels of their records
  */
 export async function logCells(
   context: AdminContext,
@@ -54,7 +55,7 @@ export async function logCells(
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
     if (column.name === 'door') return doorText(textOfField(entry.members, column.key) ?? '');
-    if (column.name === 'action') return whatText(change);
+    if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);
     const label = known.label(resource, record);

@@ -1,3 +1,4 @@
+// Links above a list that narrow it to a year, a month or a day.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
@@ -5,16 +6,16 @@ import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 
-/** A stretch of time: a year `2024`, a month `2024-05`, a day `2024-05-31`. */
+/** A year `2024`, a month `2024-05` or a day `2024-05-31`. */
 type Period = string;
 
 const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December']; // prettier-ignore
-/** More years than this are not listed one by one. */
-const MOST_YEARS = 40;
+/** With more years than this, there are no links. */
+const MAX_YEARS = 40;
 
 const pad = (number: number, width = 2): string => String(number).padStart(width, '0');
 
-/** The first day of a period, and the first day after it; undefined for a day that no calendar has, and from the year 10000 on. */
+/** The first day of a period, and the first day after it; undefined if the period is invalid or ends after the year 9999. */
 export function daysOf(period: Period): readonly [string, string] | undefined {
   const [year = 0, month, day] = period.split('-').map(Number);
   const start = new Date(Date.UTC(2000, (month ?? 1) - 1, day ?? 1));
@@ -29,11 +30,12 @@ export function daysOf(period: Period): readonly [string, string] | undefined {
   return text(start).startsWith(period) ? [text(start), text(end)] : undefined;
 }
 
-const namesOf = ({ name }: Column): readonly [string, string] => [`${name}__gte`, `${name}__lt`];
+/** The names of the filters that delimit a period. */
+const boundNames = ({ name }: Column): readonly [string, string] => [`${name}__gte`, `${name}__lt`];
 
-/** The period that the address is narrowed to, if it is a whole year, month or day. */
+/** The period that the URL selects, if it is a whole year, month or day. */
 function chosenPeriod(parameters: Parameters, column: Column): Period | undefined {
-  const [from, to] = namesOf(column).map((name) => parameters.get(name));
+  const [from, to] = boundNames(column).map((name) => parameters.get(name));
   if (from === undefined || to === undefined || !/^\d{4}-\d\d-\d\d$/.test(from)) return undefined;
   return [from.slice(0, 4), from.slice(0, 7), from].find((period) => {
     const days = daysOf(period);
@@ -41,11 +43,12 @@ function chosenPeriod(parameters: Parameters, column: Column): Period | undefine
   });
 }
 
-function narrowed(parameters: Parameters, column: Column, period: Period | undefined): Parameters {
-  const [from, to] = namesOf(column);
-  const wide = parameters.without(from, to, 'page');
+/** The parameters with another period, or with none. */
+function withPeriod(parameters: Parameters, column: Column, period: Period | undefined): Parameters {
+  const [from, to] = boundNames(column);
+  const unfiltered = parameters.without(from, to, 'page');
   const days = period === undefined ? undefined : daysOf(period);
-  return days ? wide.with(from, days[0]).with(to, days[1]) : wide;
+  return days ? unfiltered.with(from, days[0]).with(to, days[1]) : unfiltered;
 }
 
 const titleOf = (period: Period): string => {
@@ -54,17 +57,17 @@ const titleOf = (period: Period): string => {
   return month === undefined ? year : (MONTHS[Number(month) - 1] ?? month);
 };
 
-/** The finest period that has both moments, where that is no day: there is nothing to choose above it. */
+/** The month, else the year, that contains both times. Above it, there would be only one link. */
 function commonPeriod(first: string, last: string): Period | undefined {
   return [first.slice(0, 7), first.slice(0, 4)].find((period) => last.startsWith(period) && daysOf(period));
 }
 
-/** The periods one step finer than this one that lie between two moments. */
+/** The years, months or days within a period, from the first to the last record. */
 function periodsWithin(period: Period | undefined, first: string, last: string): Period[] {
   const length = period === undefined ? 4 : period.length + 3;
   const [from, to] = [first.slice(0, length), last.slice(0, length)];
-  const numbers = (least: number, most: number): number[] =>
-    Array.from({ length: Math.max(0, most - least + 1) }, (_, index) => least + index);
+  const numbers = (min: number, max: number): number[] =>
+    Array.from({ length: Math.max(0, max - min + 1) }, (_, index) => min + index);
   const all =
     period === undefined
       ? numbers(Number(from), Number(to)).map((year) => pad(year, 4))
@@ -73,9 +76,9 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 }
 
 /**
- * Links that narrow the list to a year, a month, a day, as far as there are records; nothing where finding that out would take
- * a look at every row of a large table.
- * @param isLarge whether there are more records than can be counted in no time
+ * Links to the periods between the first and the last record of a list.
+ * @param isLarge whether the table is too large to read every row: then the column needs an index
+ * @returns undefined if the column has no index, or if there is nothing to choose
  */
 export async function drillDown(
   { browsing }: AdminContext,
@@ -91,10 +94,10 @@ export async function drillDown(
   if (!bounds) return undefined;
   const within = period ?? commonPeriod(...bounds);
   const finer = period?.length === 10 ? [] : periodsWithin(within, ...bounds);
-  if (period === undefined && (finer.length < 2 || finer.length > MOST_YEARS)) return undefined;
+  if (period === undefined && (finer.length < 2 || finer.length > MAX_YEARS)) return undefined;
   const link = (to: Period | undefined, text: string): Html =>
-    html`<li><a href="${links.list(name, narrowed(parameters, column, to))}">${text}</a></li>`;
-  const way =
+    html`<li><a href="${links.list(name, withPeriod(parameters, column, to))}">${text}</a></li>`;
+  const ancestors =
     within === undefined
       ? []
       : [within.slice(0, 4), within.slice(0, 7), within].slice(0, (within.length - 1) / 3);
@@ -102,7 +105,7 @@ export async function drillDown(
     <span class="what">${column.title}</span>
     <ul>
       ${period !== undefined && link(undefined, 'All dates')}
-      ${way.map((one) => {
+      ${ancestors.map((one) => {
         if (period === undefined) return html`<li><span>${titleOf(one)}</span></li>`;
         return one === period ? html`<li aria-current="true">${titleOf(one)}</li>` : link(one, titleOf(one));
       })}

@@ -1,3 +1,4 @@
+// The filter panel of a list: the active filters, the form for one filter, and what submitting it does.
 import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -5,9 +6,9 @@ import type { Parameter } from '../../query/parse/grammar.ts';
 import type { RecordEntry } from '../../resources/records/browsing.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { chips } from './filter-chips.ts';
+import { filterChips } from './filter-chips.ts';
 import { daysOf } from './date-links.ts';
-import { columnAt, dayFilters, formOf, offeredComparisons, pathTitle } from './filters.ts';
+import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
 import { textsOf } from '../fields/form-values.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -18,36 +19,37 @@ import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
-/** How many records the page offers where a foreign key is looked for by words. */
-const MOST_OFFERED = 50;
+/** Maximum records to choose from when words match several. */
+const MAX_OFFERED = 50;
 
 /**
- * @param keyHint what can be typed for a foreign key
- * @param records what a foreign key can refer to, where those are few, or other values that people read in words
- * @param text what stands there
+ * The input for the value of a filter.
+ * @param keyHint placeholder for a foreign key
+ * @param options the values to choose from, if they are few; undefined for a text input
+ * @param text the present value
  */
 export function valueInput(
   column: Column,
-  keyHint = 'words of its name',
-  records?: readonly Pick<RecordEntry, 'id' | 'label'>[],
+  keyHint = 'name or id',
+  options?: readonly Pick<RecordEntry, 'id' | 'label'>[],
   text = '',
 ): Html {
   const { control } = column.type.input;
-  const options = textsOf(column);
+  const choices = textsOf(column);
   if (control === 'checkbox') {
     return html`<select name="_value" id="filter-value">
       <option value="true">Yes</option>
       <option value="false" ${attributes({ selected: text === 'false' })}>No</option>
     </select>`;
   }
-  if (options && !records) {
+  if (choices && !options) {
     return html`<select name="_value" id="filter-value">
-      ${options.map((option) => html`<option value="${option}" ${attributes({ selected: option === text })}>${option}</option>`)}
+      ${choices.map((choice) => html`<option value="${choice}" ${attributes({ selected: choice === text })}>${choice}</option>`)}
     </select>`;
   }
-  if (records) {
+  if (options) {
     return html`<select name="_value" id="filter-value">
-      ${records.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
+      ${options.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
     </select>`;
   }
   const type = ['date', 'time'].includes(control) ? control : 'text';
@@ -61,7 +63,10 @@ export function valueInput(
   />`;
 }
 
-/** The form for one column, chosen by `_filter` in the address: a comparison, and a value. */
+/**
+ * The form for one column: a comparison and a value.
+ * @param old the filter that the form changes; undefined for a new one
+ */
 async function filterForm(
   path: string,
   column: Column,
@@ -70,18 +75,19 @@ async function filterForm(
   state: Parameters,
   old: Parameter | undefined,
 ): Promise<Html> {
-  const present = old && formOf(old, resource, context.resources);
+  const present = old && filterFormValues(old, resource, context.resources);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
-  const { options, label } = (await referencesOf(context, new Map([[column, typed]]))).get(column) ?? {};
-  const few = resource === context.history ? logChoices(context, column) : options;
-  // A key that is none of theirs stays what it is, so that looking at a filter does not change it.
-  const isOther = typed.text !== '' && !few?.some(({ id }) => id === typed.text);
-  const records = few && isOther ? [...few, { id: typed.text, label: `“${typed.text}”` }] : few;
+  const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
+  const { options: records, label } = references ?? {};
+  const known = resource === context.history ? logChoices(context, column) : records;
+  // An unknown value stays selected, so opening and submitting the form does not change the filter.
+  const isUnknown = typed.text !== '' && !known?.some(({ id }) => id === typed.text);
+  const options = known && isUnknown ? [...known, { id: typed.text, label: `“${typed.text}”` }] : known;
   const title = pathTitle(path.split('__'), resource, context.resources);
   const comparisons = offeredComparisons(column).filter(
-    ({ key }) => resource !== context.history || !records || ['eq', 'ne'].includes(key),
+    ({ key }) => resource !== context.history || !options || ['eq', 'ne'].includes(key),
   );
-  const alone = comparisons.filter(({ takesValue }) => !takesValue);
+  const withoutValue = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
     <input type="hidden" name="_state" value="${state.toString()}" />
     ${old && html`<input type="hidden" name="_old" value="${new Parameters([old]).toString()}" />`}
@@ -91,21 +97,21 @@ async function filterForm(
       ${comparisons.map(({ key, text, takesValue }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key, 'data-alone': !takesValue })}>${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, undefined, records, present?.text)}
-    ${!records && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
-    ${alone.length > 0 && html`<span class="hint" data-without-script>not needed for “${alone.map(({ text }) => text).join('” and “')}”</span>`}
+    ${valueInput(column, undefined, options, present?.text)}
+    ${!options && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
+    ${withoutValue.length > 0 && html`<span class="hint" data-without-script>not needed for “${withoutValue.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
     <a href="${links.list(resource.name, state)}">Cancel</a>
   </form>`;
 }
 
-/** The filter that is being changed, of those that a list has. */
-function oldOf(state: Parameters, form: Parameters): Parameter | undefined {
+/** The filter that the form changes, if the list still has it. */
+function changedFilter(state: Parameters, form: Parameters): Parameter | undefined {
   const [was] = Parameters.read(form.get('_old') ?? '').list;
   return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
 }
 
-/** What the list is narrowed by, and the way to narrow it further. */
+/** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
 export async function filterPanel(
   context: AdminContext,
   resource: AdminResource,
@@ -113,7 +119,7 @@ export async function filterPanel(
   errors: FieldErrors,
 ): Promise<Html> {
   const state = parameters.without('_filter', '_old');
-  const old = oldOf(state, parameters);
+  const old = changedFilter(state, parameters);
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource, context.resources);
   const offered = resource.filters.map(
@@ -125,7 +131,7 @@ export async function filterPanel(
       </li>`,
   );
   return html`<div class="filters">
-    ${await chips(context, resource, state, errors)}
+    ${await filterChips(context, resource, state, errors)}
     ${path !== undefined && column && (await filterForm(path, column, context, resource, state, old))}
     ${
       offered.length > 0 &&
@@ -139,34 +145,34 @@ export async function filterPanel(
   </div>`;
 }
 
-/** `Support rep` within a sentence, and `DJ` as it is. */
-const withinSentence = (title: string): string =>
+/** `Support rep` becomes `support rep`; `DJ` stays. */
+const lowerFirst = (title: string): string =>
   /^\p{Lu}\p{Ll}/u.test(title) ? title.charAt(0).toLowerCase() + title.slice(1) : title;
 
-/** What was asked of a column whose values are related records, by words instead of one of them. */
-interface Asked {
+/** A submitted filter by a related record, with words instead of its key. */
+interface RecordSearch {
   readonly path: string;
   readonly column: Column;
   readonly related: AdminResource;
   readonly words: string;
-  /** The form as it was sent. */
+  /** The submitted form. */
   readonly form: Parameters;
-  /** The list that is filtered by one of them. */
-  readonly to: (id: string) => string;
-  /** The panel with its form. */
-  readonly again: string;
+  /** The URL of the list filtered by a record. */
+  readonly filteredBy: (id: string) => string;
+  /** The URL of the list with the form open. */
+  readonly formUrl: string;
 }
 
-/** Records that the words can mean, as links that filter by one of them, with a search for others. */
+/** Redirects if the words name one record. Otherwise lists the records that match, as links that filter by one. */
 async function offerRecords(
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
-  { path, column, related, words, form, to, again }: Asked,
+  { path, column, related, words, form, filteredBy, formUrl }: RecordSearch,
 ): Promise<Reply> {
-  const meant = await recordMeant(context, related, words);
-  if (meant) return redirect(to(meant.id));
-  const { entries, hasNext } = await context.browsing.lookUp(related, words, MOST_OFFERED);
+  const found = await recordMeant(context, related, words);
+  if (found) return redirect(filteredBy(found.id));
+  const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
   const hidden = ['_state', '_path', '_how', '_old']
     .filter((name) => form.get(name))
     .map((name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`);
@@ -176,17 +182,17 @@ async function offerRecords(
       <input type="search" id="find" name="_value" value="${words}" required autofocus />
       <button class="secondary">Search</button>
     </form>
-    <p>${entries.length === 0 ? `Nothing is called “${words}”.` : `Several fit “${words}”:`}</p>
+    <p>${entries.length === 0 ? `No records match “${words}”.` : `Several records match “${words}”:`}</p>
     ${
       entries.length > 0 &&
       html`<ul class="choices">
-        ${entries.map(({ id, label }) => html`<li><a href="${to(id)}">${label}</a> <span class="key">${id}</span></li>`)}
+        ${entries.map(({ id, label }) => html`<li><a href="${filteredBy(id)}">${label}</a> <span class="key">${id}</span></li>`)}
       </ul>`
     }
-    ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
-    <p><a class="button" href="${again}">Back to the filter</a></p>`;
+    ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
+    <p><a class="button" href="${formUrl}">Back to the filter</a></p>`;
   return pageReply(adminRequest, {
-    title: `Which ${withinSentence(column.title)} is meant?`,
+    title: `Which ${lowerFirst(column.title)} do you mean?`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },
       { text: `Filter by ${pathTitle(path.split('__'), resource, context.resources)}` },
@@ -195,50 +201,50 @@ async function offerRecords(
   });
 }
 
-/** Turns the form of the panel into an address of the list, in the API's grammar. */
+/** Redirects a submitted form to the URL of the filtered list, in the API's grammar. */
 export async function applyFilter(
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
 ): Promise<Reply> {
   const form = Parameters.parse(adminRequest.request.query);
-  const whole = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
-  const old = oldOf(whole, form);
-  const state = old ? whole.withoutOne(old) : whole;
+  const list = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
+  const old = changedFilter(list, form);
+  const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const column = columnAt(path, resource, context.resources);
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
-  if (!column || !comparison) return redirect(links.list(resource.name, whole));
-  const opened = whole.with('_filter', path);
-  const again = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
-  // The empty text is a value of texts alone, and nothing can contain or begin with it but everything.
+  if (!column || !comparison) return redirect(links.list(resource.name, list));
+  const opened = list.with('_filter', path);
+  const formUrl = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
+  // Only texts can be empty. Every text contains the empty text, so that comparison would not filter.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
   if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirectWith(adminRequest, again, { kind: 'failed', text: 'The filter needs a value.' });
-  const to = (text: string): string => {
+    return redirectWith(adminRequest, formUrl, { kind: 'failed', text: 'Enter a value for the filter.' });
+  const filteredBy = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
   };
   const days = column.type.input.control === 'datetime-local' && DAY.test(value) ? daysOf(value) : undefined;
-  const within = days && dayFilters(path, comparison.key, ...days);
-  if (within)
+  const ofDay = days && dayFilters(path, comparison.key, ...days);
+  if (ofDay)
     return redirect(
       links.list(
         resource.name,
-        within.reduce((all, one) => all.and(one.name, one.value), state),
+        ofDay.reduce((all, one) => all.and(one.name, one.value), state),
       ),
     );
   const related = column.references && context.resources.get(column.references.name);
-  if (!related || !comparison.takesValue) return redirect(to(value));
-  if (await isRecordKey(context, related, value)) return redirect(to(value));
+  if (!related || !comparison.takesValue) return redirect(filteredBy(value));
+  if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
   return offerRecords(context, adminRequest, resource, {
     path,
     column,
     related,
     words: value,
     form,
-    to,
-    again,
+    filteredBy,
+    formUrl,
   });
 }

@@ -1,3 +1,4 @@
+// Filters in words: the comparisons that the panel offers, and what a filter of the URL means.
 import type { Operator } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
@@ -7,17 +8,14 @@ import { findPath, type AdminResource, type AdminResources } from '../../resourc
 import { textsOf } from '../fields/form-values.ts';
 import type { Content } from '../web/html.ts';
 
-/** How a filter reads: what is compared, how, and with what. */
+/** A filter in words: the column, the comparison, and the value, which is null if the comparison has none. */
 export interface FilterText {
   readonly what: string;
   readonly how: string;
   readonly value: Content;
 }
 
-/**
- * A comparison that the panel offers: a word for people, and the parameter of the API's grammar that it stands for. What has no
- * value of its own is complete without one.
- */
+/** A comparison that the panel offers, and the parameter of the API's grammar that it becomes. */
 export interface FilterComparison {
   readonly key: string;
   readonly text: string;
@@ -44,16 +42,16 @@ const BEGINS: FilterComparison = {
   takesValue: true,
   parameter: (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` }),
 };
-/** Trims the items of a list: people put a space behind a comma. Texts in quotes stay as they are. */
+/** Trims the items of a list, since people type a space after a comma. Quoted items stay as they are. */
 function trimItems(list: string): string {
   const items: string[] = [];
   let start = 0;
   let isQuoted = false;
-  for (let at = 0; at <= list.length; at += 1) {
-    if (list[at] === '"') isQuoted = !isQuoted;
-    if (at < list.length && (isQuoted || list[at] !== ',')) continue;
-    items.push(list.slice(start, at).trim());
-    start = at + 1;
+  for (let index = 0; index <= list.length; index += 1) {
+    if (list[index] === '"') isQuoted = !isQuoted;
+    if (index < list.length && (isQuoted || list[index] !== ',')) continue;
+    items.push(list.slice(start, index).trim());
+    start = index + 1;
   }
   return items.join(',');
 }
@@ -77,28 +75,28 @@ const FILLED: FilterComparison = {
   parameter: (path) => ({ name: `-${path}__is`, value: 'null' }),
 };
 
-const NUMBERS: Readonly<Partial<Record<Operator, string>>> = {
+const NUMBER_WORDS: Readonly<Partial<Record<Operator, string>>> = {
   lt: 'is less than',
   lte: 'is at most',
   gt: 'is more than',
   gte: 'is at least',
 };
-const MOMENTS: typeof NUMBERS = {
+const TIME_WORDS: typeof NUMBER_WORDS = {
   lt: 'is before',
   lte: 'is at or before',
   gt: 'is after',
   gte: 'is at or after',
 };
-const isMoment = ({ type }: Column): boolean =>
+const isTemporal = ({ type }: Column): boolean =>
   ['date', 'datetime-local', 'time'].includes(type.input.control);
 
-/** What can be asked of a column: the operators that fit its type, in the words of people. */
+/** All comparisons for a column, by the operators of its type. */
 export function comparisonsOf(column: Column): FilterComparison[] {
   const { operators, input, castType } = column.type;
   const isChosen = input.control === 'checkbox' || textsOf(column) !== undefined;
   const isText = operators.has('ilike') && !isChosen && !column.references;
-  const words = isMoment(column) ? MOMENTS : NUMBERS;
-  // The order of UUIDs means nothing to people, and that of texts is another in each database.
+  const words = isTemporal(column) ? TIME_WORDS : NUMBER_WORDS;
+  // The order of UUIDs is meaningless, and that of texts depends on the database.
   const isOrdered = !column.references && !operators.has('ilike') && castType !== 'uuid';
   const orders = (['gte', 'lte', 'gt', 'lt'] as const).filter(
     (operator) => isOrdered && operators.has(operator),
@@ -109,22 +107,23 @@ export function comparisonsOf(column: Column): FilterComparison[] {
     plain('ne', 'is not'),
     ...orders.map((operator) => plain(operator, words[operator] ?? operator)),
     ...(isChosen ? [] : [ONE_OF]),
-    ...(isText ? [plain('ilike', 'fits the pattern (%, _)')] : []),
+    ...(isText ? [plain('ilike', 'matches the pattern (%, _)')] : []),
     ...(column.nullable ? [EMPTY, FILLED] : []),
   ];
 }
 
-/** Whether several values can be typed at once: not where the control takes one, nor keys, which nobody knows by heart. */
+/** Whether people can type several values: a date or time control takes only one, and keys are hard to remember. */
 const takesSeveral = ({ references, type: { input } }: Column): boolean =>
   !references && input.json !== 'json' && input.control !== 'date' && input.control !== 'time';
 
-/** What the panel offers. */
+/** The comparisons that the panel of a list offers. */
 export const offeredComparisons = (column: Column): FilterComparison[] =>
   comparisonsOf(column).filter((comparison) => takesSeveral(column) || comparison !== ONE_OF);
 
 /**
- * What a comparison of moments with a day means: that day from its midnight to the next.
- * @param next the day after it
+ * A comparison of a `datetime` column with a whole day, as filters from midnight to midnight.
+ * @param next the day after `day`
+ * @returns undefined for a comparison that needs no rewriting
  */
 export function dayFilters(path: string, how: string, day: string, next: string): Parameter[] | undefined {
   const [from, to] = [
@@ -134,7 +133,7 @@ export function dayFilters(path: string, how: string, day: string, next: string)
   return { eq: [from, to], lte: [to], gt: [{ name: `${path}__gte`, value: next }] }[how];
 }
 
-/** The column that a path leads to, of those that the admin area shows. */
+/** The column at the end of a path; undefined if the admin area does not show it. */
 export const columnAt = (
   path: string,
   resource: AdminResource,
@@ -142,7 +141,7 @@ export const columnAt = (
 ): Column | undefined =>
   findPath(path.split('__'), resource.model, (model) => resources.get(model.name)?.output ?? [])?.column;
 
-/** What a path of columns is called: `Album › Artist › Name`. */
+/** The title of a path of columns: `Album › Artist › Name`. */
 export function pathTitle(
   parts: readonly string[],
   resource: AdminResource,
@@ -155,8 +154,8 @@ export function pathTitle(
   return [...found.path, found.column].map(({ title }) => title).join(' › ');
 }
 
-/** The column that a filter's name leads to, as the path of its parts, and its operator. */
-function readName(
+/** Splits a filter's name into its path and operator, and finds the column. */
+function parseFilterName(
   name: string,
   resource: AdminResource,
   resources: AdminResources,
@@ -172,61 +171,64 @@ function readName(
   return { path, operator, column: findPath(path, resource.model, visible)?.column, negated };
 }
 
-/** A text that stands in a pattern as what it begins or as all that it contains. */
-const inPattern = (pattern: RegExp, value: string): string | undefined =>
+/** The unescaped text of a pattern; undefined if the pattern has another shape. */
+const textInPattern = (pattern: RegExp, value: string): string | undefined =>
   pattern.exec(value)?.[1]?.replace(/\\(.)/g, '$1');
-const contained = (value: string): string | undefined => inPattern(/^%((?:[^%_\\]|\\.)*)%$/, value);
-const begun = (value: string): string | undefined => inPattern(/^((?:[^%_\\]|\\.)*)%$/, value);
+const containedText = (value: string): string | undefined => textInPattern(/^%((?:[^%_\\]|\\.)*)%$/, value);
+const prefixText = (value: string): string | undefined => textInPattern(/^((?:[^%_\\]|\\.)*)%$/, value);
 
-/** What the panel's form would have to hold for a filter; undefined for one that the panel cannot express. */
-export function formOf(
+/** The values of the panel's form that produce a filter; undefined if the form cannot express it. */
+export function filterFormValues(
   { name, value }: Parameter,
   resource: AdminResource,
   resources: AdminResources,
 ): { readonly path: string; readonly comparison: FilterComparison; readonly text: string } | undefined {
-  const { path: parts, column } = readName(name, resource, resources);
+  const { path: parts, column } = parseFilterName(name, resource, resources);
   if (!column) return undefined;
   const path = parts.join('__');
   for (const comparison of offeredComparisons(column)) {
-    for (const text of [contained(value), begun(value), value]) {
-      const made = text !== undefined && comparison.parameter(path, text);
-      if (made && made.name === name && made.value === value)
+    for (const text of [containedText(value), prefixText(value), value]) {
+      const parameter = text !== undefined && comparison.parameter(path, text);
+      if (parameter && parameter.name === name && parameter.value === value)
         return { path, comparison, text: comparison.takesValue ? text : '' };
     }
   }
   return undefined;
 }
 
-/** The keys of related records that a filter has; undefined where it compares in another way, or with another column. */
-export function keysOf(
+/** The keys in a filter by a foreign key; undefined for other columns and other comparisons. */
+export function referencedKeys(
   { name, value }: Parameter,
   resource: AdminResource,
   resources: AdminResources,
 ): { readonly column: Column; readonly keys: readonly string[] } | undefined {
-  const { operator, column } = readName(name, resource, resources);
+  const { operator, column } = parseFilterName(name, resource, resources);
   if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
   const found = filterValues(operator, [value], column);
   return 'fault' in found ? undefined : { column, keys: found.values };
 }
 
-/** Says what a filter of the address means, by its name and value alone; one that cannot be used reads as it stands. */
+/** Describes a filter of the URL. An invalid one appears as it was sent. */
 export function describeFilter(
   { name, value }: Parameter,
   resource: AdminResource,
   resources: AdminResources,
 ): FilterText {
-  const { path, operator, column, negated } = readName(name, resource, resources);
+  const { path, operator, column, negated } = parseFilterName(name, resource, resources);
   const what = pathTitle(path, resource, resources);
   if (operator === 'is' && /^(null|none)$/i.test(value))
     return { what, how: negated ? 'has a value' : 'has no value', value: null };
   const not = negated ? 'not: ' : '';
   if (operator === 'ilike') {
-    const [inside, beginning] = [contained(value), begun(value)];
-    const how = inside !== undefined ? 'contains' : beginning !== undefined ? 'begins with' : 'fits';
-    return { what, how: not + how, value: `“${inside ?? beginning ?? value}”` };
+    const [substring, prefix] = [containedText(value), prefixText(value)];
+    const how =
+      substring !== undefined ? 'contains' : prefix !== undefined ? 'begins with' : 'matches the pattern';
+    return { what, how: not + how, value: `“${substring ?? prefix ?? value}”` };
   }
-  const words = column && isMoment(column) ? MOMENTS : NUMBERS;
-  const how = { eq: 'is', ne: 'is not', in: 'is one of', is: 'is', like: 'fits', ...words }[operator];
+  const words = column && isTemporal(column) ? TIME_WORDS : NUMBER_WORDS;
+  const how = { eq: 'is', ne: 'is not', in: 'is one of', is: 'is', like: 'matches the pattern', ...words }[
+    operator
+  ];
   const isYesNo = column?.type.input.control === 'checkbox';
   const shown =
     isYesNo && /^(true|false)$/i.test(value) ? (/^true$/i.test(value) ? 'yes' : 'no') : `“${value}”`;

@@ -1,3 +1,4 @@
+// Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
@@ -10,7 +11,7 @@ import { Parameters } from '../web/admin-links.ts';
 
 export type ExportFormat = 'csv' | 'json';
 
-const TYPES: Readonly<Record<ExportFormat, string>> = {
+const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   csv: 'text/csv; charset=utf-8; header=present',
   json: 'application/json',
 };
@@ -21,9 +22,9 @@ const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
     : { start: '[', between: ',\n', end: ']\n' };
 
 /**
- * All records of a selection as a file, in the order of its query and without its page.
- * @param isHead whether only the headers are wanted, so that no cursor is opened
- * @throws Problem 400, before anything is sent
+ * All records of a selection as a file, in the order of the list and on all its pages.
+ * @param isHead for a HEAD request, which needs no cursor
+ * @throws Problem 400 before the response starts
  */
 export async function exportRecords(
   { browsing, database }: AdminContext,
@@ -39,8 +40,8 @@ export async function exportRecords(
   return {
     status: 200,
     headers: {
-      'Content-Type': TYPES[format],
-      // The name of a model has letters, digits and underscores only.
+      'Content-Type': CONTENT_TYPES[format],
+      // A model name has only letters, digits and underscores, so it needs no escaping.
       'Content-Disposition': `attachment; filename="${name}.${format}"`,
       ...SAFE_HEADERS,
     },

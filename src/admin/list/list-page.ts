@@ -1,3 +1,4 @@
+// The page of a list: search, filters, records, bulk actions and exports.
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -15,13 +16,13 @@ import { pager } from '../web/pager.ts';
 import { counted, grouped, shownColumn } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** What the address of a list selects. */
+/** The records that the URL of a list selects. */
 export const selectionOf = (parameters: Parameters): Selection => ({
   query: parameters.query.toString(),
   search: parameters.get('_search') ?? '',
 });
 
-/** What can be done with chosen records, or with all that the list would show on its pages. */
+/** Bulk actions on the selected records, or on all records of all pages. */
 function bulkForm(
   { csrf }: AdminRequest,
   { name, may }: AdminResource,
@@ -32,15 +33,15 @@ function bulkForm(
   return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${parameters.toString()}" />
-    <label for="bulk-action">With the chosen</label>
+    <label for="bulk-action">With selected:</label>
     <select name="_action" id="bulk-action">
       ${may.has('change') && html`<option value="set">Set a column …</option>`}
       <option value="export.csv">Export as CSV</option>
       <option value="export.json">Export as JSON</option>
       ${may.has('delete') && html`<option value="delete">Delete …</option>`}
     </select>
-    ${count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${all} of this list</label>`}
-    <button class="secondary">Go on</button>
+    ${count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${all} in this list</label>`}
+    <button class="secondary">Continue</button>
   </form>`;
 }
 
@@ -68,18 +69,18 @@ const searchForm = (
     ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
   </form>`;
 
-/** A page behind the last one. */
-const behindEnd = (resource: AdminResource, parameters: Parameters): Html =>
+/** The text of a page past the last one. */
+const pastLastPage = (resource: AdminResource, parameters: Parameters): Html =>
   html`<p class="empty">
-    There is no such page: the list ends before it.
-    <a href="${links.list(resource.name, parameters.without('page'))}">To the first page</a>
+    This page is past the end of the list.
+    <a href="${links.list(resource.name, parameters.without('page'))}">Go to the first page</a>
   </p>`;
 
-/** An empty list says why it is, and what to do. */
+/** The text of an empty list, with what to do. */
 function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
   const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
   return isNarrowed
-    ? html`<p class="empty">Nothing fits. <a href="${links.list(name)}">Show all records</a></p>`
+    ? html`<p class="empty">No matching records. <a href="${links.list(name)}">Show all records</a></p>`
     : html`<p class="empty">
         There are no records yet.
         ${may.has('add') && html`<a href="${links.action(name, 'add')}">Add the first one</a>`}
@@ -91,7 +92,7 @@ function footer(context: AdminContext, { name, list, inApi }: AdminResource, par
   const access = name === context.history.name ? undefined : inApi(query);
   const notes = [
     ...(parameters.get('_search') ? ['without the search'] : []),
-    ...(access === 'login' ? ['asks for a login of its own'] : []),
+    ...(access === 'login' ? ['requires a separate login'] : []),
   ];
   const hasMoments = list.some(({ type }) => type.input.control === 'datetime-local');
   const state = parameters.without('page', 'limit', '_filter', '_old');
@@ -109,6 +110,7 @@ function footer(context: AdminContext, { name, list, inApi }: AdminResource, par
   </p>`;
 }
 
+/** Responds with the page of a list: 400 with the filters marked if some of them are invalid. */
 export async function showList(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -143,7 +145,7 @@ export async function showList(
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
       !count.isExact,
     ));
-  const show = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
+  const showCell = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">
       ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, resource, parameters, errors)}
     </div>
@@ -154,14 +156,13 @@ export async function showList(
             page.entries.length === 0 && page.query.page === 1n
               ? emptyList(resource, state)
               : page.entries.length === 0
-                ? html`${behindEnd(resource, state)} ${pager(page, resource, state, count)}`
-                : html`${recordsTable(context, resource, page.entries, state, show)}
+                ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
+                : html`${recordsTable(context, resource, page.entries, state, showCell)}
                   ${bulkForm(adminRequest, resource, state, count)} ${pager(page, resource, state, count)}`
           }
           ${footer(context, resource, state)}`
         : html`<p class="error-summary" role="alert">
-            The list cannot be shown: what is marked above cannot be used. Change or remove it to see the
-            records.
+            The list cannot be shown. Correct or remove the filters and settings that are marked above.
           </p>`
     }`;
   return pageReply(adminRequest, {

@@ -1,3 +1,4 @@
+// The table of a list: headings that sort, and rows to open or select.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
@@ -6,54 +7,64 @@ import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
-/** The columns that a list is sorted by when a head is clicked: of a foreign key what the related record is called. */
+/** The columns to sort by for a heading. A foreign key sorts by the label of the related record, if possible. */
 function sortNames(column: Column, { resources }: AdminContext): readonly string[] {
   const related = column.references && resources.get(column.references.name);
   const parts = (related?.label ?? []).flatMap((one) => (typeof one === 'string' ? [] : [one]));
-  const isFar = parts.some(({ path, column: part }) => path.length > 0 || part.type.unordered);
-  return parts.length === 0 || isFar
+  const isUnsortable = parts.some(({ path, column: part }) => path.length > 0 || part.type.unordered);
+  return parts.length === 0 || isUnsortable
     ? [column.name]
     : parts.map(({ column: part }) => `${column.name}__${part.name}`);
 }
 
 const withoutSign = (part: string): string => part.replace(/^-/, '');
 
-/** The ordering of a list that nobody has sorted, as the address would have it. */
+/** The default ordering, in the grammar of the URL. */
 const defaultOrdering = ({ ordering }: AdminResource): string =>
   ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
 
-/** The head of a column: its name is a link that sorts by it, first before what the list is sorted by already. */
-function head(column: Column, context: AdminContext, resource: AdminResource, parameters: Parameters): Html {
+/** A heading: a link that sorts by the column first and keeps the present ordering after it. */
+function heading(
+  column: Column,
+  context: AdminContext,
+  resource: AdminResource,
+  parameters: Parameters,
+): Html {
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
   const names = sortNames(column, context);
   const chosen = parameters.get('ordering');
   const present = (chosen ?? defaultOrdering(resource)).split(',').filter((part) => part !== '');
-  const at = present.findIndex((part) => withoutSign(part) === names[0]);
-  const descends = at >= 0 && present[at]?.startsWith('-');
+  const position = present.findIndex((part) => withoutSign(part) === names[0]);
+  const descends = position >= 0 && present[position]?.startsWith('-');
   const others = present.filter((part) => !names.includes(withoutSign(part)));
   const sortedBy = (parts: readonly string[]): string => {
     const rest = parameters.without('ordering', 'page');
     return links.list(resource.name, parts.length === 0 ? rest : rest.with('ordering', parts.join(',')));
   };
-  const next = names.map((name) => (at === 0 && !descends ? `-${name}` : name));
-  const state = at < 0 ? undefined : descends ? 'descending' : 'ascending';
-  return html`<th scope="col" ${attributes({ class: className, 'aria-sort': at === 0 ? state : undefined })}>
+  const next = names.map((name) => (position === 0 && !descends ? `-${name}` : name));
+  const state = position < 0 ? undefined : descends ? 'descending' : 'ascending';
+  return html`<th
+    scope="col"
+    ${attributes({ class: className, 'aria-sort': position === 0 ? state : undefined })}
+  >
     <a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>${
       state &&
       html`<span class="sort"
-        ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && at + 1}</span
+        ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span
         ><span class="hidden">sorted ${state}</span> ${
           chosen !== undefined &&
-          html`<a href="${sortedBy(others)}" class="remove" aria-label="Do not sort by ${column.title}">×</a>`
+          html`<a href="${sortedBy(others)}" class="remove" aria-label="Remove sorting by ${column.title}"
+            >×</a
+          >`
         }</span
       >`
     }
   </th>`;
 }
 
-/** How a column of an entry reads. */
+/** Formats the value of a column. */
 type ShowCell = (entry: RecordEntry, column: Column) => Html | string;
 
 function cell(
@@ -67,18 +78,20 @@ function cell(
   const shown = show(entry, column);
   const key = textOfField(entry.members, column.key);
   const isLinked = key !== null && column.references && context.resources.has(column.references.name);
-  // The link to the record has to be something to see.
-  const isSeen = key !== null && (typeof shown !== 'string' || isVisible(shown));
+  // The link must have visible text: an empty value shows the record's label instead.
+  const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const content: Content = isFirst
-    ? html`<a href="${links.record(name, entry.id)}">${isSeen ? shown : shortened(entry.label)}</a>`
+    ? html`<a href="${links.record(name, entry.id)}">${hasText ? shown : shortened(entry.label)}</a>`
     : isLinked && column.references
       ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
       : shown;
-  const marks = attributes({ class: isNumeric(column) && 'number', 'data-label': column.title });
-  return isFirst ? html`<th scope="row" ${marks}>${content}</th>` : html`<td${marks}>${content}</td>`;
+  const cellAttributes = attributes({ class: isNumeric(column) && 'number', 'data-label': column.title });
+  return isFirst
+    ? html`<th scope="row" ${cellAttributes}>${content}</th>`
+    : html`<td${cellAttributes}>${content}</td>`;
 }
 
-/** The records of a list, with what there is to click and to choose. */
+/** The table of the records on a page. */
 export function recordsTable(
   context: AdminContext,
   resource: AdminResource,
@@ -91,8 +104,8 @@ export function recordsTable(
     <table class="records">
       <thead>
         <tr>
-          <td class="check"><span class="hidden">Choose</span></td>
-          ${list.map((column) => head(column, context, resource, parameters))}
+          <td class="check"><span class="hidden">Select</span></td>
+          ${list.map((column) => heading(column, context, resource, parameters))}
         </tr>
       </thead>
       <tbody>
@@ -105,7 +118,7 @@ export function recordsTable(
                   name="_id"
                   value="${entry.id}"
                   form="bulk"
-                  aria-label="Choose ${shortened(entry.label, 60)}"
+                  aria-label="Select ${shortened(entry.label, 60)}"
                 />
               </td>
               ${list.map((column, index) => cell(entry, column, index === 0, context, resource, show))}

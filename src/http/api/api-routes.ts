@@ -1,18 +1,21 @@
-import { notFound, Problem, unavailable } from '../../errors.ts';
+// Routes of the API: what a path names, and which methods and parameters it allows.
+import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
+import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
+/** A path of a resource: its collection or one record. */
 export type ResourceRoute =
   | { readonly kind: 'collection'; readonly resource: ServedResource }
   | { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string };
 
+/** What a path of the API, or of a health check, names. */
 export type Route = ResourceRoute | { readonly kind: 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
 
-/** The API's description of itself. */
 export const OPENAPI_PATH = '/api/openapi.json';
 
-/** The methods that the paths of each kind take. */
+/** The methods that each kind of path allows. */
 const METHODS: Record<Route['kind'], readonly Method[]> = {
   health: ['GET'],
   ready: ['GET'],
@@ -25,13 +28,13 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
 
 const WRITES: ReadonlySet<string> = new Set<Method>(['POST', 'PUT', 'DELETE']);
 
-const takes = (route: Route, method: Method): boolean =>
+const allows = (route: Route, method: Method): boolean =>
   METHODS[route.kind].includes(method) && (!('resource' in route) || route.resource.methods.has(method));
 
-/** The `Allow` header of a path: its methods with HEAD beside GET, and OPTIONS. */
+/** The `Allow` header of a path. GET implies HEAD, and OPTIONS always works. */
 export const allowOf = (route: Route): string =>
   (['GET', 'POST', 'PUT', 'DELETE'] as const)
-    .filter((method) => takes(route, method))
+    .filter((method) => allows(route, method))
     .flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
     .concat('OPTIONS')
     .join(', ');
@@ -45,18 +48,18 @@ function decodeSegment(segment: string): string {
 }
 
 /**
- * Finds what a path names; the last slash may be missing.
- * @throws Problem 404
+ * Resolves a path, with or without a trailing slash.
+ * @param resources undefined until the database has been read
+ * @throws Problem 404; 503 while the service starts
  */
 export function findRoute(path: string, resources: ServedResources | undefined): Route {
   if (path === '/healthz') return { kind: 'health' };
   if (path === '/readyz') return { kind: 'ready' };
   const segments = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
   if (segments[0] !== '' || segments[1] !== 'api' || segments.length > 4) throw notFound();
-  // Until the database has been read nothing is known of the resources.
   if (!resources) throw unavailable('The service is starting.');
   if (segments[2] === undefined) return { kind: 'index' };
-  // No model is called that, nor what has a dot.
+  // Model names have no dot and no hyphen, so these paths are free.
   if (path === OPENAPI_PATH) return { kind: 'openapi' };
   if (segments[2] === '-' && segments[3]) return { kind: 'asset' };
   const resource = resources.get(decodeSegment(segments[2]));
@@ -67,15 +70,27 @@ export function findRoute(path: string, resources: ServedResources | undefined):
 }
 
 export const methodNotAllowed = (allow: string): Problem =>
-  new Problem(405, `This path takes ${allow}.`, { headers: { Allow: allow } });
+  new Problem(405, `This path allows only ${allow}.`, { headers: { Allow: allow } });
 
 /**
- * @throws Unauthorized for a write at the default level, whoever asks and whatever the resource lists and the path takes;
- * Problem 405 with `Allow` for any other method that the path does not take
+ * Checks the method of a request.
+ * @throws Unauthorized for every write at the default level, even where `methods` does not list it; otherwise Problem 405
+ * with `Allow` for a method that the path does not allow
  */
 export function assertAllowed(method: string, route: Route): void {
-  const asked = (method === 'HEAD' ? 'GET' : method) as Method;
-  if ('resource' in route && route.resource.access === 'default' && WRITES.has(asked))
+  const effective = (method === 'HEAD' ? 'GET' : method) as Method;
+  if ('resource' in route && route.resource.access === 'default' && WRITES.has(effective))
     throw new Unauthorized();
-  if (!takes(route, asked)) throw methodNotAllowed(allowOf(route));
+  if (!allows(route, effective)) throw methodNotAllowed(allowOf(route));
+}
+
+/**
+ * Refuses all query parameters: only GET on a collection has any.
+ * @throws Problem 400 that names each parameter
+ */
+export function assertNoParameters(query: string): void {
+  const errors: FieldErrors = {};
+  for (const { name } of parseParameters(query))
+    addError(errors, name, 'is not allowed: only GET on a collection takes parameters');
+  if (Object.keys(errors).length > 0) throw badQuery(errors);
 }

@@ -1,16 +1,17 @@
+// Responses for the formats of a collection other than JSON and HTML.
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { MEDIA_TYPES } from './negotiation.ts';
 import type { Reply } from '../message/message.ts';
 import { linkHeader, pageLinks } from './page-links.ts';
 
-/** A page as CSV. Rows have no place for what JSON says of the page, so its neighbours stand in a header. */
+/** A page as CSV. CSV has no place for `meta`, so a `Link` header names the next and previous pages. */
 export function csvReply(
   resource: ServedResource,
   page: RecordPage,
   extra: Readonly<Record<string, string>>,
 ): Reply {
-  const names = resource.output.map(({ key }) => key).join(); // names of the registry need no quotes
+  const names = resource.output.map(({ key }) => key).join(); // column names never need CSV quotes
   return {
     status: 200,
     headers: {
@@ -22,7 +23,7 @@ export function csvReply(
   };
 }
 
-/** Records as lines of JSON, sent as they are read. */
+/** Records as newline-delimited JSON, sent while they are read from the database. */
 export const streamReply = (lines: AsyncIterable<Buffer>): Reply => ({
   status: 200,
   headers: { 'Content-Type': MEDIA_TYPES.ndjson },

@@ -1,4 +1,6 @@
-/** The forms that answers come in. */
+import { Problem } from '../../errors.ts';
+
+/** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';
 
 export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
@@ -8,23 +10,27 @@ export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   ndjson: 'application/x-ndjson',
 };
 
-/** A media range of an `Accept` header: `text/csv;q=0.5`, and `text/*` as well as `*` for both halves. */
+export const COLLECTION_FORMATS: readonly Format[] = ['json', 'html', 'csv', 'ndjson'];
+/** The formats of single records and of the index. */
+export const RECORD_FORMATS: readonly Format[] = ['json', 'html'];
+
+/** A media range of an `Accept` header, such as `text/csv;q=0.5`, `text/*` or the range of all types. */
 interface MediaRange {
   readonly name: string;
-  /** From 0, which refuses it, to 1. */
+  /** From 0 (not acceptable) to 1. */
   readonly quality: number;
 }
 
 /**
- * Values of parameters between quotes, which may hold commas and semicolons. One that does not end goes on to the end of the
- * header: to look for its end again and again would take long.
+ * Quoted parameter values, which may hold commas and semicolons. An unclosed quote extends to the end of the header:
+ * otherwise every quote in it would be searched again, in quadratic time.
  */
 const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g;
 const RANGE = /^\s*([\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+)\s*(?:;|$)/;
 const QUALITY = /;\s*q\s*=\s*([^;\s]*)\s*(?:;|$)/i;
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
 
-/** What cannot be read is left out, as if it had not been sent. */
+/** Skips malformed elements. */
 function parseAccept(header: string): MediaRange[] {
   const elements = header.replace(QUOTED, '""').split(',');
   return elements.flatMap((element) => {
@@ -35,44 +41,44 @@ function parseAccept(header: string): MediaRange[] {
 }
 
 /**
- * How much a client wants a media type: what the most specific range that fits it says. Parameters other than `q` make no
- * difference, since there is but one representation of each type.
+ * The quality of a media type, from the most specific range that matches it. Parameters other than `q` are ignored: each
+ * type has only one representation.
  */
 function qualityOf(type: string, ranges: readonly MediaRange[]): number {
   for (const name of [type, type.replace(/\/.*/, '/*'), '*/*']) {
-    const fitting = ranges.filter((range) => range.name === name);
-    if (fitting.length > 0) return Math.max(...fitting.map(({ quality }) => quality));
+    const matching = ranges.filter((range) => range.name === name);
+    if (matching.length > 0) return Math.max(...matching.map(({ quality }) => quality));
   }
   return 0;
 }
 
-/** Whether an `Accept` header, or none, is one of the usual ones that leave nothing but JSON: found without reading it. */
+/** A fast path: whether `Accept` is missing or one of the usual values that select JSON. */
 const wantsJson = (accept: string | undefined): boolean =>
   accept === undefined ||
   accept === '*/*' ||
   accept === MEDIA_TYPES.json ||
-  accept.startsWith('application/json,'); // first among equals: no weight can be above its own
+  accept.startsWith('application/json,'); // without `q` its quality is 1, the highest, and JSON wins ties
 
 /**
- * The form that an `Accept` header asks for (RFC 9110, 12.5.1). Without one that can be read it is JSON.
- * @param offers the first one stands where the client has no preference
- * @returns undefined where it refuses all of them
+ * The format that an `Accept` header asks for; JSON if it is missing or malformed.
+ * @param offers the first of several with equal quality wins
+ * @returns undefined if the header accepts none of them
  */
 export function negotiate(accept: string | undefined, offers: readonly Format[]): Format | undefined {
   if (wantsJson(accept)) return 'json';
   const ranges = parseAccept(accept ?? '');
   if (ranges.length === 0) return 'json';
   let best: Format | undefined;
-  let most = 0;
+  let highest = 0;
   for (const offer of offers) {
     const quality = qualityOf(MEDIA_TYPES[offer], ranges);
-    if (quality > most) {
+    if (quality > highest) {
       best = offer;
-      most = quality;
+      highest = quality;
     }
   }
   return best;
 }
 
-/** What there is of a collection; of all other paths the first two alone. */
-export const FORMATS: readonly Format[] = ['json', 'html', 'csv', 'ndjson'];
+export const notAcceptable = (offers: readonly Format[]): Problem =>
+  new Problem(406, `Accept must allow one of ${offers.map((format) => MEDIA_TYPES[format]).join(', ')}.`);

@@ -1,9 +1,10 @@
+// Links from a page of a collection to the next and the previous one.
 import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 
-/** The addresses of the pages beside this one; empty where there is none. */
+/** URLs of the next and previous page, without the origin; an empty string where there is no such page. */
 export interface PageLinks {
   readonly next: string;
   readonly previous: string;
@@ -17,20 +18,19 @@ export function pageLinks({ name }: ServedResource, { query, hasNext }: RecordPa
   };
 }
 
-/** What a client may leave unencoded in a query and would end an address in a header. */
-const encodeLeft = (address: string): string =>
+/** Encodes the characters that a client may send unencoded in a query but that end a URL in a header. */
+const encodeForHeader = (address: string): string =>
   address.replace(
     /[^!-~]|[<>"]/g,
-    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
   );
 
-/** About how long a header may be (bytes): many clients take no more than 16 KiB of headers. */
-const MOST = MAX_QUERY_BYTES + 256;
+/** Maximum bytes of the header. Many clients accept only 16 KiB of headers in total. */
+const MAX_HEADER = MAX_QUERY_BYTES + 256;
 
 /**
- * The same as a `Link` header (RFC 8288), or nothing where this is the only page. Where two addresses would be too long the
- * one of the next page stands alone.
- * @throws Problem 414 for a next page whose address nobody could ask for
+ * The `Link` header (RFC 8288); none if this is the only page. If both links together are too long, only `next` remains.
+ * @throws Problem 414 if one link alone is too long
  */
 export function linkHeader({ next, previous }: PageLinks): Record<string, string> {
   const relations = [
@@ -38,12 +38,12 @@ export function linkHeader({ next, previous }: PageLinks): Record<string, string
     ['prev', previous],
   ] as const;
   const links = relations.flatMap(([rel, address]) =>
-    address === '' ? [] : [`<${encodeLeft(address)}>; rel="${rel}"`],
+    address === '' ? [] : [`<${encodeForHeader(address)}>; rel="${rel}"`],
   );
   const [first] = links;
   if (first === undefined) return {};
-  if (first.length > MOST)
-    throw new Problem(414, 'The address of the next page would be too long: the query has to be shorter.');
+  if (first.length > MAX_HEADER)
+    throw new Problem(414, 'The URL of the next page would be too long. Shorten the query.');
   const all = links.join(', ');
-  return { Link: all.length > MOST ? first : all };
+  return { Link: all.length > MAX_HEADER ? first : all };
 }

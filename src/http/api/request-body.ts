@@ -1,3 +1,4 @@
+// Reads request bodies, and takes the JSON text out of each form that the API accepts.
 import type { IncomingMessage } from 'node:http';
 import { Problem } from '../../errors.ts';
 import { decodeField } from '../../query/parse/grammar.ts';
@@ -5,24 +6,26 @@ import type { ApiRequest } from '../message/message.ts';
 import { readMultipart } from './multipart.ts';
 import { decodeBody, essenceOf, parameterOf } from '../message/text-decoding.ts';
 
-/** The most fields of a form whose `data` is read. */
+/** Maximum fields of a form in a request to the API. */
 const MAX_FIELDS = 2000;
+
+const INCOMPLETE = 'The body is incomplete: the connection ended before its last byte.';
 
 const tooLarge = (limit: number): Problem =>
   new Problem(413, `The body is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
 
-/** Bytes of a body that need no room in the budget, so that small writes go on when it is used up. */
-const FREE = 16_384;
-/** A body in more pieces than this must have some bytes in each: a piece costs more than its bytes. */
-const MANY_PIECES = 4_096;
-const LEAST_PIECE = 16;
+/** Bodies up to this many bytes need no budget, so small writes succeed even when the budget is used up. */
+const UNBUDGETED = 16_384;
+/** Each chunk costs time, however small. Past this many chunks, they must have MIN_CHUNK bytes on average. */
+const MANY_CHUNKS = 4_096;
+const MIN_CHUNK = 16;
 
 /**
- * Reads a body to its end, or stops as soon as it is known to pass the limit.
+ * Reads a body to its end, and stops as soon as it exceeds the limit.
  * @param limit bytes
- * @param begin is called when the body is wanted: the moment to answer `Expect: 100-continue`
- * @param reserve is called before memory is taken for the body; it may throw a Problem
- * @throws Problem 413, 400; Error where somebody else has read it, whose bytes do not come again
+ * @param begin called before the first read: the moment to answer `Expect: 100-continue`
+ * @param reserve called before memory is allocated for the body; it may throw a Problem
+ * @throws Problem 413, 400; Error if another handler has already read the body, since its bytes are lost
  */
 export async function readBody(
   request: IncomingMessage,
@@ -33,41 +36,41 @@ export async function readBody(
   const declared = Number(request.headers['content-length'] ?? NaN);
   if (declared > limit) throw tooLarge(limit);
   if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
-    throw new Error('the body was read before the handler got the request: give it requests as they came');
-  if (request.destroyed) throw new Problem(400, 'The body ended early.'); // no event would come any more
+    throw new Error('the request body was already read: call the handler before any body parser');
+  if (request.destroyed) throw new Problem(400, INCOMPLETE); // a destroyed stream emits no more events
   begin();
-  const most = Number.isNaN(declared) ? limit : declared;
+  const maxSize = Number.isNaN(declared) ? limit : declared;
   let bytes: Buffer = Buffer.alloc(0);
   let size = 0;
-  let pieces = 0;
+  let chunks = 0;
 
-  /** Keeps a piece in a buffer that doubles: many small buffers would take a hundred times the memory of their bytes. */
-  function add(piece: Buffer): void {
-    const end = size + piece.length;
-    pieces += 1;
+  /** Copies a chunk into a buffer that doubles: many small buffers would need a hundred times the memory. */
+  function add(chunk: Buffer): void {
+    const end = size + chunk.length;
+    chunks += 1;
     if (end > limit) throw tooLarge(limit);
-    if (pieces > MANY_PIECES && end < pieces * LEAST_PIECE)
-      throw new Problem(400, 'The body comes in too many small pieces.', {
+    if (chunks > MANY_CHUNKS && end < chunks * MIN_CHUNK)
+      throw new Problem(400, 'The body arrives in too many small chunks.', {
         headers: { Connection: 'close' },
       });
     if (end > bytes.length) {
-      const room = Math.max(end, Math.min(most, Math.max(FREE, bytes.length * 2)));
-      if (room > FREE) reserve(room - Math.max(FREE, bytes.length));
-      if (size === 0 && piece.length === most) bytes = piece;
+      const capacity = Math.max(end, Math.min(maxSize, Math.max(UNBUDGETED, bytes.length * 2)));
+      if (capacity > UNBUDGETED) reserve(capacity - Math.max(UNBUDGETED, bytes.length));
+      if (size === 0 && chunk.length === maxSize) bytes = chunk;
       else {
-        const larger = Buffer.allocUnsafe(room);
+        const larger = Buffer.allocUnsafe(capacity);
         bytes.copy(larger, 0, 0, size);
         bytes = larger;
       }
     }
-    if (bytes !== piece) piece.copy(bytes, size);
+    if (bytes !== chunk) chunk.copy(bytes, size);
     size = end;
   }
 
   await new Promise<void>((resolve, reject) => {
-    request.on('data', (piece: Buffer) => {
+    request.on('data', (chunk: Buffer) => {
       try {
-        add(piece);
+        add(chunk);
       } catch (error) {
         request.pause();
         request.removeAllListeners('data');
@@ -76,16 +79,16 @@ export async function readBody(
     });
     request.on('end', resolve);
     const abort = (): void => {
-      if (!request.complete) reject(new Problem(400, 'The body ended early.')); // 'close' comes after 'end', too
+      if (!request.complete) reject(new Problem(400, INCOMPLETE)); // 'close' also follows 'end'
     };
     request.on('error', abort);
     request.on('close', abort);
-    request.resume(); // who has handed it on may have paused it until then
+    request.resume(); // an embedding server may have paused it
   });
   return bytes.subarray(0, size);
 }
 
-/** The one `data` of a form. */
+/** @throws Problem 400 unless there is exactly one value */
 function onlyData<T>(values: readonly T[]): T {
   const [data] = values;
   if (data === undefined) throw new Problem(400, 'The form has no field "data".');
@@ -94,7 +97,7 @@ function onlyData<T>(values: readonly T[]): T {
 }
 
 /**
- * The JSON text of a body in any of its forms: see docs/writing.md.
+ * The JSON text of a body, sent as JSON or in the field `data` of a form: see docs/writing.md.
  * @throws Problem 415 for another content type, 413, 400
  */
 export async function readJsonText(request: ApiRequest): Promise<string> {

@@ -4,15 +4,15 @@ import type { Authentication } from '../auth/authentication.ts';
 import type { Area } from '../message/message.ts';
 import type { ApiPages } from './api-pages.ts';
 
-/** What there is once the database has been read. */
+/** The parts of the service that exist once the database has been read. */
 export interface Site {
   readonly resources: ServedResources;
   readonly api: Api;
-  /** The API as pages for people. */
+  /** HTML pages of the API. */
   readonly pages: ApiPages;
-  /** Undefined for a service without users. */
+  /** Undefined if the registry has no user model. */
   readonly authentication: Authentication | undefined;
-  /** What stands under `/admin/`; undefined for a service without users. */
+  /** The admin area, under `/admin/`; undefined if the registry has no user model. */
   readonly admin: Area | undefined;
   /** Whether the database answers. */
   readonly isReady: () => Promise<boolean>;

@@ -1,22 +1,23 @@
+// Formats log entries as text for a terminal.
 import type { LogLevel } from '../../config.ts';
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * What could end a line, move the cursor, turn the direction of writing or show nothing at all: no client may make a line
- * that looks like one of ours. The backslash is escaped, too, so that an escape is always one of ours.
+ * Characters that could end a line, move the cursor, reverse the text or stay invisible. They are escaped, so no client can
+ * forge a log line. The backslash is escaped too, so no client can forge an escape.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\\]/gu;
 
-function escapeOne(character: string): string {
+function escapeCharacter(character: string): string {
   if (character === '\\') return '\\\\';
   const code = (character.codePointAt(0) ?? 0).toString(16);
   return code.length <= 2 ? `\\x${code.padStart(2, '0')}` : `\\u{${code}}`;
 }
 
-const escape = (text: string): string => text.replace(UNPRINTABLE, escapeOne);
+const escape = (text: string): string => text.replace(UNPRINTABLE, escapeCharacter);
 
-/** A value on a line of its own or of others: in quotes where it would run into the next one. */
+/** A value as one word of a log line. It is quoted if it has spaces, quotes or `=`. */
 export function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'undefined');
   return text === '' || /[\s"=]/u.test(text) ? `"${escape(text).replaceAll('"', '\\"')}"` : escape(text);
@@ -27,21 +28,21 @@ const fieldsOf = (fields: readonly (readonly [string, unknown])[]): string[] =>
 
 type Paint = (code: number, text: string) => string;
 
-const LEVEL_COLOURS: Record<LogLevel, number> = { info: 36, warn: 33, error: 31 };
+const LEVEL_COLORS: Record<LogLevel, number> = { info: 36, warn: 33, error: 31 };
 
-/** Green for what went well, yellow for what the client did wrong, red for what we did. */
-const colourOf = (status: number): number => (status >= 500 ? 31 : status >= 400 ? 33 : 32);
+/** Green for success, yellow for client errors, red for server errors. */
+const colorOf = (status: number): number => (status >= 500 ? 31 : status >= 400 ? 33 : 32);
 
 function requestText(fields: LogFields, paint: Paint): string {
   const { method, path, status, ms, bytes, user, ...rest } = fields;
-  const who = user === null || user === undefined ? '-' : shown(user);
+  const userText = user === null || user === undefined ? '-' : shown(user);
   return [
     escape(String(method)),
     shown(path),
-    paint(colourOf(Number(status)), String(status)),
+    paint(colorOf(Number(status)), String(status)),
     `${String(ms)}ms`,
     `${String(bytes)}B`,
-    who,
+    userText,
     ...fieldsOf(Object.entries(rest)),
   ].join(' ');
 }
@@ -49,17 +50,17 @@ function requestText(fields: LogFields, paint: Paint): string {
 function messageText({ message = '', stack, ...rest }: LogFields): string {
   const parts = [escape(String(message)), ...fieldsOf(Object.entries(rest))];
   if (typeof stack === 'string') {
-    // The first lines of a stack repeat the message; each call stands behind a bar instead of on a line.
+    // The first lines of a stack repeat the message. Bars replace its line breaks.
     const calls = stack.split('\n').filter((line) => /^\s+at /.test(line));
     parts.push(...calls.map((line) => `| ${escape(line.trim())}`));
   }
   return parts.join(' ');
 }
 
-/** An entry for people: one line, whatever is in it. */
-export function textLine(time: Date, level: LogLevel, fields: LogFields, isColoured: boolean): string {
-  const paint: Paint = (code, text) => (isColoured ? `\u001b[${code}m${text}\u001b[0m` : text);
+/** An entry as one line, whatever it contains. */
+export function textLine(time: Date, level: LogLevel, fields: LogFields, isColored: boolean): string {
+  const paint: Paint = (code, text) => (isColored ? `\u001b[${code}m${text}\u001b[0m` : text);
   const text = 'method' in fields ? requestText(fields, paint) : messageText(fields);
-  const when = time.toISOString().replace('T', ' ');
-  return `${paint(90, when)} ${paint(LEVEL_COLOURS[level], level.toUpperCase().padEnd(5))} ${text}`;
+  const timestamp = time.toISOString().replace('T', ' ');
+  return `${paint(90, timestamp)} ${paint(LEVEL_COLORS[level], level.toUpperCase().padEnd(5))} ${text}`;
 }

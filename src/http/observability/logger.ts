@@ -1,61 +1,62 @@
 import type { LogFormat, LogLevel } from '../../config.ts';
 import { textLine, type LogFields } from './log-text.ts';
 
-/** Writes a line per entry; what is below the level is dropped. */
+/** The log: one line per entry. Entries below the level are dropped. */
 export interface Logger {
   readonly info: (fields: LogFields) => void;
   readonly warn: (fields: LogFields) => void;
   readonly error: (fields: LogFields) => void;
-  /** Writes what is still held back. */
+  /** Writes the buffered lines now. */
   readonly flush: () => void;
 }
 
 const RANK: Record<LogLevel, number> = { info: 0, warn: 1, error: 2 };
-/** Lines are written together: a write to a pipe or a terminal stops the process for its duration. */
+/** Milliseconds. Lines are buffered, because a write to a pipe or a terminal blocks the process. */
 const FLUSH_AFTER = 50;
+/** Characters. */
 const FLUSH_SIZE = 16_384;
 
-/** Whether standard error shows colours: a terminal that can, and nobody who has asked for none (https://no-color.org). */
-const hasColours = (): boolean =>
+/** Whether standard error is a terminal with colors that the user has not turned off (https://no-color.org). */
+const hasColors = (): boolean =>
   process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 
 /**
- * @param write gets whole lines; standard error when absent
- * @param format JSON when absent, but text where standard error is a terminal
+ * @param write receives whole lines; default: standard error
+ * @param format default: text if standard error is a terminal and `write` is absent, else JSON
  */
 export function createLogger(
   level: LogLevel,
   write?: (lines: string) => void,
   format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
 ): Logger {
-  const fallBack = (lines: string): void => void process.stderr.write(lines);
-  const out = write ?? fallBack;
-  const isColoured = !write && hasColours();
+  const writeToStderr = (lines: string): void => void process.stderr.write(lines);
+  const out = write ?? writeToStderr;
+  const isColored = !write && hasColors();
   const line = (lineLevel: LogLevel, fields: LogFields): string =>
     format === 'text'
-      ? textLine(new Date(), lineLevel, fields, isColoured)
+      ? textLine(new Date(), lineLevel, fields, isColored)
       : JSON.stringify({ time: new Date().toISOString(), level: lineLevel, ...fields });
-  let held = '';
+  let buffered = '';
   let timer: NodeJS.Timeout | undefined;
 
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
-    const lines = held;
-    held = '';
-    // Whoever asks must not pay for a log that cannot be written, and the lines should not be lost.
+    const lines = buffered;
+    buffered = '';
+    // A log that cannot be written must neither fail a request nor lose lines.
     try {
       const written: unknown = lines === '' ? undefined : out(lines);
-      if (written instanceof Promise) written.catch(() => fallBack(lines));
+      if (written instanceof Promise) written.catch(() => writeToStderr(lines));
     } catch {
-      fallBack(lines);
+      writeToStderr(lines);
     }
   }
 
   function log(lineLevel: LogLevel, fields: LogFields): void {
     if (RANK[lineLevel] < RANK[level]) return;
-    held += `${line(lineLevel, fields)}\n`;
-    if (lineLevel === 'error' || held.length >= FLUSH_SIZE) flush();
+    buffered += `${line(lineLevel, fields)}\n`;
+    if (lineLevel === 'error' || buffered.length >= FLUSH_SIZE) flush();
     else timer ??= setTimeout(flush, FLUSH_AFTER).unref();
   }
 

@@ -1,6 +1,6 @@
+// Writes metrics in the text format of Prometheus, version 0.0.4.
 import type { Histogram } from '../../db/histogram.ts';
 
-/** The media type of Prometheus's text form. */
 export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export type Labels = Readonly<Record<string, string>>;
@@ -14,8 +14,8 @@ function labelSet(labels: Labels): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-/** Collects metrics as a document of Prometheus's text form. */
-export class Exposition {
+/** Builds a document, one metric at a time. */
+export class MetricsText {
   #text = '';
 
   get text(): string {
@@ -32,9 +32,9 @@ export class Exposition {
     this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
   }
 
-  histogram(name: string, help: string, all: Iterable<readonly [Labels, Histogram]>): void {
+  histogram(name: string, help: string, histograms: Iterable<readonly [Labels, Histogram]>): void {
     this.#family(name, 'histogram', help);
-    for (const [labels, { ends, counts, sum }] of all) {
+    for (const [labels, { ends, counts, sum }] of histograms) {
       let total = 0;
       for (const [bucket, count] of counts.entries()) {
         total += count;

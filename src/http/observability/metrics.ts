@@ -1,3 +1,4 @@
+// The metrics of the service at `/metrics`, and who may read them.
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -6,36 +7,36 @@ import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
 import { watchEventLoop } from '../load/event-loop-delay.ts';
-import { Exposition, EXPOSITION_TYPE, type Labels, type Sample } from './metrics-exposition.ts';
+import { MetricsText, EXPOSITION_TYPE, type Labels, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
 import type { ThrottleCounts } from '../auth/login-throttle.ts';
 
-/** What is measured elsewhere, and asked for when somebody reads it. */
-export interface Measured {
+/** Values that other parts measure. They are read on each request for the metrics. */
+export interface MetricSources {
   readonly database: Pick<Database, 'pools' | 'classes'>;
   readonly logins: () => ThrottleCounts;
   readonly pressure: Pressure;
 }
 
-/** Counts what the service does. Counting is cheap; all that takes work is done when somebody reads. */
+/** The metrics of the service. Counting is cheap: totals and text are computed only on a request for the metrics. */
 export interface Metrics {
   readonly begin: () => void;
-  /** @param route its pattern, one of a bounded number */
+  /** @param route the pattern of the route, since labels must be few */
   readonly end: (route: string, method: string, status: number, seconds: number) => void;
-  /** Counts what was refused before it was a request. */
+  /** Counts input that was not a valid HTTP request. */
   readonly unreadable: (status: number) => void;
-  /** The answer to a request for all of it. @throws Problem 405 */
+  /** The response with all metrics. @throws Problem 405 */
   readonly reply: (method: string) => Reply;
   readonly close: () => void;
 }
 
-/** The address of the metrics, on the service's own port as well as on one of theirs. */
+/** The path of the metrics, on the service's port and on the separate metrics port. */
 export const METRICS_PATH = '/metrics';
 
-/** The label of each kind of route. */
-export const PATTERNS: Readonly<Record<Route['kind'], string>> = {
+/** The label `route` of each kind of route. */
+export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
   health: '/healthz',
   ready: '/readyz',
   index: '/api/',
@@ -44,24 +45,24 @@ export const PATTERNS: Readonly<Record<Route['kind'], string>> = {
   record: '/api/{model}/{id}/',
   asset: '/api/-/{file}',
 };
-/** The label of requests that lead nowhere, or whose page is not known while the service starts. */
-export const NOWHERE = 'other';
-/** Clients choose the method; what is none of these has one label. */
-const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+/** The label `route` of unknown paths, and of pages while the service starts. */
+export const OTHER_ROUTE = 'other';
+/** All other methods share one label: clients could invent any number of them. */
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** What has been answered on one route to one method. */
-interface Meter {
+/** The responses of one route to one method. */
+interface RouteCounter {
   readonly labels: Labels;
   readonly byStatus: Map<number, number>;
   readonly durations: Histogram;
 }
 
-function versionOf(): string {
+function readVersion(): string {
   try {
     const file = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
     return (JSON.parse(file) as { version: string }).version;
   } catch {
-    return 'unknown'; // the code was bundled
+    return 'unknown'; // a bundle has no package.json
   }
 }
 
@@ -71,144 +72,152 @@ const increment = (counts: Map<number, number>, key: number): unknown =>
 const byStatus = (counts: ReadonlyMap<number, number>, labels: Labels): Sample[] =>
   [...counts].map(([status, count]) => [{ ...labels, status: String(status) }, count]);
 
-function writeProcess(page: Exposition): void {
+function writeProcess(output: MetricsText): void {
   const { user, system } = process.cpuUsage();
   const { rss, heapTotal, heapUsed, external } = process.memoryUsage();
   const started = Math.round(performance.timeOrigin) / 1000;
-  page.counter('process_cpu_user_seconds_total', 'CPU time spent in this program.', user / 1e6);
-  page.counter('process_cpu_system_seconds_total', 'CPU time spent in the system for it.', system / 1e6);
-  page.counter('process_cpu_seconds_total', 'CPU time, both together.', (user + system) / 1e6);
-  page.gauge('process_start_time_seconds', 'When the process started, in seconds of Unix time.', started);
-  page.gauge('process_resident_memory_bytes', 'Memory that the process has.', rss);
-  page.gauge('nodejs_heap_size_total_bytes', 'Memory that the heap of JavaScript has.', heapTotal);
-  page.gauge('nodejs_heap_size_used_bytes', 'Memory that objects on that heap take.', heapUsed);
-  page.gauge(
+  output.counter('process_cpu_user_seconds_total', 'User CPU time of the process.', user / 1e6);
+  output.counter('process_cpu_system_seconds_total', 'System CPU time of the process.', system / 1e6);
+  output.counter(
+    'process_cpu_seconds_total',
+    'User and system CPU time of the process.',
+    (user + system) / 1e6,
+  );
+  output.gauge('process_start_time_seconds', 'Start time of the process, in Unix seconds.', started);
+  output.gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss);
+  output.gauge('nodejs_heap_size_total_bytes', 'Allocated JavaScript heap.', heapTotal);
+  output.gauge('nodejs_heap_size_used_bytes', 'Used JavaScript heap.', heapUsed);
+  output.gauge(
     'nodejs_external_memory_bytes',
-    'Memory of buffers and the like, outside of the heap.',
+    'Memory of buffers and other objects outside the JavaScript heap.',
     external,
   );
 }
 
-function writePressure(page: Exposition, { overload, unsent, bodies }: Pressure): void {
+function writePressure(output: MetricsText, { overload, unsent, bodies }: Pressure): void {
   const shortage = overload.shortage();
-  page.gauge('vitrine_overload', 'Whether requests are refused for a lack of it.', [
+  output.gauge('vitrine_overload', '1 while requests are refused because this resource is short.', [
     [{ resource: 'event-loop' }, shortage === 'event-loop' ? 1 : 0],
     [{ resource: 'memory' }, shortage === 'memory' ? 1 : 0],
   ]);
-  page.gauge('vitrine_memory_used_ratio', 'Share of the memory limit that is used.', overload.memory());
-  page.gauge('vitrine_request_bodies_bytes', 'Memory that large request bodies take.', bodies());
-  page.gauge('vitrine_unsent_answers_bytes', 'Answers that clients have not taken yet.', unsent.bytes());
+  output.gauge('vitrine_memory_used_ratio', 'Share of the memory limit that is used.', overload.memory());
+  output.gauge('vitrine_request_bodies_bytes', 'Memory reserved for large request bodies.', bodies());
+  output.gauge(
+    'vitrine_unsent_answers_bytes',
+    'Response bytes that clients have not received yet.',
+    unsent.bytes(),
+  );
 }
 
-function writeDatabase(page: Exposition, database: Measured['database']): void {
+function writeDatabase(output: MetricsText, database: MetricSources['database']): void {
   const prefix = 'vitrine_database';
   const states = Object.entries(database.pools());
-  const each = (value: (state: (typeof states)[number][1]) => number): Sample[] =>
+  const byPool = (value: (state: (typeof states)[number][1]) => number): Sample[] =>
     states.map(([pool, state]) => [{ pool }, value(state)]);
-  page.gauge(
+  output.gauge(
     `${prefix}_connections_max`,
-    'Connections that a pool may have.',
-    each(({ connections }) => connections),
+    'Maximum connections of a pool.',
+    byPool(({ connections }) => connections),
   );
-  page.gauge(
+  output.gauge(
     `${prefix}_statements_running`,
-    'Statements that were sent and have no answer yet.',
-    each(({ running }) => running),
+    'Statements that PostgreSQL has not answered yet.',
+    byPool(({ running }) => running),
   );
-  page.counter(
+  output.counter(
     `${prefix}_statements_abandoned_total`,
     'Statements abandoned because no answer came.',
-    each(({ abandoned }) => abandoned),
+    byPool(({ abandoned }) => abandoned),
   );
-  page.counter(
+  output.counter(
     `${prefix}_statements_canceled_total`,
-    'Statements canceled because their client left or their time was over.',
-    each(({ canceled }) => canceled),
+    'Statements canceled because the client left or they timed out.',
+    byPool(({ canceled }) => canceled),
   );
-  page.histogram(
+  output.histogram(
     `${prefix}_statement_duration_seconds`,
-    'Time from sending a statement to its answer.',
+    'Time from sending a statement to its result.',
     states.map(([pool, { durations }]) => [{ pool }, durations]),
   );
-  const queues = Object.entries(database.classes());
-  const ofClass = (value: (state: (typeof queues)[number][1]) => number): Sample[] =>
-    queues.map(([name, state]) => [{ class: name }, value(state)]);
-  page.gauge(
+  const classes = Object.entries(database.classes());
+  const byClass = (value: (state: (typeof classes)[number][1]) => number): Sample[] =>
+    classes.map(([name, state]) => [{ class: name }, value(state)]);
+  output.gauge(
     `${prefix}_statements_waiting`,
     'Statements that wait for a connection.',
-    ofClass(({ waiting }) => waiting),
+    byClass(({ waiting }) => waiting),
   );
-  page.counter(
+  output.counter(
     `${prefix}_statements_refused_total`,
     'Statements refused because they would have waited too long.',
-    ofClass(({ refused }) => refused),
+    byClass(({ refused }) => refused),
   );
 }
 
-/** Starts counting. */
-export function createMetrics({ database, logins, pressure }: Measured): Metrics {
-  const routes = new Map<string, Map<string, Meter>>();
+/** Starts counting, and watching the event loop. Call `close` to stop. */
+export function createMetrics({ database, logins, pressure }: MetricSources): Metrics {
+  const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
-  const build = { version: versionOf(), node: process.version };
+  const build = { version: readVersion(), node: process.version };
   let inFlight = 0;
 
-  function meterOf(route: string, given: string): Meter {
-    const method = METHODS.has(given) ? given : 'other';
+  function counterOf(route: string, sentMethod: string): RouteCounter {
+    const method = KNOWN_METHODS.has(sentMethod) ? sentMethod : 'other';
     let methods = routes.get(route);
     if (!methods) {
-      methods = new Map<string, Meter>();
+      methods = new Map<string, RouteCounter>();
       routes.set(route, methods);
     }
-    let meter = methods.get(method);
-    if (!meter) {
-      meter = { labels: { route, method }, byStatus: new Map(), durations: new Histogram() };
-      methods.set(method, meter);
+    let counter = methods.get(method);
+    if (!counter) {
+      counter = { labels: { route, method }, byStatus: new Map(), durations: new Histogram() };
+      methods.set(method, counter);
     }
-    return meter;
+    return counter;
   }
 
-  function writeRequests(page: Exposition): void {
-    const meters = [...routes.values()].flatMap((methods) => [...methods.values()]);
-    const shed = meters
-      .filter(({ labels }) => labels['route'] !== PATTERNS.ready) // there a 503 is an answer like any other
-      .reduce((sum, meter) => sum + (meter.byStatus.get(503) ?? 0), 0);
-    page.counter(
+  function writeRequests(output: MetricsText): void {
+    const counters = [...routes.values()].flatMap((methods) => [...methods.values()]);
+    const shed = counters
+      .filter(({ labels }) => labels['route'] !== ROUTE_PATTERNS.ready) // its 503 is a normal result
+      .reduce((sum, counter) => sum + (counter.byStatus.get(503) ?? 0), 0);
+    output.counter(
       'vitrine_http_requests_total',
-      'Requests that were answered.',
-      meters.flatMap((meter) => byStatus(meter.byStatus, meter.labels)),
+      'Completed requests.',
+      counters.flatMap((counter) => byStatus(counter.byStatus, counter.labels)),
     );
-    page.histogram(
+    output.histogram(
       'vitrine_http_request_duration_seconds',
-      'Time from the head of a request to the end of its answer.',
-      meters.map(({ labels, durations }) => [labels, durations]),
+      'Time from the headers of a request to the end of its response.',
+      counters.map(({ labels, durations }) => [labels, durations]),
     );
-    page.gauge('vitrine_http_requests_in_flight', 'Requests that have no answer yet.', inFlight);
-    page.counter('vitrine_http_requests_shed_total', 'Requests turned away with a 503.', shed);
-    page.counter(
+    output.gauge('vitrine_http_requests_in_flight', 'Requests in progress.', inFlight);
+    output.counter('vitrine_http_requests_shed_total', 'Requests refused with status 503.', shed);
+    output.counter(
       'vitrine_http_unreadable_requests_total',
-      'What came in and was no request.',
+      'Input that was not a valid HTTP request.',
       byStatus(unreadable, {}),
     );
   }
 
   function write(): string {
-    const page = new Exposition();
-    page.gauge('vitrine_build_info', 'The version of the service and of Node.js.', [[build, 1]]);
-    writeRequests(page);
+    const output = new MetricsText();
+    output.gauge('vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]);
+    writeRequests(output);
     const { failed, throttled } = logins();
-    page.counter('vitrine_logins_failed_total', 'Logins with wrong credentials.', failed);
-    page.counter('vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled);
-    writeDatabase(page, database);
+    output.counter('vitrine_logins_failed_total', 'Logins with wrong credentials.', failed);
+    output.counter('vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled);
+    writeDatabase(output, database);
     const { quantiles, sum, count } = eventLoop.read();
-    page.summary('vitrine_event_loop_delay_seconds', 'By how much the event loop is late.', {
+    output.summary('vitrine_event_loop_delay_seconds', 'Delay of the event loop.', {
       quantiles: quantiles.map(([quantile, value]) => [{ quantile: String(quantile) }, value]),
       sum,
       count,
     });
-    writePressure(page, pressure);
-    writeProcess(page);
-    return page.text;
+    writePressure(output, pressure);
+    writeProcess(output);
+    return output.text;
   }
 
   return {
@@ -217,9 +226,9 @@ export function createMetrics({ database, logins, pressure }: Measured): Metrics
     },
     end: (route, method, status, seconds) => {
       inFlight -= 1;
-      const meter = meterOf(route, method);
-      increment(meter.byStatus, status);
-      meter.durations.observe(seconds);
+      const counter = counterOf(route, method);
+      increment(counter.byStatus, status);
+      counter.durations.observe(seconds);
     },
     unreadable: (status) => void increment(unreadable, status),
     reply: (method) => {
@@ -236,26 +245,26 @@ export function createMetrics({ database, logins, pressure }: Measured): Metrics
 const isLoopback = (address: string): boolean =>
   isIP(address) !== 0 && /^(?:(?:::ffff:)?127\.|::1$)/i.test(address);
 
-/** What proxies add to the requests that they pass on. */
-const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'forwarded', 'via'];
+/** Headers that proxies add. */
+const PROXY_HEADERS = ['x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'forwarded', 'via'];
 
 /**
- * Whether a request was made on this machine. A proxy's requests come from this machine as well, so nothing may say that one
- * was passed on; and a page of elsewhere that has made its own name lead here does not name this machine.
+ * Whether a client on this machine made the request. A proxy on this machine also connects from here, so proxy headers rule
+ * it out. The `Host` must be local too, against web pages that point their own name here (DNS rebinding).
  */
 function isLocal({ headers, socket }: IncomingMessage): boolean {
   const [, inBrackets, name = inBrackets ?? ''] =
     /^(?:\[([^\]]*)\]|([^:]*))(?::\d+)?$/.exec(headers.host ?? 'localhost') ?? [];
   return (
     isLoopback(socket.remoteAddress ?? '') &&
-    FORWARDED.every((header) => headers[header] === undefined) &&
+    PROXY_HEADERS.every((header) => headers[header] === undefined) &&
     (name.toLowerCase() === 'localhost' || isLoopback(name))
   );
 }
 
 /**
- * Whether the service's own port shows the metrics to this request. The processes of a cluster share that port, so that
- * a reader would get the counts of now one and now another.
+ * Whether the service's own port may serve the metrics to this request. Cluster workers share that port, so each request
+ * would read the counts of a random worker.
  */
-export const isShown = (request: IncomingMessage, { metrics }: Settings): boolean =>
+export const mayReadMetrics = (request: IncomingMessage, { metrics }: Settings): boolean =>
   metrics === 'loopback' && !cluster.isWorker && isLocal(request);

@@ -1,19 +1,24 @@
+// The OpenAPI parameters of a collection: filters, ordering, paging, and the headers of requests.
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
-import { refer } from './openapi-shared.ts';
+import { refTo } from './openapi-shared.ts';
 
-const severally = (items: JsonSchema): JsonSchema => ({ anyOf: [items, { type: 'array', items }] });
+/** A filter may be repeated, so its value is one item or an array. */
+const oneOrMany = (items: JsonSchema): JsonSchema => ({ anyOf: [items, { type: 'array', items }] });
 
-/** The values of filters, by the operator or the JSON type of the column. */
+/** Schemas of filter values, named by the operator or by the JSON type of the column. */
 export const FILTER_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
-  'Filter.string': severally({ type: 'string' }),
-  'Filter.integer': severally({ type: 'integer' }),
-  'Filter.number': severally({ type: 'number' }),
-  'Filter.digits': severally({ type: ['string', 'number'] }),
-  'Filter.boolean': severally({ type: 'boolean' }),
-  'Filter.pattern': { description: 'An SQL pattern.', ...severally({ type: 'string', maxLength: 256 }) },
+  'Filter.string': oneOrMany({ type: 'string' }),
+  'Filter.integer': oneOrMany({ type: 'integer' }),
+  'Filter.number': oneOrMany({ type: 'number' }),
+  'Filter.digits': oneOrMany({ type: ['string', 'number'] }),
+  'Filter.boolean': oneOrMany({ type: 'boolean' }),
+  'Filter.pattern': {
+    description: 'An SQL pattern: `%` matches any text, `_` any character.',
+    ...oneOrMany({ type: 'string', maxLength: 256 }),
+  },
   'Filter.in': { type: 'string', description: 'Values separated by commas, quoted as in CSV.' },
   'Filter.is': { type: 'string', enum: ['null', 'none'] },
   'Filter.isBoolean': { enum: ['null', 'none', 'true', 'false', true, false] },
@@ -27,32 +32,32 @@ function valueSchema(column: Column, operator: Operator): string {
   return Array.isArray(type) ? 'Filter.digits' : `Filter.${String(type)}`;
 }
 
-/** A parameter for each operator of the column; `eq` goes without its name. */
+/** One parameter for each operator of the column. `eq` is the bare name. */
 const filtersOf = (column: Column, path: string): [name: string, JsonSchema][] =>
   [...column.type.operators].map((operator) => [
     operator === 'eq' ? path : `${path}__${operator}`,
-    refer('schemas', valueSchema(column, operator)),
+    refTo('schemas', valueSchema(column, operator)),
   ]);
 
-/** The filters of a collection: its own columns, and those of records that it refers to as far as the view reaches. */
-function filters(resource: ServedResource, resources: ServedResources, view: View): Map<string, JsonSchema> {
+/** Filters by the resource's columns, and by columns one foreign key away in resources that the caller may read. */
+function filtersByName(
+  resource: ServedResource,
+  resources: ServedResources,
+  view: View,
+): Map<string, JsonSchema> {
   const related = resource.output.flatMap((column) => {
     const target =
       column.references && view.joinable(column.references) && resources.get(column.references.name);
-    // The related record's key is the foreign key itself.
+    // `user__id` would be the same filter as `user`.
     const columns = target ? target.output.filter((one) => one !== target.model.primaryKey) : [];
     return columns.flatMap((one) => filtersOf(one, `${column.name}__${one.name}`));
   });
   const own = resource.output.flatMap((column) => filtersOf(column, column.name));
-  // A column goes before an operator of the same name.
+  // Later entries win: a related column named `in` takes precedence over the operator `in`.
   return new Map([...own, ...related]);
 }
 
-const count = (most?: number): JsonSchema => ({
-  type: 'integer',
-  minimum: 1,
-  ...(most ? { default: most } : {}),
-});
+const POSITIVE_INTEGER: JsonSchema = { type: 'integer', minimum: 1 };
 
 /** The parameters of GET on a collection. */
 export function listParameters(
@@ -60,9 +65,9 @@ export function listParameters(
   resources: ServedResources,
   view: View,
 ): readonly JsonSchema[] {
-  const sorted = resource.output.filter(({ type }) => !type.unordered).map(({ name }) => name);
-  const [first = 'id'] = sorted.slice(1);
-  const parameters = [...filters(resource, resources, view)].map(([name, schema]) => ({
+  const sortable = resource.output.filter(({ type }) => !type.unordered).map(({ name }) => name);
+  const [first = 'id'] = sortable.slice(1);
+  const parameters = [...filtersByName(resource, resources, view)].map(([name, schema]) => ({
     name,
     in: 'query',
     schema,
@@ -71,20 +76,20 @@ export function listParameters(
     {
       name: 'ordering',
       in: 'query',
-      description: `Columns separated by commas, \`-\` in front of one for descending: ${sorted.join(', ')}, and those across foreign keys (\`user__username\`).`,
+      description: `Columns separated by commas; a leading \`-\` sorts descending. Columns: ${sortable.join(', ')}, and those across foreign keys (\`user__username\`).`,
       schema: { type: 'string' },
       example: `-${first}`,
     },
     {
       name: 'limit',
       in: 'query',
-      description: `Records on a page: ${resource.limit} without it, ${resource.maxLimit} at most.`,
-      schema: count(),
+      description: `Records per page: ${resource.limit} by default, ${resource.maxLimit} at most.`,
+      schema: POSITIVE_INTEGER,
     },
-    { name: 'page', in: 'query', description: 'The number of the page.', schema: count() },
-    refer('parameters', 'Prefer'),
+    { name: 'page', in: 'query', description: 'Page number, starting at 1.', schema: POSITIVE_INTEGER },
+    refTo('parameters', 'Prefer'),
     ...parameters,
-    refer('parameters', '_filters'),
+    refTo('parameters', '_filters'),
   ];
 }
 
@@ -92,27 +97,28 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
   Prefer: {
     name: 'Prefer',
     in: 'header',
-    description: '`count=exact` asks for `X-Total-Count`, at the price of counting.',
+    description: '`count=exact` adds the total as `X-Total-Count`. Counting takes time on a large table.',
     schema: { type: 'string' },
     example: 'count=exact',
   },
   IfNoneMatch: {
     name: 'If-None-Match',
     in: 'header',
-    description: 'The answer is 304 where the record is still in this state.',
+    description:
+      'The `ETag` of an earlier response. If the record has not changed since, the response is 304.',
     schema: { type: 'string' },
   },
   IfMatch: {
     name: 'If-Match',
     in: 'header',
-    description: 'The answer is 412 where the record is no longer in this state.',
+    description: 'The `ETag` of an earlier response. If the record has changed since, the response is 412.',
     schema: { type: 'string' },
   },
   _filters: {
     name: '_filters',
     in: 'query',
     description:
-      'Not a parameter of that name: any further filters, each as a parameter of its own. Negated ones, and those across more than one foreign key.',
+      'Any other filters, each sent as its own parameter: negated filters, and filters across more than one foreign key.',
     style: 'form',
     explode: true,
     schema: {

@@ -1,13 +1,14 @@
+// The OpenAPI paths of each resource, and of the service itself.
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { listParameters } from './openapi-parameters.ts';
-import { errorResponses, refer } from './openapi-shared.ts';
+import { errorResponses, refTo } from './openapi-shared.ts';
 
-const content = (name: string): JsonSchema => ({ 'application/json': { schema: refer('schemas', name) } });
+const content = (name: string): JsonSchema => ({ 'application/json': { schema: refTo('schemas', name) } });
 const header = (...names: readonly string[]): JsonSchema =>
-  Object.fromEntries(names.map((name) => [name, refer('headers', name)]));
+  Object.fromEntries(names.map((name) => [name, refTo('headers', name)]));
 
 const ok = (description: string, name: string, ...headers: readonly string[]): JsonSchema => ({
   description,
@@ -15,23 +16,23 @@ const ok = (description: string, name: string, ...headers: readonly string[]): J
   content: content(name),
 });
 
-/** @param mayLogIn whether credentials that are not needed make a difference */
-const security = (level: AccessLevel, mayLogIn = false): JsonSchema[] => {
+/** @param acceptsLogin whether credentials, though not required, change the result */
+const security = (level: AccessLevel, acceptsLogin = false): JsonSchema[] => {
   if (level !== 'default') return [{ [level]: [] }];
-  return mayLogIn ? [{}, { user: [] }] : [];
+  return acceptsLogin ? [{}, { user: [] }] : [];
 };
 
 const LOGIN = ['Unauthorized', 'Throttled'];
-/** What a read at the level may be refused with. */
+/** The errors that a read at this level can get. */
 const readErrors = (level: AccessLevel): string[] => [
   ...(level === 'default' ? [] : LOGIN),
   ...(level === 'admin' ? ['Forbidden'] : []),
 ];
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
-/** The body as JSON, and as the text of a form's field. */
+/** The body as JSON, or as JSON text in the field `data` of a form. */
 function requestBody(name: string): JsonSchema {
-  const schema = refer('schemas', name);
+  const schema = refTo('schemas', name);
   const form = {
     schema: {
       type: 'object',
@@ -51,14 +52,14 @@ function requestBody(name: string): JsonSchema {
   };
 }
 
-/** What a collection comes as beside JSON, for a client that asks for it by `Accept`. */
-const FURTHER_FORMS: JsonSchema = {
+/** Formats of a collection that a client can choose with `Accept`, in addition to JSON. */
+const OTHER_FORMATS: JsonSchema = {
   'text/csv': { schema: { type: 'string' } },
   'application/x-ndjson': { schema: { type: 'string' } },
 };
 
-/** Whether a filter may reach into a resource that not everyone may read. */
-const mayReachFurther = ({ output }: ServedResource, resources: ServedResources): boolean =>
+/** Whether a foreign key leads to a resource that only logged-in callers may read, and thus filter by. */
+const hasRestrictedFilters = ({ output }: ServedResource, resources: ServedResources): boolean =>
   output.some(({ references }) => {
     const target = references && resources.get(references.name);
     return target !== undefined && target.read !== 'default';
@@ -70,12 +71,14 @@ const LEVELS: Readonly<Record<AccessLevel, string>> = {
   admin: 'admins',
 };
 
-/** One sentence about who may do what. */
+/** Who may read, write and own records, in one or two sentences. */
 export function describeResource({ name, read, access, methods, owner }: ServedResource): string {
-  const writer = access === 'default' ? 'nobody' : LEVELS[access];
-  const reads = methods.has('GET') ? `Read by ${LEVELS[read]}` : 'Not read';
-  const owned = owner ? ` Whoever creates a ${name} owns it; only the owner may change or delete it.` : '';
-  return `${reads}, written by ${writer}.${owned}`;
+  const readers = methods.has('GET') ? LEVELS[read] : 'no one';
+  const writers = access === 'default' ? 'no one' : LEVELS[access];
+  const owned = owner
+    ? ` The user who creates a ${name} owns it; only the owner can change or delete it.`
+    : '';
+  return `Readable by ${readers}, writable by ${writers}.${owned}`;
 }
 
 /** The two paths of a resource. */
@@ -85,36 +88,36 @@ export function resourcePaths(
   view: View,
 ): [path: string, item: JsonSchema][] {
   const { name, model, read, access, methods } = resource;
-  const mayLogIn = read === 'default' && mayReachFurther(resource, resources);
+  const acceptsLogin = read === 'default' && hasRestrictedFilters(resource, resources);
   const writable = access !== 'default';
   const operation = (verb: string, summary: string, level: AccessLevel, rest: JsonSchema): JsonSchema => ({
     tags: [name],
     operationId: `${verb}_${name}`,
     summary,
-    security: security(level, verb === 'list' && mayLogIn),
+    security: security(level, verb === 'list' && acceptsLogin),
     ...rest,
   });
   const { output: key } = model.primaryKey.type.schema(model.primaryKey);
   const collection: Record<string, JsonSchema> = {};
   const record: Record<string, JsonSchema> = {};
   if (methods.has('GET')) {
-    const login = mayLogIn ? LOGIN : readErrors(read);
-    collection['get'] = operation('list', `One page of records of ${name}`, read, {
+    const login = acceptsLogin ? LOGIN : readErrors(read);
+    collection['get'] = operation('list', `List records of ${name}, one page at a time`, read, {
       parameters: listParameters(resource, resources, view),
       responses: {
         200: {
-          description: 'The page; as a stream of lines, all records that the filters match.',
+          description: 'One page. As `application/x-ndjson`, all records that match the filters.',
           headers: header('X-Total-Count', 'Preference-Applied'),
-          content: { ...content(`${name}.Page`), ...FURTHER_FORMS },
+          content: { ...content(`${name}.Page`), ...OTHER_FORMATS },
         },
         ...errorResponses('BadQuery', 'NotAcceptable', 'TooLong', ...login),
       },
     });
-    record['get'] = operation('get', `One record of ${name}`, read, {
-      parameters: [refer('parameters', 'IfNoneMatch')],
+    record['get'] = operation('get', `Get a record of ${name}`, read, {
+      parameters: [refTo('parameters', 'IfNoneMatch')],
       responses: {
         200: ok('The record.', name, 'ETag'),
-        304: { description: 'The record is still in the state that was named.', headers: header('ETag') },
+        304: { description: 'The record has not changed.', headers: header('ETag') },
         ...errorResponses('BadQuery', 'NotFound', 'NotAcceptable', ...readErrors(read)),
       },
     });
@@ -131,7 +134,7 @@ export function resourcePaths(
   if (methods.has('PUT') && writable) {
     record['put'] = operation('update', `Change a record of ${name}`, access, {
       description: 'Fields that are not sent keep their values.',
-      parameters: [refer('parameters', 'IfMatch')],
+      parameters: [refTo('parameters', 'IfMatch')],
       requestBody: requestBody(`${name}.Change`),
       responses: {
         200: ok('The changed record.', name, 'ETag'),
@@ -141,9 +144,9 @@ export function resourcePaths(
   }
   if (methods.has('DELETE') && writable) {
     record['delete'] = operation('delete', `Delete a record of ${name}`, access, {
-      parameters: [refer('parameters', 'IfMatch')],
+      parameters: [refTo('parameters', 'IfMatch')],
       responses: {
-        200: ok('The record is gone.', 'Deleted'),
+        200: ok('The record was deleted.', 'Deleted'),
         ...errorResponses(...LOGIN, 'BadQuery', 'Forbidden', 'Conflict', 'NotFound', 'Changed'),
       },
     });
@@ -157,20 +160,21 @@ export function resourcePaths(
   return paths;
 }
 
-const plain = (operationId: string, summary: string, name: string, ...errors: string[]): JsonSchema => ({
+/** A GET path that needs no credentials. */
+const publicPath = (operationId: string, summary: string, name: string, ...errors: string[]): JsonSchema => ({
   get: {
     operationId,
     summary,
     security: [],
-    responses: { 200: ok('The answer.', name), ...errorResponses(...errors) },
+    responses: { 200: ok('Success.', name), ...errorResponses(...errors) },
   },
 });
 
-/** The paths beside those of the resources. */
+/** The paths that do not belong to a resource. */
 export const SITE_PATHS: JsonSchema = {
-  '/api': plain(
+  '/api': publicPath(
     'index',
-    'The resources: names, paths, levels and methods',
+    'List the resources: names, paths, access levels and methods',
     'Index',
     'BadQuery',
     'NotAcceptable',
@@ -178,19 +182,19 @@ export const SITE_PATHS: JsonSchema = {
   '/api/openapi.json': {
     get: {
       operationId: 'openapi',
-      summary: 'This document',
+      summary: 'Get this document',
       security: [{}, { user: [] }],
       responses: {
         200: {
-          description: 'What the caller may see.',
+          description: 'The OpenAPI document of what the caller may see.',
           headers: header('ETag'),
           content: { 'application/json': { schema: { type: 'object' } } },
         },
-        304: { description: 'The document is still the one that was named.', headers: header('ETag') },
+        304: { description: 'The document has not changed.', headers: header('ETag') },
         ...errorResponses('BadQuery', ...LOGIN),
       },
     },
   },
-  '/healthz': plain('health', 'Whether the process lives', 'Status'),
-  '/readyz': plain('ready', 'Whether the service can serve', 'Status'),
+  '/healthz': publicPath('health', 'Check that the process runs', 'Status'),
+  '/readyz': publicPath('ready', 'Check that the service can handle requests', 'Status'),
 };

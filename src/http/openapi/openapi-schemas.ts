@@ -1,16 +1,17 @@
+// The JSON schemas of a resource: its records, pages of them, and the bodies of POST and PUT.
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { humanize, type Column } from '../../db/schema/model.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
-import { refer } from './openapi-shared.ts';
+import { refTo } from './openapi-shared.ts';
 
 type Keywords = Record<string, unknown>;
 
-const sentence = (texts: readonly unknown[]): Keywords => {
+const descriptionOf = (texts: readonly unknown[]): Keywords => {
   const description = texts.filter(Boolean).join(' ');
   return description === '' ? {} : { description };
 };
 
-/** NULL as one more type, and as one more value where they are counted up. */
+/** Adds `null` to the type, and to an `enum`, which must list it too. */
 function orNull(schema: JsonSchema): JsonSchema {
   const { type, enum: values } = schema;
   return {
@@ -30,16 +31,16 @@ function outputSchema(column: Column): JsonSchema {
   const described = {
     ...output,
     ...titleOf(column),
-    ...sentence([column.help, referenceOf(column), output['description']]),
+    ...descriptionOf([column.help, referenceOf(column), output['description']]),
   };
   return column.nullable ? orNull(described) : described;
 }
 
-/** The default as prose: the keyword makes generated types demand the member. */
+/** The default as text: with the keyword `default`, type generators make the field required. */
 const defaultOf = ({ initial }: Column): string =>
   initial === undefined ? '' : `Default: \`${JSON.stringify(initial)}\`.`;
 
-/** Choices as an enumeration where a value is written in one way only; a decimal can be 1.5 and "1.50". */
+/** Choices as an `enum`, or as text if a value has several JSON forms: a decimal can be 1.5 and "1.50". */
 function choicesOf({ choices }: Column, { type }: JsonSchema): Keywords {
   if (!choices) return {};
   return Array.isArray(type)
@@ -54,7 +55,7 @@ function bodySchema(column: Column): JsonSchema {
     ...body,
     ...titleOf(column),
     ...choices,
-    ...sentence([
+    ...descriptionOf([
       column.help,
       referenceOf(column),
       body['description'],
@@ -86,28 +87,29 @@ const object = (
 const examplesOf = (columns: readonly Column[]): unknown =>
   Object.fromEntries(columns.map((column) => [column.key, exampleOf(column)]));
 
-/** Columns that a body may have and that say nothing there. */
-const IGNORED = { description: 'Read-only: ignored here.' };
+/** Schema of a column that a body may contain without effect. */
+const IGNORED = { description: 'Read-only: ignored in a body.' };
 
-/** A column whose value the database or the service knows when a new record leaves it out. */
-const mayBeMissing = ({ nullable, hasDefault, generated }: Column): boolean =>
+/** Whether a new record can leave the column out. */
+const isOptional = ({ nullable, hasDefault, generated }: Column): boolean =>
   nullable || hasDefault || generated;
 
 /**
- * The schemas of a resource: a record, a page of them, a new record, a change.
- * @param mayWrite whether the caller may write: a POST tells them which columns a new record cannot do without, so the bodies
- * have those of them that the output leaves out; of any other excluded column nobody is told
+ * The schemas of a resource: a record, a page, and the bodies of POST and PUT.
+ * @param mayWrite whether the caller may write. The error of an incomplete POST names required columns even if they are
+ * excluded, so the bodies list those. No schema lists any other excluded column.
  */
 export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [name: string, JsonSchema][] {
   const { name, model, output, excluded, readonly, owner, methods } = resource;
   const key = model.primaryKey;
   const isIgnored = (column: Column): boolean => readonly.has(column) || column === owner;
-  const isTold = (column: Column): boolean =>
-    !excluded.has(column) || (mayWrite && methods.has('POST') && !isIgnored(column) && !mayBeMissing(column));
-  const shown = model.columns.filter(isTold);
-  const written = shown.filter((column) => !isIgnored(column));
-  const ignored = shown.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);
-  const members = written.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
+  const isListed = (column: Column): boolean =>
+    !excluded.has(column) || (mayWrite && methods.has('POST') && !isIgnored(column) && !isOptional(column));
+  const listed = model.columns.filter(isListed);
+  const writable = listed.filter((column) => !isIgnored(column));
+  const ignored = listed.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);
+  const fields = writable.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
+  /** A key that the database does not generate, so POST must send it. */
   const naturalKey = key.hasDefault ? [] : [key];
   const record = examplesOf(output);
   const schemas: [string, JsonSchema][] = [
@@ -126,8 +128,8 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
       `${name}.Page`,
       object(
         [
-          ['meta', refer('schemas', 'Meta')],
-          ['objects', { type: 'array', items: refer('schemas', name) }],
+          ['meta', refTo('schemas', 'Meta')],
+          ['objects', { type: 'array', items: refTo('schemas', name) }],
         ],
         ['meta', 'objects'],
         { examples: [{ meta, objects: [record] }] },
@@ -136,30 +138,33 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
   }
   if (resource.access === 'default') return schemas;
   if (methods.has('POST')) {
-    const properties = naturalKey.map((column): [string, JsonSchema] => [
+    const keyFields = naturalKey.map((column): [string, JsonSchema] => [
       'id',
       { ...bodySchema(column), minLength: 1 },
     ]);
-    const required = [...naturalKey, ...written.filter((column) => !mayBeMissing(column))];
-    const taken = [...naturalKey, ...written.filter((column) => !column.references || !mayBeMissing(column))];
+    const required = [...naturalKey, ...writable.filter((column) => !isOptional(column))];
+    const inExample = [
+      ...naturalKey,
+      ...writable.filter((column) => !column.references || !isOptional(column)),
+    ];
     schemas.push([
       `${name}.New`,
       object(
-        [...properties, ...members, ...ignored],
+        [...keyFields, ...fields, ...ignored],
         required.map((column) => column.key),
-        { additionalProperties: false, examples: [examplesOf(taken)] },
+        { additionalProperties: false, examples: [examplesOf(inExample)] },
       ),
     ]);
   }
   if (methods.has('PUT')) {
-    const own: [string, JsonSchema] = [
+    const keyField: [string, JsonSchema] = [
       'id',
-      { ...outputSchema(key), description: "The record's own, or left out." },
+      { ...outputSchema(key), description: "Optional; must equal the record's key." },
     ];
-    const [first] = written;
+    const [first] = writable;
     schemas.push([
       `${name}.Change`,
-      object([own, ...members, ...ignored], [], {
+      object([keyField, ...fields, ...ignored], [], {
         additionalProperties: false,
         examples: [examplesOf(first ? [first] : [])],
       }),

@@ -1,66 +1,68 @@
+// The components of the OpenAPI document that are the same for every registry: errors, headers, and common schemas.
 import { STATUS_CODES } from 'node:http';
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
-import { UNAUTHORIZED } from '../message/message.ts';
+import { badBody, badQuery } from '../../errors.ts';
+import { INTERNAL_ERROR, UNAUTHORIZED } from '../message/message.ts';
 
-// The parts of the API's description that are the same for every registry.
-
-export const refer = (
+/** A reference to a component of the document. */
+export const refTo = (
   kind: 'schemas' | 'responses' | 'parameters' | 'headers',
   name: string,
 ): JsonSchema => ({
   $ref: `#/components/${kind}/${name}`,
 });
 
-const RETRY = { 'Retry-After': refer('headers', 'Retry-After') };
+const RETRY = { 'Retry-After': refTo('headers', 'Retry-After') };
 
 interface ProblemKind {
   readonly status: number;
   readonly description: string;
-  /** A problem document of the kind, beside its status. */
+  /** The `detail` of an example. */
   readonly detail: string;
   readonly errors?: Readonly<Record<string, readonly string[]>>;
   readonly headers?: JsonSchema;
 }
 
-/** The errors that a client may meet, by their names in the document. */
+/** Error responses by their component names. */
 const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   BadQuery: {
     status: 400,
-    description: 'The query has parameters that cannot be used; `errors` names each.',
-    detail: 'The query has parameters that cannot be used.',
+    description: 'Invalid query parameters; `errors` names each.',
+    detail: badQuery({}).message,
     errors: { limit: ['must be a positive whole number'] },
   },
   BadBody: {
     status: 400,
-    description: 'The body cannot be used; `errors` names each faulty field.',
-    detail: 'The body has fields that cannot be used.',
+    description: 'An invalid body; `errors` names each invalid field.',
+    detail: badBody({}).message,
     errors: { name: ['is required'] },
   },
   Forbidden: {
     status: 403,
-    description: 'The user is no admin or not the owner, or a browser sent this from a foreign page.',
+    description:
+      'The user is not an admin or not the owner, or a browser sent the request from another site.',
     detail: 'Only admins may do this.',
   },
   NotFound: {
     status: 404,
-    description: 'There is no such record.',
+    description: 'The record does not exist.',
     detail: 'There is no such record.',
   },
   NotAcceptable: {
     status: 406,
-    description: 'There is no form of the answer that `Accept` allows.',
-    detail: 'There is no such form of this.',
+    description: 'No available format matches `Accept`.',
+    detail: 'Accept must allow one of application/json, text/html.',
   },
   Conflict: {
     status: 409,
-    description: 'Another record has a unique value, or others refer to this one.',
+    description: 'Another record has the same unique value, or other records refer to this one.',
     detail: 'There is such a record already.',
     errors: { name: ['another record has this value'] },
   },
   Changed: {
     status: 412,
-    description: 'The record is not in the state that `If-Match` names.',
+    description: 'The record does not have the version that `If-Match` names.',
     detail: 'The record has changed since it was read.',
   },
   TooLarge: {
@@ -75,8 +77,8 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   },
   Unsupported: {
     status: 415,
-    description: 'The body is in a form that is not taken.',
-    detail: 'The body must be JSON, or a form with a field "data" that holds JSON.',
+    description: 'The body is not in a supported format.',
+    detail: 'The body must be application/json, or a form with a field "data".',
   },
   Throttled: {
     status: 429,
@@ -91,19 +93,20 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   },
   Failed: {
     status: 500,
-    description: 'A fault of the service; `requestId` finds it in the log.',
-    detail: 'Something went wrong here.',
+    description: 'An internal error; the log has its cause under `requestId`.',
+    detail: INTERNAL_ERROR.message,
   },
   Unavailable: {
     status: 503,
-    description: 'The database is out of reach or too slow, or the service overloaded, starting or ending.',
+    description:
+      'The database is unreachable or too slow, or the service is overloaded, starting or stopping.',
     detail: 'The service is starting.',
     headers: RETRY,
   },
 };
 
 const PROBLEM_TYPE = 'application/problem+json';
-const PROBLEM_CONTENT = { schema: refer('schemas', 'Problem') };
+const PROBLEM_CONTENT = { schema: refTo('schemas', 'Problem') };
 
 function problemResponse({ status, description, detail, errors, headers }: ProblemKind): JsonSchema {
   const example = {
@@ -120,28 +123,26 @@ function problemResponse({ status, description, detail, errors, headers }: Probl
   };
 }
 
-const named = Object.entries(PROBLEMS);
-
 const statusOf = (name: string): number => PROBLEMS[name]?.status ?? 401;
 
-/** The responses of an operation by status, given the names of its errors, and those that every operation may meet. */
+/** The error responses of an operation by status, including those that every operation can return. */
 export const errorResponses = (...names: readonly string[]): JsonSchema => ({
   ...Object.fromEntries(
     [...names, 'HeadersTooLarge', 'Failed', 'Unavailable']
       .sort((one, other) => statusOf(one) - statusOf(other))
-      .map((name) => [statusOf(name), refer('responses', name)]),
+      .map((name) => [statusOf(name), refTo('responses', name)]),
   ),
-  default: refer('responses', 'Other'),
+  default: refTo('responses', 'Other'),
 });
 
 export const RESPONSES: JsonSchema = {
   Unauthorized: {
     description:
-      'Credentials are needed, and are missing or wrong. The one error that is no problem document.',
-    headers: { 'WWW-Authenticate': refer('headers', 'WWW-Authenticate') },
+      'Credentials are required, but missing or wrong. The only error that is not a problem document.',
+    headers: { 'WWW-Authenticate': refTo('headers', 'WWW-Authenticate') },
     content: { 'text/html': { schema: { type: 'string' }, example: UNAUTHORIZED.body } },
   },
-  ...Object.fromEntries(named.map(([name, kind]) => [name, problemResponse(kind)])),
+  ...Object.fromEntries(Object.entries(PROBLEMS).map(([name, kind]) => [name, problemResponse(kind)])),
   Other: { description: 'Any other error.', content: { [PROBLEM_TYPE]: PROBLEM_CONTENT } },
 };
 
@@ -152,16 +153,20 @@ const text = (description: string, example: string): JsonSchema => ({
 });
 
 export const HEADERS: JsonSchema = {
-  ETag: text('The state of the record, for `If-Match` and `If-None-Match`.', '"768-8dcfc8"'),
+  ETag: text('The version of the record, for `If-Match` and `If-None-Match`.', '"768-8dcfc8"'),
   Location: text('The path of the new record.', '/api/model/1/'),
-  'WWW-Authenticate': text('What the service wants to know.', 'Basic realm="Login Required"'),
-  'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 0 }, example: 1 },
+  'WWW-Authenticate': text('The authentication scheme.', 'Basic realm="Login Required"'),
+  'Retry-After': {
+    description: 'Seconds to wait before the next attempt.',
+    schema: { type: 'integer', minimum: 0 },
+    example: 1,
+  },
   'X-Total-Count': {
-    description: 'How many records the filters match; only where `Prefer: count=exact` asks for it.',
+    description: 'The number of records that match the filters; only with `Prefer: count=exact`.',
     schema: { type: 'integer', minimum: 0 },
     example: 42,
   },
-  'Preference-Applied': text('Says that the count was made.', 'count=exact'),
+  'Preference-Applied': text('Confirms that the records were counted.', 'count=exact'),
 };
 
 export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
@@ -175,11 +180,11 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
       status: { type: 'integer' },
       detail: { type: 'string' },
       errors: {
-        description: 'What is wrong, by parameter or field.',
+        description: 'Error messages by parameter or field.',
         type: 'object',
         additionalProperties: { type: 'array', items: { type: 'string' } },
       },
-      requestId: { type: 'string', description: 'Of a 500: the `id` of the line in the log.' },
+      requestId: { type: 'string', description: 'Only with status 500: the `id` of the log line.' },
     },
   },
   Deleted: {
@@ -194,8 +199,8 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     properties: {
       model: { type: 'string' },
       page: { type: 'integer', minimum: 1 },
-      next: { type: 'string', description: 'The path of the next page; empty where there is none.' },
-      previous: { type: 'string', description: 'The path of the page before; empty where there is none.' },
+      next: { type: 'string', description: 'The path of the next page; empty on the last page.' },
+      previous: { type: 'string', description: 'The path of the previous page; empty on the first page.' },
     },
   },
   Index: {
@@ -226,28 +231,3 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     examples: [{ status: 'ok' }],
   },
 };
-
-export const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, JsonSchema>> = {
-  user: { type: 'http', scheme: 'basic', description: 'The name and the password of an active user.' },
-  admin: { type: 'http', scheme: 'basic', description: 'The same, of a user whose `admin` is true.' },
-};
-
-export const DESCRIPTION = `
-What the caller may see of this API: with credentials that may do more, this document has more.
-
-**Paths** may end with a slash. \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
-
-**Filters** are parameters \`[-]column[__column of the related record]…[__operator]\`. The document lists each column with
-each operator that fits it, and the columns of related records one foreign key away. Beyond that (see the parameter
-\`_filters\`):
-
-- a leading \`-\` negates a filter: it keeps every record that the filter does not match, NULLs included;
-- a path may follow up to four foreign keys; a foreign key may be called with \`_id\`, too;
-- different parameters must all hold; the same parameter again means any of its values (with \`ne\`, and negated: none).
-
-\`in\` takes values separated by commas; a value with a comma or a double quote is quoted as in CSV. \`is\` takes \`null\`,
-and of truth values \`true\` and \`false\`. \`like\` and \`ilike\` take SQL patterns: \`%\` is any text, \`_\` any character.
-A query has at most 20 patterns, with 256 characters in all.
-
-**Bodies** are JSON objects, or forms whose field \`data\` holds one. A foreign key \`user\` is \`user_id\`.
-`.trim();

@@ -1,3 +1,4 @@
+// The OpenAPI 3.1 document of the resources, with only what the caller may see.
 import { createHash } from 'node:crypto';
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
@@ -10,33 +11,63 @@ import {
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
 import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
 import { resourceSchemas } from './openapi-schemas.ts';
-import { DESCRIPTION, HEADERS, RESPONSES, SHARED_SCHEMAS, SECURITY_SCHEMES } from './openapi-shared.ts';
+import { HEADERS, RESPONSES, SHARED_SCHEMAS } from './openapi-shared.ts';
+
+const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, JsonSchema>> = {
+  user: { type: 'http', scheme: 'basic', description: 'Name and password of an active user.' },
+  admin: {
+    type: 'http',
+    scheme: 'basic',
+    description: 'Name and password of an active user whose `admin` is true.',
+  },
+};
+
+/** The `description` of the document, in Markdown. */
+const DESCRIPTION = `
+This document describes what the caller may see: with more rights, credentials show more of the API.
+
+A slash at the end of a **path** is optional. \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
+
+**Filters** are parameters \`[-]column[__column of the related record]…[__operator]\`. The document lists each column with
+each operator that fits it, and the columns of related records one foreign key away. For other filters, see the
+parameter \`_filters\`. The rules:
+
+- a leading \`-\` negates a filter: it matches all other records, NULLs included;
+- a path may follow up to four foreign keys; a foreign key can be named with or without \`_id\`;
+- different parameters are combined with AND; a repeated parameter matches any of its values (with \`ne\` or negated: none).
+
+\`in\` takes values separated by commas; a value with a comma or a double quote is quoted as in CSV. \`is\` takes \`null\`,
+and for booleans also \`true\` and \`false\`. \`like\` and \`ilike\` take SQL patterns: \`%\` matches any text, \`_\` any character.
+A query can have at most 20 patterns, with 256 characters in total.
+
+A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
+`.trim();
 
 const RANK: readonly AccessLevel[] = ['default', 'user', 'admin'];
 
 type MayDo = (level: AccessLevel) => boolean;
 
-/** Whether the document has the resource: whoever may not read it, or not write what only takes writes, sees nothing of it. */
+/** Whether the document shows the resource: the caller must be able to read it, or to write it if it has no GET. */
 function isShown({ methods, read, access }: ServedResource, may: MayDo): boolean {
   if (methods.has('GET')) return may(read);
   return access !== 'default' && may(read) && may(access);
 }
 
-/** The parts of a map that the rest of the document refers to, directly or through one another. */
-function used(parts: JsonSchema, kind: string, text: string): JsonSchema {
-  const refers = (where: string, name: string): boolean => where.includes(`"#/components/${kind}/${name}"`);
+/** Keeps only the components that the document refers to, directly or through one another. */
+function usedComponents(all: JsonSchema, kind: string, text: string): JsonSchema {
+  const refers = (from: string, name: string): boolean => from.includes(`"#/components/${kind}/${name}"`);
   let found: Record<string, unknown> = {};
   for (let size = -1; size < Object.keys(found).length;) {
     size = Object.keys(found).length;
-    const all = text + JSON.stringify(found);
-    found = Object.fromEntries(Object.entries(parts).filter(([name]) => refers(all, name)));
+    const searched = text + JSON.stringify(found);
+    found = Object.fromEntries(Object.entries(all).filter(([name]) => refers(searched, name)));
   }
   return found;
 }
 
 /**
  * The OpenAPI document of the resources.
- * @param level what the caller meets: `default` is nobody
+ * @param level the highest access level that the caller meets; `default` without credentials
  */
 export function openApiDocument(resources: ServedResources, level: AccessLevel): JsonSchema {
   const may: MayDo = (needed) => RANK.indexOf(needed) <= RANK.indexOf(level);
@@ -61,10 +92,10 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {
-      schemas: { ...used({ ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }, 'schemas', text), ...own },
-      parameters: used(PARAMETERS, 'parameters', text),
-      headers: used(HEADERS, 'headers', text),
-      responses: used(RESPONSES, 'responses', text),
+      schemas: { ...usedComponents({ ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }, 'schemas', text), ...own },
+      parameters: usedComponents(PARAMETERS, 'parameters', text),
+      headers: usedComponents(HEADERS, 'headers', text),
+      responses: usedComponents(RESPONSES, 'responses', text),
       securitySchemes: Object.fromEntries(
         Object.entries(SECURITY_SCHEMES).filter(([name]) => text.includes(`{"${name}":[]}`)),
       ),
@@ -72,28 +103,28 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
   };
 }
 
-/** The document as it is sent, and the version of its text. */
+/** The encoded document and its version, which is a hash of the text. */
 export interface OpenApiText {
   readonly body: string;
   readonly version: string;
 }
 
-/** The documents of a service: there are as many as levels, each made when it is asked for and kept. */
+/** Builds the documents of a service, one per access level, on demand, and caches them. */
 export function createOpenApi(resources: ServedResources): {
   readonly of: (caller: Caller | undefined) => OpenApiText;
-  /** Whether credentials can make a difference. */
+  /** Whether the document depends on the caller. */
   readonly needsCaller: boolean;
 } {
-  const made = new Map<AccessLevel, OpenApiText>();
+  const cache = new Map<AccessLevel, OpenApiText>();
   return {
     of(caller) {
       const level = caller === undefined ? 'default' : caller.admin ? 'admin' : 'user';
-      const known = made.get(level);
-      if (known) return known;
+      const cached = cache.get(level);
+      if (cached) return cached;
       const body = JSON.stringify(openApiDocument(resources, level));
       const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
       const text = { body, version };
-      made.set(level, text);
+      cache.set(level, text);
       return text;
     },
     needsCaller: [...resources.values()].some(

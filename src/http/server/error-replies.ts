@@ -10,7 +10,7 @@ import {
   type Area,
   type Reply,
 } from '../message/message.ts';
-import { FORMATS, negotiate } from '../api/negotiation.ts';
+import { COLLECTION_FORMATS, negotiate } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 import { isAdminPath } from '../message/request-target.ts';
@@ -24,7 +24,7 @@ export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
 /** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
   if (isAdminPath(request.path)) return current?.admin;
-  const isPage = isNegotiated(request) && negotiate(request.headers.accept, FORMATS) === 'html';
+  const isPage = isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
   return isPage ? current?.pages : undefined;
 }
 

@@ -7,7 +7,7 @@ import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { readBody } from '../api/request-body.ts';
 import { Unauthorized, type ApiRequest, type Client, type WebRequester } from '../message/message.ts';
-import { NOWHERE } from '../observability/metrics.ts';
+import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import type { Pressure } from '../load/pressure.ts';
@@ -45,7 +45,7 @@ export class Exchange implements ApiRequest, WebRequester {
   /** Milliseconds, as of `performance.now`. */
   readonly started = performance.now();
   /** The route pattern of the path, for metrics. */
-  pattern = NOWHERE;
+  pattern = OTHER_ROUTE;
   /** The user, once known. */
   caller: Caller | undefined;
   /** The user as which an unauthenticated request queues, see `queueAsUser`. */

@@ -10,7 +10,13 @@ import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
-import { isShown, METRICS_PATH, NOWHERE, PATTERNS, type Metrics } from '../observability/metrics.ts';
+import {
+  mayReadMetrics,
+  METRICS_PATH,
+  OTHER_ROUTE,
+  ROUTE_PATTERNS,
+  type Metrics,
+} from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
@@ -50,11 +56,11 @@ function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Re
   if (exchange.isInAdminArea) {
     if (!current) throw unavailable('The service is starting.');
     if (!current.admin) throw notFound();
-    exchange.pattern = current.admin.patternOf(path) ?? NOWHERE;
+    exchange.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
     return current.admin.answer(exchange);
   }
   const found = findRoute(path, current?.resources);
-  exchange.pattern = PATTERNS[found.kind];
+  exchange.pattern = ROUTE_PATTERNS[found.kind];
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
@@ -134,7 +140,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function answer(exchange: Exchange): Reply | Promise<Reply> {
     assertReadable(exchange.incoming);
-    if (exchange.path !== METRICS_PATH || !isShown(exchange.incoming, settings))
+    if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
       return route(exchange, options);
     exchange.pattern = METRICS_PATH;
     return metrics.reply(exchange.method);

@@ -1,0 +1,193 @@
+import type { AccessLevel } from '../../config.ts';
+import type { Database } from '../../db/connection/database.ts';
+import { CostlyStatement } from '../../db/connection/runner.ts';
+import type { Requester } from '../../db/scheduling/requester.ts';
+import { Problem } from '../../errors.ts';
+import type { Listing, RecordPage } from '../../resources/records/listing.ts';
+import { readRecord } from '../../resources/records/operations.ts';
+import { NO_CHUNKS } from '../../resources/records/record-export.ts';
+import {
+  meets,
+  type Caller,
+  type ServedResource,
+  type ServedResources,
+} from '../../resources/serve/served-resource.ts';
+import { entityTag, isNotModified } from '../message/entity-tag.ts';
+import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
+import type { ApiPages } from './api-pages.ts';
+import { assertNoParameters } from './api-routes.ts';
+import { csvReply, streamReply } from './export-replies.ts';
+import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
+import { pageLinks } from './page-links.ts';
+
+/** GET of the JSON API. */
+export interface ApiReads {
+  readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
+  readonly list: (request: ApiRequest, resource: ServedResource) => Promise<Reply>;
+  readonly read: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
+}
+
+export interface ApiReadOptions {
+  readonly resources: ServedResources;
+  readonly database: Pick<Database, 'for'>;
+  readonly listing: (requester: Requester) => Listing;
+  readonly pages: ApiPages;
+}
+
+/** A format that programs read. */
+type DataFormat = Exclude<Format, 'html'>;
+
+/** Wraps the records in `meta` and `objects`. The records stay as PostgreSQL encoded them. */
+function pageBody(resource: ServedResource, page: RecordPage): Buffer {
+  const { next, previous } = pageLinks(resource, page);
+  const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
+  const meta = `{"model":"${resource.name}","page":${page.query.page},${links}}`;
+  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
+}
+
+/** Whether `Prefer` asks for the total. The first of repeated preferences counts (RFC 7240, section 2). */
+function wantsCount(prefer: string | string[] | undefined): boolean {
+  const preferences = String(prefer ?? '').split(/[,;]/);
+  const count = preferences.find((preference) => /^\s*count\s*=/i.test(preference));
+  return /=\s*"?exact"?\s*$/i.test(count ?? '');
+}
+
+const countHeaders = ({ total }: RecordPage): Record<string, string> =>
+  total === undefined ? {} : { 'X-Total-Count': total, 'Preference-Applied': 'count=exact' };
+
+const indexBody = (resources: ServedResources): string =>
+  JSON.stringify({
+    resources: [...resources.values()].map(({ name, read, access, methods }) => ({
+      name,
+      url: `/api/${name}/`,
+      read,
+      access,
+      methods: [...methods],
+    })),
+  });
+
+export function createApiReads({ resources, database, listing, pages }: ApiReadOptions): ApiReads {
+  const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
+
+  /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
+  async function requireLevel(request: ApiRequest, level: AccessLevel): Promise<Caller> {
+    const caller = await request.authenticate();
+    if (!meets(level, caller)) throw new Problem(403, 'Only admins may do this.');
+    return caller;
+  }
+
+  /** The caller of a collection. Credentials that make no difference to the result are not checked. */
+  async function collectionCaller(
+    request: ApiRequest,
+    resource: ServedResource,
+    query: string,
+  ): Promise<Caller | undefined> {
+    if (resource.read !== 'default') return requireLevel(request, resource.read);
+    if (request.headers.authorization === undefined) return undefined;
+    if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
+    request.queueAsUser();
+    return undefined;
+  }
+
+  /** The caller of an HTML page, which shows the columns they may filter by. Wrong credentials count as none. */
+  async function optionalCaller(request: ApiRequest): Promise<Caller | undefined> {
+    if (request.headers.authorization === undefined || !hasReadLevels) return undefined;
+    try {
+      return await request.authenticate();
+    } catch (error) {
+      if (error instanceof Unauthorized || error instanceof Problem) return undefined;
+      throw error;
+    }
+  }
+
+  async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    const caller =
+      resource.read === 'default'
+        ? await optionalCaller(request)
+        : await requireLevel(request, resource.read);
+    return pages.collection(request, resource, caller, async (query, counted) => {
+      const reader = caller ?? (await collectionCaller(request, resource, query));
+      const page = await listing(request.requester).list(resource, query, reader, counted, 'html');
+      await request.requester.slotForPage(page.objects.length);
+      return page;
+    });
+  }
+
+  async function listAs(
+    caller: Caller | undefined,
+    request: ApiRequest,
+    resource: ServedResource,
+    format: DataFormat,
+  ): Promise<Reply> {
+    const { query, headers } = request;
+    if (format === 'ndjson' && request.method === 'HEAD') {
+      // HEAD has no body, so it needs no cursor.
+      listing(request.requester).checkStream(resource, query, caller);
+      return streamReply(NO_CHUNKS);
+    }
+    if (format === 'ndjson')
+      return streamReply(await listing(request.requester).stream(resource, query, caller));
+    const counted = wantsCount(headers['prefer']);
+    const page = await listing(request.requester).list(resource, query, caller, counted, format);
+    if (format === 'csv') return csvReply(resource, page, countHeaders(page));
+    return json(200, pageBody(resource, page), countHeaders(page));
+  }
+
+  /** Handles the rejection of a costly query: requires its access level, then lists again. */
+  const retryAuthenticated =
+    (request: ApiRequest, resource: ServedResource, format: DataFormat) =>
+    async (error: unknown): Promise<Reply> => {
+      if (!(error instanceof CostlyStatement)) throw error;
+      return listAs(await requireLevel(request, resource.costly), request, resource, format);
+    };
+
+  async function listForCaller(
+    request: ApiRequest,
+    resource: ServedResource,
+    format: DataFormat | undefined,
+  ): Promise<Reply> {
+    const caller = await collectionCaller(request, resource, request.query);
+    if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
+    return listAs(caller, request, resource, format).catch(retryAuthenticated(request, resource, format));
+  }
+
+  return {
+    index(request) {
+      const format = negotiate(request.headers.accept, RECORD_FORMATS);
+      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      assertNoParameters(request.query);
+      if (format === 'html') return optionalCaller(request).then((caller) => pages.index(request, caller));
+      return json(200, indexBody(resources));
+    },
+
+    list(request, resource) {
+      const format = negotiate(request.headers.accept, COLLECTION_FORMATS);
+      if (format === 'html') return listAsHtml(request, resource);
+      if (resource.read !== 'default' || request.headers.authorization !== undefined)
+        return listForCaller(request, resource, format);
+      if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
+      const page = listAs(undefined, request, resource, format);
+      return resource.costly === 'default' ? page : page.catch(retryAuthenticated(request, resource, format));
+    },
+
+    async read(request, resource, id) {
+      let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
+      const format = negotiate(request.headers.accept, RECORD_FORMATS);
+      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      const isJsonLink = format === 'html' && request.query === pages.jsonQuery;
+      if (!isJsonLink) assertNoParameters(request.query);
+      if (format === 'html' && !isJsonLink) {
+        const record = await listing(request.requester).preview(resource, id);
+        caller ??= await optionalCaller(request);
+        await request.requester.slotForPage(record.length);
+        return pages.record(request, resource, caller, record);
+      }
+      if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
+      const record = await readRecord(database.for(request.requester), resource, id);
+      const headers = { ETag: entityTag(record.version) };
+      if (isNotModified(request.headers['if-none-match'], record.version))
+        return { status: 304, headers, body: '' };
+      return json(200, record.json, headers);
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import type { Settings } from '../../config.ts';
+import { asProblem } from '../../db/connection/database-errors.ts';
+import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { Problem } from '../../errors.ts';
+import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import type { Operations, Versions } from '../../resources/records/operations.ts';
+import {
+  CallerChanged,
+  meets,
+  type Caller,
+  type ServedResource,
+} from '../../resources/serve/served-resource.ts';
+import { assertOrigin } from '../auth/request-origin.ts';
+import { entityTag, parseIfMatch } from '../message/entity-tag.ts';
+import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { assertNoParameters } from './api-routes.ts';
+import { readJsonText } from './request-body.ts';
+
+/** POST, PUT and DELETE of the JSON API. */
+export interface ApiWrites {
+  readonly create: (request: ApiRequest, resource: ServedResource) => Promise<Reply>;
+  readonly update: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
+  readonly remove: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
+}
+
+export interface ApiWriteOptions {
+  readonly operations: (requester: Requester) => Operations;
+  readonly settings: Settings;
+}
+
+/** Whether another statement would be useless: the database is down or overloaded, or the client has left. */
+const isUnavailable = (error: unknown): boolean =>
+  error instanceof ClientGone || [429, 503].includes(asProblem(error)?.status ?? 0);
+
+/** `If-None-Match: *` requires that the record does not exist, so no version of it may be written. */
+const allowedVersions = ({ headers }: ApiRequest): Versions =>
+  headers['if-none-match']?.trim() === '*' ? [] : parseIfMatch(headers['if-match']);
+
+/** Parses the body on the first call only: a write that runs twice must not read it twice. */
+function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
+  let fields: Promise<JsonFields> | undefined;
+  return () => (fields ??= readJsonText(request).then(parseJsonFields));
+}
+
+export function createApiWrites({ operations, settings }: ApiWriteOptions): ApiWrites {
+  /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
+  async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
+    const caller = await request.authenticate();
+    assertOrigin(request.headers, settings);
+    if (!meets(access, caller)) throw new Problem(403, 'Only admins may write here.');
+    return caller;
+  }
+
+  /**
+   * Runs a write for its caller. The writing statement itself confirms a remembered caller, which saves a round trip.
+   * If it fails, authentication errors take precedence over its error, unless the database is unavailable.
+   */
+  async function asWriter<T>(
+    request: ApiRequest,
+    resource: ServedResource,
+    write: (caller: Caller) => Promise<T>,
+  ): Promise<T> {
+    const remembered = request.recall();
+    if (!remembered || !meets(resource.access, remembered))
+      return write(await requireWriter(request, resource));
+    try {
+      assertOrigin(request.headers, settings);
+      return await write(remembered);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      const caller = await requireWriter(request, resource);
+      // An error made for an admin may name hidden records, which a demoted user must not see.
+      if (!(error instanceof CallerChanged) && caller.admin === remembered.admin) throw error;
+      return write(caller);
+    }
+  }
+
+  return {
+    async create(request, resource) {
+      const body = bodyOf(request);
+      const record = await asWriter(request, resource, async (caller) => {
+        assertNoParameters(request.query);
+        return operations(request.requester).create(resource, await body(), caller);
+      });
+      const location = `/api/${resource.name}/${encodeURIComponent(record.id)}/`;
+      return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
+    },
+
+    async update(request, resource, id) {
+      const body = bodyOf(request);
+      const record = await asWriter(request, resource, async (caller) => {
+        assertNoParameters(request.query);
+        const fields = await body();
+        return operations(request.requester).update(resource, id, fields, caller, allowedVersions(request));
+      });
+      return json(200, record.json, { ETag: entityTag(record.version) });
+    },
+
+    async remove(request, resource, id) {
+      await asWriter(request, resource, async (caller) => {
+        assertNoParameters(request.query);
+        await operations(request.requester).remove(resource, id, caller, allowedVersions(request));
+      });
+      return json(200, '{"deleted": 1}');
+    },
+  };
+}
