@@ -3,16 +3,16 @@ import type { AdminResource, AdminResources } from '../resources/serve/admin-res
 
 /** A page of one resource. */
 export type AdminResourceRoute =
-  | { readonly page: ListPage; readonly resource: AdminResource }
-  | { readonly page: RecordPage; readonly resource: AdminResource; readonly id: string };
+  | { readonly page: ListPageName; readonly resource: AdminResource }
+  | { readonly page: RecordPageName; readonly resource: AdminResource; readonly id: string };
 
 /** What a path of the admin area names. */
 export type AdminRoute =
   AdminResourceRoute | { readonly page: 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys' };
 
-export type ListPage =
+export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | 'export.csv' | 'export.json';
-export type RecordPage = 'record' | 'delete' | 'history' | 'password';
+export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
 
 const OWN_PAGES = ['login', 'logout', 'account', 'sessions', 'keys'] as const;
 const LIST_PAGES = ['filter', 'add', 'bulk', 'lookup', 'import', 'export.csv', 'export.json'] as const;

@@ -32,8 +32,8 @@ import {
 } from './admin-routes.ts';
 import {
   csrfOf,
-  isOurs,
-  isOwnForm,
+  hasValidCsrf,
+  isSameOriginForm,
   readFlash,
   redirect,
   staleForm,
@@ -133,7 +133,7 @@ const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id
 /** Whether a form that came without a login is one of a record, which is kept over the login. */
 function isKept(context: AdminContext, request: ApiRequest): boolean {
   try {
-    return isOwnForm(request) && isEdit(findAdminRoute(request.path, context.resources));
+    return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, context.resources));
   } catch {
     return false; // without a login the answer does not reveal which pages exist
   }
@@ -199,8 +199,8 @@ async function answerVisit(context: AdminContext, adminRequest: AdminRequest): P
   }
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   // A form of this site that was made in an earlier login is shown again, and not lost.
-  if (!isOurs(form, token)) {
-    if (!isEdit(route) || !isOwnForm(request)) throw staleForm();
+  if (!hasValidCsrf(form, token)) {
+    if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
     return showSent(context, adminRequest, route.resource, idOf(route), form, 403);
   }
   return change(context, adminRequest, route, form);

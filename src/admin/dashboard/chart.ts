@@ -25,7 +25,7 @@ const isExtreme = (value: number): boolean =>
   value !== 0 && (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-6);
 
 /** `1,234.5`; numbers too large or too small to be read like this in powers of ten. */
-export const readable = (value: number): string => (isExtreme(value) ? SCIENTIFIC : PLAIN).format(value + 0);
+export const formatNumber = (value: number): string => (isExtreme(value) ? SCIENTIFIC : PLAIN).format(value + 0);
 
 /** A number of the axis, short, and with as many digits as tell it from its neighbours. */
 function tickText(value: number, step: number, greatest: number): string {
@@ -79,7 +79,7 @@ const withUnit = (text: string, unit: string | undefined): string => (unit ? `${
 
 /** What a pointer that rests on a bar or a point is told. */
 const hint = ({ label, value }: Place, unit: string | undefined): Html =>
-  html`<title>${label}: ${withUnit(readable(value), unit)}</title>`;
+  html`<title>${label}: ${withUnit(formatNumber(value), unit)}</title>`;
 
 function bars(places: readonly Place[], zero: number, slot: number, unit: string | undefined): Content {
   const width = Math.max(slot * 0.7, 1);
@@ -131,11 +131,11 @@ function description({ series, unit, kind }: PanelSeries): string {
   if (!first) return '';
   const low = rest.reduce((one, other) => (other.value < one.value ? other : one), first);
   const high = rest.reduce((one, other) => (other.value > one.value ? other : one), first);
-  const told = (one: typeof first): string => `${one.label}, ${withUnit(readable(one.value), unit)}`;
+  const told = (one: typeof first): string => `${one.label}, ${withUnit(formatNumber(one.value), unit)}`;
   const what = kind === 'line' ? 'Line chart' : 'Bar chart';
   const points = series.length === 1 ? '1 value' : `${series.length} values`;
   return low.value === high.value
-    ? `${what} of ${points}, all of them ${withUnit(readable(low.value), unit)}.`
+    ? `${what} of ${points}, all of them ${withUnit(formatNumber(low.value), unit)}.`
     : `${what} of ${points}. The least: ${told(low)}. The greatest: ${told(high)}.`;
 }
 
@@ -207,7 +207,7 @@ const numbers = ({ series, unit }: PanelSeries, title: string): Html =>
           ({ label, value }) =>
             html`<tr>
               <th scope="row" data-label="Label">${label}</th>
-              <td class="number" data-label="Value">${readable(value)}</td>
+              <td class="number" data-label="Value">${formatNumber(value)}</td>
             </tr>`,
         )}
       </tbody>

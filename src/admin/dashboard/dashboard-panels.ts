@@ -1,5 +1,5 @@
 import { LateError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
-import { chart, readable } from './chart.ts';
+import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { NOTHING } from '../web/display-text.ts';
@@ -16,7 +16,7 @@ const isNumber = (cell: Cell): boolean =>
 function shownCell(cell: Cell): Content {
   if (cell === null) return NOTHING;
   if (typeof cell === 'boolean') return cell ? 'Yes' : 'No';
-  return typeof cell === 'number' ? readable(cell) : cell;
+  return typeof cell === 'number' ? formatNumber(cell) : cell;
 }
 
 function table({ columns, rows }: PanelTable): Html {
@@ -57,7 +57,7 @@ function excuse(error: unknown): string {
 async function content({ panels, logger }: AdminContext, panel: Panel, id: string): Promise<Html> {
   try {
     const found = await panels.load(panel);
-    if (typeof found === 'number') return html`<p class="figure">${readable(found)}</p>`;
+    if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
     if (typeof found === 'string')
       return html`<p${attributes({ class: found.length <= FIGURE && 'figure' })}>${found}</p>`;
     return 'series' in found ? chart(found, panel.title, id) : table(found);

@@ -8,7 +8,7 @@ import { html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
-import { counted, doneText, doorText, grouped, moment, NOTHING, shortened } from '../web/display-text.ts';
+import { counted, actionLabel, sourceLabel, grouped, moment, NOTHING, shortened } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
 /** Milliseconds that a part of the page is waited for; the page comes without what takes longer. */
@@ -116,8 +116,8 @@ function changeRow(context: AdminContext, change: RecordEntry, labels: ReadonlyM
       <a href="${links.record(context.history.name, id)}">${moment(textOfField(members, 'at') ?? '')}</a>
     </td>
     <td data-label="Who">${textOfField(members, 'user_name') ?? NOTHING}</td>
-    <td data-label="Where">${doorText(door)}</td>
-    <td data-label="What">${doneText(action)} ${changedRecord(context, change, labels)}</td>
+    <td data-label="Where">${sourceLabel(door)}</td>
+    <td data-label="What">${actionLabel(action)} ${changedRecord(context, change, labels)}</td>
   </tr>`;
 }
 

@@ -29,7 +29,7 @@ const collator = new Intl.Collator('en', { sensitivity: 'base', numeric: true })
 const compared = (label: string): string => label.slice(0, 100).replace(/(\p{M}{4})\p{M}+/gu, '$1');
 
 /** Compares names in the order in which people look for them: `Part 2` before `part 10`. */
-export const compare = (one: string, other: string): number =>
+export const compareLabels = (one: string, other: string): number =>
   collator.compare(compared(one), compared(other));
 
 /** Fields that a page in between does not carry on: those that steer a form, and passwords. */
@@ -115,7 +115,7 @@ export async function referencesOf(
           hasNext
             ? undefined
             : entries
-                .toSorted((one, other) => compare(one.label, other.label))
+                .toSorted((one, other) => compareLabels(one.label, other.label))
                 .map(({ id, label }) => ({ id, label: shortened(label) })),
         );
     lists.set(related, list);

@@ -10,7 +10,7 @@ export interface HistoryChange {
   readonly id: string;
   readonly at: string;
   readonly user: { readonly key: string; readonly name: string } | undefined;
-  readonly door: string;
+  readonly source: string;
   readonly action: string;
   readonly model: string;
   /** The record's key; empty where the history hides it. */
@@ -22,7 +22,7 @@ export interface HistoryChange {
 }
 
 /** What the records are called that changes speak of, and whether they are still there. */
-export interface Known {
+export interface RecordLabels {
   readonly label: (resource: AdminResource | undefined, id: string) => string | undefined;
 }
 
@@ -35,7 +35,7 @@ export function changeOf({ id, members }: RecordEntry, { resources }: AdminConte
     id,
     at: text('at'),
     user: name === null ? undefined : { key: text('user_key'), name },
-    door: text('door'),
+    source: text('door'),
     action: text('action'),
     model: text('model'),
     record: text('record'),
@@ -60,11 +60,11 @@ export function columnsOf({ resource, before, after }: HistoryChange): readonly 
  * for each model, however many changes there are.
  * @param withValues whether what the changed columns refer to is looked up, too
  */
-export async function knownRecords(
+export async function loadRecordLabels(
   context: AdminContext,
   changes: readonly HistoryChange[],
   withValues = true,
-): Promise<Known> {
+): Promise<RecordLabels> {
   const users = context.resources.get(context.settings.userModel);
   const wanted = new Map<AdminResource, Set<string>>();
   const want = (resource: AdminResource | undefined, id: string | null | undefined): void => {

@@ -7,8 +7,8 @@ import { parseId } from '../../resources/records/operations.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { actionText, changeLine, changeView } from './history-view.ts';
-import { changeOf, formerLabel, formerName, knownRecords, type HistoryChange } from './history-entry.ts';
+import { actionTitle, changeLine, changeView } from './history-view.ts';
+import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
@@ -70,7 +70,7 @@ export async function showHistory(
   });
   const changes = list.entries.map((entry) => changeOf(entry, context));
   const [known, { entries: present }] = await Promise.all([
-    knownRecords(context, changes),
+    loadRecordLabels(context, changes),
     context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
@@ -113,7 +113,7 @@ export async function showChange(
   id: string,
 ): Promise<Reply> {
   const change = changeOf(await context.browsing.preview(context.history, id), context);
-  const known = await knownRecords(context, [change]);
+  const known = await loadRecordLabels(context, [change]);
   const { resource, model, record } = change;
   const label = known.label(resource, record);
   const what = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
@@ -126,7 +126,7 @@ export async function showChange(
     </p>`
   }`;
   return pageReply(adminRequest, {
-    title: `${actionText(change)}: ${what}`,
+    title: `${actionTitle(change)}: ${what}`,
     crumbs: [
       { text: context.history.title, href: links.list(context.history.name) },
       { text: `#${change.id}` },

@@ -4,7 +4,7 @@ import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { columnsOf, type HistoryChange, type Known } from './history-entry.ts';
+import { columnsOf, type HistoryChange, type RecordLabels } from './history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { EMPTY_TEXT, grouped, moment, NOTHING, shownValue } from '../web/display-text.ts';
@@ -19,7 +19,7 @@ const DOORS: Readonly<Record<string, string>> = {
   command: 'by a command',
 };
 
-export const actionText = ({ action }: HistoryChange): string => ACTIONS[action] ?? action;
+export const actionTitle = ({ action }: HistoryChange): string => ACTIONS[action] ?? action;
 
 /** A text that may be long; what is cut has a link to the whole change. */
 function shownText(column: Column, text: string | null, size: string | null, change: HistoryChange): Content {
@@ -40,7 +40,7 @@ function shown(
   members: JsonFields,
   change: HistoryChange,
   context: AdminContext,
-  known: Known,
+  known: RecordLabels,
 ): Content {
   if (!members.has(column.key)) return NOTHING;
   const text = textOfColumn(members, column);
@@ -55,7 +55,7 @@ function shown(
 }
 
 /** The columns of a change: what they were, and what they became. */
-function values(change: HistoryChange, context: AdminContext, known: Known): Html {
+function values(change: HistoryChange, context: AdminContext, known: RecordLabels): Html {
   const { resource, action, before, after } = change;
   const columns = columnsOf(change);
   const isUpdate = action === 'update';
@@ -103,7 +103,7 @@ function values(change: HistoryChange, context: AdminContext, known: Known): Htm
 export function author(
   { user }: HistoryChange,
   { resources, settings }: AdminContext,
-  known: Known,
+  known: RecordLabels,
 ): Content {
   if (!user) return 'nobody in particular';
   const users = resources.get(settings.userModel);
@@ -113,12 +113,12 @@ export function author(
 }
 
 /** When, what, who and where, in one line. */
-export function summary(change: HistoryChange, context: AdminContext, known: Known): Html {
+export function summary(change: HistoryChange, context: AdminContext, known: RecordLabels): Html {
   const by = change.user ? html` by ${author(change, context, known)}` : '';
-  return html`${actionText(change)}${by} ${DOORS[change.door] ?? change.door}, ${moment(change.at)} UTC`;
+  return html`${actionTitle(change)}${by} ${DOORS[change.source] ?? change.source}, ${moment(change.at)} UTC`;
 }
 
-const section = (change: HistoryChange, context: AdminContext, known: Known, content: Html): Html =>
+const section = (change: HistoryChange, context: AdminContext, known: RecordLabels, content: Html): Html =>
   html`<section class="change">
     <h2>
       ${summary(change, context, known)}
@@ -128,11 +128,11 @@ const section = (change: HistoryChange, context: AdminContext, known: Known, con
   </section>`;
 
 /** One change with all its columns. */
-export const changeView = (change: HistoryChange, context: AdminContext, known: Known): Html =>
+export const changeView = (change: HistoryChange, context: AdminContext, known: RecordLabels): Html =>
   section(change, context, known, values(change, context, known));
 
 /** One change without its values, where a page has no room for them. */
-export function changeLine(change: HistoryChange, context: AdminContext, known: Known): Html {
+export function changeLine(change: HistoryChange, context: AdminContext, known: RecordLabels): Html {
   const link = links.record(context.history.name, change.id);
   return section(
     change,

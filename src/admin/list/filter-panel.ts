@@ -101,7 +101,7 @@ async function filterForm(
 
 /** The filter that is being changed, of those that a list has. */
 function oldOf(state: Parameters, form: Parameters): Parameter | undefined {
-  const [was] = Parameters.read(form.get('_old') ?? '').list;
+  const [was] = Parameters.parseOrEmpty(form.get('_old') ?? '').list;
   return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
 }
 

@@ -12,8 +12,8 @@ import { links, Parameters } from '../web/admin-links.ts';
 import {
   assertSameSite,
   csrfOf,
-  isOurs,
-  isOwnForm,
+  hasValidCsrf,
+  isSameOriginForm,
   redirect,
   type AdminRequest,
 } from '../web/admin-request.ts';
@@ -202,10 +202,10 @@ export async function logIn(
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  if (adminRequest && (token === undefined || !isOurs(form, token))) {
+  if (adminRequest && (token === undefined || !hasValidCsrf(form, token))) {
     assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
     const sent = context.parking.find(adminRequest.token, parked);
-    return sent && isOwnForm(request)
+    return sent && isSameOriginForm(request)
       ? resume(adminRequest.caller, adminRequest.token, next, sent)
       : redirect(next);
   }

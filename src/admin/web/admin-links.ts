@@ -27,7 +27,7 @@ export const links = {
     list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
   /** The list that `from` remembers. */
   back: (model: string, list: string | undefined): string =>
-    links.list(model, list === undefined ? undefined : Parameters.read(list)),
+    links.list(model, list === undefined ? undefined : Parameters.parseOrEmpty(list)),
   api: (model: string, query: string): string => `/api/${model}/${query === '' ? '' : `?${query}`}`,
 };
 
@@ -43,7 +43,7 @@ export class Parameters {
   }
 
   /** What a page has carried along, which may be anything: what cannot be read is nothing. */
-  static read(query: string): Parameters {
+  static parseOrEmpty(query: string): Parameters {
     try {
       return Parameters.parse(query);
     } catch {
@@ -60,7 +60,7 @@ export class Parameters {
    * The same of an address that may have been typed by hand. What cannot be read is kept as it stands there, and told by name.
    * @throws Problem 414
    */
-  static typed(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
+  static parseWithErrors(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
     try {
       return { parameters: Parameters.parse(query), errors: {} };
     } catch (error) {

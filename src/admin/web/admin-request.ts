@@ -36,11 +36,11 @@ export interface MenuItem {
 export const csrfOf = (token: string): string => signature(token, 'form');
 
 /** Whether the form was made for this session. */
-export const isOurs = (form: Form, token: string): boolean =>
+export const hasValidCsrf = (form: Form, token: string): boolean =>
   isSigned(token, 'form', form.get('_csrf') ?? '');
 
 /** Whether the browser says that the form comes from a page of this very site, once the origin was found to be no other one. */
-export const isOwnForm = ({ headers }: ApiRequest): boolean =>
+export const isSameOriginForm = ({ headers }: ApiRequest): boolean =>
   headers['sec-fetch-site'] === 'same-origin' || headers.origin !== undefined;
 
 export const staleForm = (): Problem =>
@@ -57,7 +57,7 @@ export function assertSameSite(
   { trustProxy }: Pick<Settings, 'trustProxy'>,
 ): void {
   assertOrigin(request.headers, { corsOrigins: [], trustProxy });
-  if (token === undefined || !isOurs(form, token)) throw staleForm();
+  if (token === undefined || !hasValidCsrf(form, token)) throw staleForm();
 }
 
 /** The message that the page before has left. */

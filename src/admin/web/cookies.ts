@@ -22,7 +22,7 @@ function cookiesOf({ headers }: ApiRequest): ReadonlyMap<string, string> {
  * Whether cookies go over TLS. A proxy that nobody told us to trust is known by the origin, which browsers send with a form, and
  * by the cookies that were set then, which come back over TLS alone.
  */
-export const isSecure = (request: ApiRequest): boolean =>
+export const usesTls = (request: ApiRequest): boolean =>
   request.client().isSecure ||
   request.headers.origin?.startsWith('https://') === true ||
   [...cookiesOf(request).keys()].some((key) => key.startsWith(`${SECURE_PREFIX}admin-`));
@@ -36,7 +36,7 @@ export function readCookie(request: ApiRequest, name: CookieName): string | unde
 
 /** @param seconds how long the browser keeps it; 0 deletes it, and undefined keeps it until the browser is closed */
 export function setCookie(request: ApiRequest, name: CookieName, value: string, seconds?: number): string {
-  const secure = isSecure(request);
+  const secure = usesTls(request);
   const age = seconds === undefined ? '' : `; Max-Age=${seconds}`;
   return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${PATH}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
 }

@@ -46,19 +46,19 @@ export function shownValue(column: Column, text: string | null, most?: number): 
 }
 
 /** Where a change was made, and what was done, in the words of people. */
-export const DOORS: Readonly<Record<string, string>> = {
+export const SOURCE_LABELS: Readonly<Record<string, string>> = {
   api: 'API',
   admin: 'Admin area',
   command: 'Command line',
 };
-export const DONE: Readonly<Record<string, string>> = {
+export const ACTION_LABELS: Readonly<Record<string, string>> = {
   create: 'added',
   update: 'changed',
   delete: 'deleted',
 };
 
-export const doorText = (door: string): string => DOORS[door] ?? door;
-export const doneText = (action: string): string => DONE[action] ?? action;
+export const sourceLabel = (door: string): string => SOURCE_LABELS[door] ?? door;
+export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? action;
 
 /** A column of a record as people read it; a foreign key by what the related record is called. */
 export function shownColumn(entry: RecordEntry, column: Column, most: number = MOST_SHOWN): Html | string {
