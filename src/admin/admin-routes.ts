@@ -1,24 +1,25 @@
+// Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { notFound } from '../errors.ts';
 import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
 
 /** A page of one resource. */
 export type AdminResourceRoute =
-  | { readonly page: ListPage; readonly resource: AdminResource }
-  | { readonly page: RecordPage; readonly resource: AdminResource; readonly id: string };
+  | { readonly page: ListPageName; readonly resource: AdminResource }
+  | { readonly page: RecordPageName; readonly resource: AdminResource; readonly id: string };
 
-/** What a path of the admin area names. */
+/** The page that a path of the admin area leads to. */
 export type AdminRoute =
   AdminResourceRoute | { readonly page: 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys' };
 
-export type ListPage =
+export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | 'export.csv' | 'export.json';
-export type RecordPage = 'record' | 'delete' | 'history' | 'password';
+export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
 
-const OWN_PAGES = ['login', 'logout', 'account', 'sessions', 'keys'] as const;
+const GENERAL_PAGES = ['login', 'logout', 'account', 'sessions', 'keys'] as const;
 const LIST_PAGES = ['filter', 'add', 'bulk', 'lookup', 'import', 'export.csv', 'export.json'] as const;
 const RECORD_PAGES = ['delete', 'history', 'password'] as const;
 
-/** The methods of each page: what shows something, what changes something, and what does both. */
+/** The methods of each page: GET shows something, POST changes something. */
 export const ADMIN_METHODS: Readonly<Record<AdminRoute['page'], readonly ('GET' | 'POST')[]>> = {
   dashboard: ['GET'],
   login: ['GET', 'POST'],
@@ -40,8 +41,8 @@ export const ADMIN_METHODS: Readonly<Record<AdminRoute['page'], readonly ('GET' 
   password: ['GET', 'POST'],
 };
 
-const oneOf = <T extends string>(names: readonly T[], name: string | undefined): T => {
-  const found = names.find((one) => one === name);
+const pageNamed = <T extends string>(pages: readonly T[], name: string | undefined): T => {
+  const found = pages.find((page) => page === name);
   if (found === undefined) throw notFound('There is no such page.');
   return found;
 };
@@ -55,8 +56,8 @@ function decodeSegment(segment: string): string {
 }
 
 /**
- * Finds the page of a path; the last slash may be missing. A `-` as it is leads to pages that are not a model's or a record's, so
- * that no name and no key can be in their way.
+ * Finds the page of a path. The last slash is optional. The segment `-` leads to pages of no model, or below a model, of no record.
+ * So no model name and no key collides with them.
  * @throws Problem 404
  */
 export function findAdminRoute(path: string, resources: AdminResources): AdminRoute {
@@ -64,16 +65,16 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
   const [first, second, third, ...rest] = segments;
   if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound('There is no such page.');
   if (first === undefined || first === '') return { page: 'dashboard' };
-  if (first === '-' && third === undefined) return { page: oneOf(OWN_PAGES, second) };
+  if (first === '-' && third === undefined) return { page: pageNamed(GENERAL_PAGES, second) };
   const resource = resources.get(decodeSegment(first));
   if (!resource) throw notFound('There is no such page.');
   if (second === undefined) return { page: 'list', resource };
-  if (second === '-') return { page: oneOf(LIST_PAGES, third), resource };
+  if (second === '-') return { page: pageNamed(LIST_PAGES, third), resource };
   const id = decodeSegment(second);
-  return { page: third === undefined ? 'record' : oneOf(RECORD_PAGES, third), resource, id };
+  return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third), resource, id };
 }
 
-/** The pattern of a page's path, for counting; undefined for a path that leads nowhere. */
+/** The pattern of a page's path, as a label for metrics; undefined for an unknown path. */
 export function patternOf(path: string, resources: AdminResources): string | undefined {
   let route: AdminRoute;
   try {

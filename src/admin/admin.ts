@@ -1,17 +1,9 @@
+// Answers requests to the admin area: finds the session, reads the form, and turns problems into pages.
 import { STATUS_CODES } from 'node:http';
 import { asProblem } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
-import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
-import { createBrowsing, createEntryStatements } from '../resources/records/browsing.ts';
-import { createBulk } from '../resources/records/bulk-operations.ts';
-import { historyOf } from '../resources/serve/visible-history.ts';
-import { createOperations } from '../resources/records/operations.ts';
-import { HISTORY } from '../resources/definition/system-tables.ts';
-import { createPanels, type Panel } from '../resources/definition/panel.ts';
-import type { Resource } from '../resources/definition/resource.ts';
-import type { Schema } from '../resources/serve/schema-setup.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie } from './web/cookies.ts';
 import type { AdminContext } from './web/admin-context.ts';
@@ -22,7 +14,6 @@ import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
 import { showSent } from './form/edit-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
-import { createParking } from './web/parked-forms.ts';
 import {
   findAdminRoute,
   ADMIN_METHODS,
@@ -32,77 +23,29 @@ import {
 } from './admin-routes.ts';
 import {
   csrfOf,
-  isOurs,
-  isOwnForm,
+  hasValidCsrf,
+  isSameOriginForm,
   readFlash,
   redirect,
   staleForm,
   type AdminRequest,
 } from './web/admin-request.ts';
-import type { Requester } from '../db/scheduling/requester.ts';
-import type { Database } from '../db/connection/database.ts';
 import type { Caller } from '../resources/serve/served-resource.ts';
+import { createContexts, type AdminServices } from './create-contexts.ts';
 import { change, show } from './dispatch.ts';
 
-export interface AdminServices extends Pick<
-  AdminContext,
-  'settings' | 'database' | 'authentication' | 'passwords' | 'sessions' | 'logger'
-> {
-  readonly definitions: readonly Resource[];
-  readonly schema: Schema;
-  readonly panels: readonly Panel[];
-}
-
-/** What every request of the admin area shares, and the context of one request. */
-function createDesks({ definitions, schema, panels, ...parts }: AdminServices) {
-  const { settings, database, passwords } = parts;
-  const { models } = schema;
-  const resources = serveForAdmin(definitions, models, settings, schema.catalog);
-  const history = resources.get(HISTORY.model);
-  if (!history) throw new Error('the history is not among the resources');
-  const statements = createEntryStatements();
-  const histories = new Map(
-    [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
-  );
-  const parking = createParking();
-  const shared = {
-    ...parts,
-    resources,
-    history,
-    historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
-    parking,
-    panels: createPanels(database, panels),
-  };
-  const tables = [...models.values()];
-  const deskFor = (requester: Requester): AdminContext => {
-    const own = database.for(requester);
-    const operationsOn = (one: Pick<Database, 'run'>) =>
-      createOperations(one, resources, passwords, history.model, requester);
-    const browsing = createBrowsing(own, resources, statements, settings);
-    return {
-      ...shared,
-      database: own,
-      browsing,
-      operationsOn,
-      operations: operationsOn(own),
-      bulk: createBulk(own, resources, browsing, tables, history.model),
-    };
-  };
-  return { resources, deskFor };
-}
-
-/** Who comes in, or undefined for somebody who has to log in. */
-async function findVisit(
+/** The request with its admin; undefined without a valid session. */
+async function authenticate(
   { sessions, resources }: AdminContext,
   request: ApiRequest,
 ): Promise<AdminRequest | undefined> {
   const token = readCookie(request, 'session');
   const caller = token === undefined ? undefined : await sessions.find(token);
   if (token === undefined || !caller) return undefined;
-  return visitOf({ resources }, request, caller, token);
+  return withCaller({ resources }, request, caller, token);
 }
 
-function visitOf(
+function withCaller(
   { resources }: Pick<AdminContext, 'resources'>,
   request: ApiRequest,
   caller: Caller,
@@ -113,10 +56,10 @@ function visitOf(
   return { request, caller, token, csrf: csrfOf(token), flash: readFlash(request, token), menu };
 }
 
-/** To the login, and from there back to the page; what changes something is not tried again. */
-function toLogin(request: ApiRequest): Reply {
+/** Redirects to the login, which leads back to the page. A change is not repeated after the login. */
+function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
-  // A page that takes nothing but forms cannot be gone back to, but the one above it can.
+  // These pages have no GET, so the login leads back to the page above.
   const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
   const next = method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`;
   const hasEnded = readCookie(request, 'session') !== undefined;
@@ -130,23 +73,23 @@ const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' |
 
 const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id : undefined);
 
-/** Whether a form that came without a login is one of a record, which is kept over the login. */
-function isKept(context: AdminContext, request: ApiRequest): boolean {
+/** Whether a form sent without a session edits a record: such a form is kept until the user has logged in. */
+function isParkable(context: AdminContext, request: ApiRequest): boolean {
   try {
-    return isOwnForm(request) && isEdit(findAdminRoute(request.path, context.resources));
+    return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, context.resources));
   } catch {
-    return false; // without a login the answer does not reveal which pages exist
+    return false; // an anonymous client must not learn which pages exist
   }
 }
 
-/** A request without a session. Its form is kept only where its session has ended not long ago. */
-async function withoutVisit(context: AdminContext, request: ApiRequest): Promise<Reply> {
-  if (request.method !== 'POST') return toLogin(request);
+/** Answers a request without a session. Only the form of a recently ended session is kept. */
+async function answerAnonymous(context: AdminContext, request: ApiRequest): Promise<Reply> {
+  if (request.method !== 'POST') return redirectToLogin(request);
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   const token = readCookie(request, 'session');
-  if (token === undefined || !isKept(context, request)) return toLogin(request);
+  if (token === undefined || !isParkable(context, request)) return redirectToLogin(request);
   const user = await context.sessions.endedUser(token);
-  if (user === undefined) return toLogin(request);
+  if (user === undefined) return redirectToLogin(request);
   const form = await readForm(request, ANONYMOUS_LIMIT);
   return showLoginFor(request, context.parking.park(token, user, form));
 }
@@ -159,10 +102,10 @@ function assertMethod(method: string, { page }: AdminRoute): void {
   const allow = [...allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])), 'OPTIONS'].join(
     ', ',
   );
-  throw new Problem(405, `This page takes ${allow}.`, { headers: { Allow: allow } });
+  throw new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
 }
 
-/** Shows again what was typed before the login; whatever else was sent is not tried again. */
+/** Shows the form that was sent before the login again. Other actions are not repeated. */
 async function resume(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -175,15 +118,20 @@ async function resume(
       ? await showSent(context, adminRequest, route.resource, idOf(route), form, 200)
       : redirect(links.dashboard);
   } catch (error) {
-    // The session is open: its cookie has to reach the browser. The form is still kept, so that a reload may show it.
+    // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
     const problem = asProblem(error);
     if (!problem) throw error;
-    return problemPage(adminRequest, problem, '', problem.status === 404 && elsewhere(context, path));
+    return problemPage(
+      adminRequest,
+      problem,
+      '',
+      problem.status === 404 && missingRecordLinks(context, path),
+    );
   }
 }
 
-/** A page for somebody who is logged in. */
-async function answerVisit(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
+/** Answers a request with a session. */
+async function answerLoggedIn(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
   const { request, token } = adminRequest;
   const route = findAdminRoute(request.path, context.resources);
   assertMethod(request.method, route);
@@ -192,29 +140,29 @@ async function answerVisit(context: AdminContext, adminRequest: AdminRequest): P
   try {
     form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(context.settings));
   } catch (error) {
-    // A file that is too large or no UTF-8 is told where another one can be chosen.
+    // The import page shows the error, so that the user can choose another file.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
       return showImport(context, adminRequest, route.resource, error);
     throw error;
   }
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
-  // A form of this site that was made in an earlier login is shown again, and not lost.
-  if (!isOurs(form, token)) {
-    if (!isEdit(route) || !isOwnForm(request)) throw staleForm();
+  // A form from an earlier session of this site is shown again, so that its values are not lost.
+  if (!hasValidCsrf(form, token)) {
+    if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
     return showSent(context, adminRequest, route.resource, idOf(route), form, 403);
   }
   return change(context, adminRequest, route, form);
 }
 
-/** Where somebody may go on who has come to a record that is not there: it may have been deleted. */
-function elsewhere({ resources }: AdminContext, path: string): Html | false {
+/** Links for a missing record, which may have been deleted: its list and its history. */
+function missingRecordLinks({ resources }: AdminContext, path: string): Html | false {
   try {
     const route = findAdminRoute(path, resources);
     if (!('id' in route)) return false;
     const { name, title } = route.resource;
     return html`<p>
       <a href="${links.list(name)}">${title}</a>,
-      <a href="${links.part(name, route.id, 'history')}">what was written down about this record</a>
+      <a href="${links.part(name, route.id, 'history')}">history of this record</a>
     </p>`;
   } catch {
     return false;
@@ -225,12 +173,13 @@ function problemPage(
   adminRequest: AdminRequest | undefined,
   { status, message, headers }: Problem,
   requestId = '',
-  ways: Html | false = false,
+  furtherLinks: Html | false = false,
 ): Reply {
   const body = html`<p class="lead">${message}</p>
-    ${status === 413 && html`<p>Your browser’s way back leads to the form, where everything is as you typed it.</p>`}
-    ${ways} ${status === 500 && html`<p>The log has more about it, under <code>${requestId}</code>.</p>`}
-    <p><a href="${links.dashboard}">To the start page</a></p>`;
+    ${status === 413 && html`<p>Go back in your browser to return to the form with everything you typed.</p>`}
+    ${furtherLinks}
+    ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
+    <p><a href="${links.dashboard}">Back to the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);
   return pageReply(
     adminRequest,
@@ -239,9 +188,9 @@ function problemPage(
   );
 }
 
-/** The pages under `/admin/`. */
+/** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminServices): Area {
-  const { resources, deskFor } = createDesks(options);
+  const { resources, contextFor } = createContexts(options);
   return {
     patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, resources)),
 
@@ -249,26 +198,33 @@ export function createAdmin(options: AdminServices): Area {
       const { method } = request;
       if (method === 'OPTIONS') return { status: 204, headers: { Allow: ALL_METHODS }, body: '' };
       if (!ALL_METHODS.split(', ').includes(method))
-        throw new Problem(405, `Pages take ${ALL_METHODS}.`, { headers: { Allow: ALL_METHODS } });
+        throw new Problem(405, `Pages accept only ${ALL_METHODS} (got ${method}).`, {
+          headers: { Allow: ALL_METHODS },
+        });
       const asset = findAsset(request.path);
       if (asset && method !== 'POST') return asset;
-      // Cookies are for the paths below it.
+      // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const context = deskFor(request.requester);
-      const adminRequest = await findVisit(context, request);
+      const context = contextFor(request.requester);
+      const adminRequest = await authenticate(context, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);
         return logIn(context, request, adminRequest, (caller, token, path, form) =>
-          resume(context, visitOf(context, request, caller, token), path, form),
+          resume(context, withCaller(context, request, caller, token), path, form),
         );
       }
-      // Who is not logged in learns nothing, not even which pages there are.
-      if (!adminRequest) return withoutVisit(context, request);
+      // An anonymous client must not learn which pages exist.
+      if (!adminRequest) return answerAnonymous(context, request);
       try {
-        return await answerVisit(context, adminRequest);
+        return await answerLoggedIn(context, adminRequest);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        return problemPage(adminRequest, error, '', error.status === 404 && elsewhere(context, request.path));
+        return problemPage(
+          adminRequest,
+          error,
+          '',
+          error.status === 404 && missingRecordLinks(context, request.path),
+        );
       }
     },
 

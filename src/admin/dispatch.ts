@@ -1,3 +1,4 @@
+// Calls the function that answers a route: `show` for GET, `change` for POST.
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message/message.ts';
 import { type AdminResource } from '../resources/serve/admin-resource.ts';
@@ -24,12 +25,12 @@ import { setPassword, showPassword } from './session/password-page.ts';
 import { type AdminRoute, type AdminResourceRoute } from './admin-routes.ts';
 import { type AdminRequest } from './web/admin-request.ts';
 
-/** What may be done with a resource in the admin area; what may not is as if there were no such page. */
+/** Refuses an action that the resource does not allow, as if the page did not exist. @throws Problem 404 */
 function assertMay({ may }: AdminResource, action: AdminAction): void {
   if (!may.has(action)) throw notFound('There is no such page.');
 }
 
-/** The page of a GET. */
+/** Answers a GET. */
 export function show(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -78,11 +79,11 @@ function showResource(
       assertMay(resource, 'change');
       return showPassword(context, adminRequest, resource, route.id);
     case 'bulk':
-      throw new Error('a page that takes POST alone');
+      throw new Error('this page has no GET');
   }
 }
 
-/** What a form does. */
+/** Runs a submitted form. */
 export function change(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -131,6 +132,6 @@ export function change(
     case 'export.csv':
     case 'export.json':
     case 'history':
-      throw new Error('a page that takes GET alone');
+      throw new Error('this page has no POST');
   }
 }

@@ -134,7 +134,7 @@ describe('the start page of the admin area', () => {
 
   test('says so where nothing has been changed yet', async () => {
     const page = await open();
-    assert.match(page, /<p class="empty">\s*Nothing has been changed yet/);
+    assert.match(page, /<p class="empty">\s*No changes yet/);
     assert.deepEqual(latestOf(page), []);
   });
 
@@ -217,7 +217,7 @@ describe('the start page of the admin area', () => {
     await service.sql`alter table vitrine_history rename to elsewhere`;
     try {
       const page = await open();
-      assert.match(page, /The log of changes cannot be read just now/);
+      assert.match(page, /The history cannot be read at the moment/);
       assert.equal(modelsOf(page).get('Animals')?.length, 2);
     } finally {
       await service.sql`alter table elsewhere rename to vitrine_history`;
@@ -230,7 +230,7 @@ describe('the start page of the admin area', () => {
     try {
       await other.addUser('ada', { admin: true });
       const page = (await (await logIn(other, 'ada')).get('/admin/')).text;
-      assert.match(page, /<p class="empty">\s*No resource is shown here/);
+      assert.match(page, /<p class="empty">\s*No resources to show/);
       assert.ok(!page.includes('/admin/user/'));
     } finally {
       await other.close();

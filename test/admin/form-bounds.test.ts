@@ -70,7 +70,7 @@ describe('a form with a field of 900,000 characters', () => {
     ] as const) {
       const answer = await send(to, { ...fields, _action: 'delete', [name]: LONG });
       assert.equal(answer.status, 400, `${to} ${name}`);
-      assert.match(readable(answer), new RegExp(`The field ${name} has more than 16,384 characters`));
+      assert.match(readable(answer), new RegExp(`The field ${name} must be at most 16,384 characters`));
       isShort(answer);
     }
   });

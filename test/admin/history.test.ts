@@ -205,7 +205,7 @@ describe('the history', () => {
     await service.send('PUT', `/api/quiet/${json.id}/`, { name: 'b' });
     assert.deepEqual(await lines('quiet'), []);
     const page = await ada.get(`/admin/quiet/${json.id}/history/`);
-    assert.match(readable(page), /The changes of these records are not written down\./);
+    assert.match(readable(page), /Changes to these records are not recorded\./);
     await service.send('DELETE', `/api/quiet/${json.id}/`);
     assert.deepEqual(await lines('quiet'), []);
   });
@@ -223,7 +223,7 @@ describe('the history', () => {
     );
     assert.deepEqual(parsed(odd[1]?.before ?? null), { text: 'q"\\\u0001' });
     const page = await ada.get(`/admin/odd/${encodeURIComponent(id)}/history/`);
-    assert.match(readable(page), /This record is no longer there\. Deleted by ada through the API/);
+    assert.match(readable(page), /This record no longer exists\. Deleted by ada through the API/);
 
     const stamp = await service.send('POST', '/api/stamp/', { name: 's' });
     assert.equal((await lines('stamp'))[0]?.record, stamp.json.id);
@@ -301,7 +301,7 @@ describe('the history', () => {
     const page = await ada.get(`/admin/item/${json.id}/history/`);
     assert.match(
       readable(page),
-      /^History of Back & again Add it again This record is no longer there\. Deleted by ada/,
+      /^History of Back & again Add it again This record no longer exists\. Deleted by ada/,
     );
     const again =
       /href="(\/admin\/item\/-\/add\/[^"]*)"/.exec(page.text)?.[1]?.replaceAll('&amp;', '&') ?? '';
@@ -427,7 +427,7 @@ describe('the history', () => {
     );
     assert.equal(all[1]?.after, '{"password":true}');
     assert.doesNotMatch(JSON.stringify(all), /argon2|secret/);
-    assert.match(readable(await ada.get(`/admin/user/${all[0]?.record}/history/`)), /Changed by a command, .*Password changed/); // prettier-ignore
+    assert.match(readable(await ada.get(`/admin/user/${all[0]?.record}/history/`)), /Changed from the command line, .*Password changed/); // prettier-ignore
   });
 });
 

@@ -484,7 +484,7 @@ describe('an import', () => {
         const page = readable(preview.text);
         assert.match(page, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/);
         const title = column === 'active' ? 'Active' : 'Admin';
-        assert.match(page, new RegExp(`2 #1 ${title}: would lock you out: let another admin do this`));
+        assert.match(page, new RegExp(`2 #1 ${title}: would lock you out: ask another admin to do this`));
         assert.equal(hidden(preview.text, '_digest'), undefined);
       }
     }

@@ -57,7 +57,7 @@ describe('a login during which the user changes', () => {
       const browser = openBrowser(service);
       const answer = await logInDuring(name, browser, () => change(name));
       assert.equal(answer.status, 401);
-      assert.match(answer.text, /do not open the admin area/);
+      assert.match(answer.text, /Wrong user name or password/);
       assert.equal(browser.cookies.has(SESSION), false);
       const [row] = await service.sql`select count(*)::int as count from vitrine_session s
         join "user" u on u.id::text = s.user_key where u.username = ${name}`;

@@ -206,7 +206,7 @@ describe('one’s own account', () => {
     });
     assert.equal(answer.location, ACCOUNT);
     assert.notEqual(here.cookies.get(SESSION), token);
-    assert.match(readable(await here.get(ACCOUNT)), /logged in nowhere else/);
+    assert.match(readable(await here.get(ACCOUNT)), /You have no other sessions/);
     assert.equal(await isIn(there), false);
     there.cookies.set(SESSION, token);
     assert.equal(await isIn(there), false);
@@ -242,7 +242,7 @@ describe('one’s own account', () => {
     const others = await logIn(service, 'ada');
     const page = await here.get(ACCOUNT);
     assert.equal([...page.text.matchAll(/<th scope="row"/g)].length, 2);
-    assert.equal([...page.text.matchAll(/this one/g)].length, 1);
+    assert.equal([...page.text.matchAll(/this session/g)].length, 1);
     for (const { cookies } of [there, here])
       assert.doesNotMatch(page.text, new RegExp(cookies.get(SESSION) ?? ''));
     const done = await here.post('/admin/-/sessions/');

@@ -118,7 +118,7 @@ describe('very long values in forms', () => {
     assert.ok(page.text.length < 20_000, `${page.text.length} characters`);
     assert.match(
       readable(page),
-      /é{300}… Too long to edit here, with 2,000,000 bytes\. Saving keeps the value\./,
+      /é{300}… Too long to edit here \(2,000,000 bytes\)\. Saving keeps the value\./,
     );
     assert.doesNotMatch(page.text, /name="text"/);
     const fields = fieldsOf(page);
@@ -184,7 +184,7 @@ describe('very long values in forms', () => {
     const choices = { '_take.name': 'mine', '_take.text': 'theirs' };
     const faulty = await ada.post(path, { ...fieldsOf(conflict), ...choices, data: 'no JSON' });
     assert.equal(faulty.status, 400);
-    assert.match(readable(faulty), /Too long to edit here, with 2,000,000 bytes/);
+    assert.match(readable(faulty), /Too long to edit here \(2,000,000 bytes\)/);
     const again = fieldsOf(faulty);
     assert.equal(again['text'], undefined);
     assert.equal(again['_kept'], 'text');

@@ -90,7 +90,7 @@ describe('a panel of the start page', () => {
       { series: [{ label: '2025', value: 10 }, { label: '2026', value: 20.5 }], unit: 'EUR' }, // prettier-ignore
       [
         '<title id="panel-1-name">Any</title>',
-        'Bar chart of 2 values. The least: 2025, 10 EUR. The greatest: 2026, 20.5 EUR.',
+        'Bar chart of 2 values. Lowest: 2025, 10 EUR. Highest: 2026, 20.5 EUR.',
         '<title>2026: 20.5 EUR</title>',
         '<td class="number" data-label="Value">20.5</td>',
         'Value (EUR)',
@@ -99,7 +99,7 @@ describe('a panel of the start page', () => {
     [
       'a series as a line',
       { series: [{ label: 'a', value: 3 }, { label: 'b', value: 3 }], kind: 'line' }, // prettier-ignore
-      ['<polyline class="line"', 'Line chart of 2 values, all of them 3.'],
+      ['<polyline class="line"', 'Line chart of 2 values, all 3.'],
     ],
     [
       'a hostile series',
@@ -154,7 +154,7 @@ describe('a panel of the start page', () => {
   for (const [what, value, fault] of wrong) {
     test(`that gives ${what} has a few words in its place, and its fault in the log`, async () => {
       const body = await show(value);
-      assert.equal(body.replace(/<p class="hint">[^]*?<\/p>/, '').trim(), '<p class="nothing">This panel cannot be shown as it is. The log says why.</p>'); // prettier-ignore
+      assert.equal(body.replace(/<p class="hint">[^]*?<\/p>/, '').trim(), '<p class="nothing">This panel returned something that cannot be shown. See the log for details.</p>'); // prettier-ignore
       assert.equal(lastFault()?.['panel'], 'Any');
       assert.equal(lastFault()?.['level'], 'error');
       assert.match(String(lastFault()?.['error']), fault);
@@ -212,7 +212,7 @@ describe('a panel of the start page', () => {
   for (const [what, parameters, fault] of refused) {
     test(`cannot run a statement that ${what}`, async () => {
       const before = await service.sql`select count(*) from note`;
-      assert.equal(await ask(...parameters), '<p class="nothing">This could not be loaded. The log says why.</p>'); // prettier-ignore
+      assert.equal(await ask(...parameters), '<p class="nothing">This panel could not be loaded. See the log for details.</p>'); // prettier-ignore
       assert.equal(rows, undefined);
       assert.match(String(lastFault()?.['error']), fault);
       assert.deepEqual(await service.sql`select count(*) from note`, before);

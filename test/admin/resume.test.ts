@@ -56,7 +56,7 @@ describe('a form that is sent after the login has ended', () => {
       await expire();
       const asked = await browser.post(address, typed);
       assert.equal(asked.status, 401);
-      assert.match(asked.text, /what you typed comes back/);
+      assert.match(asked.text, /get back what you typed/);
       assert.equal(await noteOf(`Kept ${what}`), undefined);
       const wrong = await browser.post('/admin/-/login/', {
         ...fieldsOf(asked),

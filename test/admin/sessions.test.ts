@@ -332,7 +332,7 @@ describe('of the sessions of a user', () => {
     const { text } = await browser.get('/admin/-/account/');
     const rows = text.match(/<th scope="row" data-label="Browser">[^]*?<\/th>/g) ?? [];
     assert.equal(rows.length, 50);
-    assert.match(rows[0] ?? '', /this one/);
+    assert.match(rows[0] ?? '', /this session/);
   });
 
   test('200 marks of ended ones are kept, and those whose sessions are still there', async () => {

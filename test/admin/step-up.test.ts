@@ -43,7 +43,10 @@ async function assertConfirmed(
     const refused = await ada.post(path, { ...fields, _current: current }, fromNewAddress());
     assert.equal(refused.status, 400, readable(refused));
     assert.deepEqual(faulty(refused), ['_current']);
-    assert.match(readable(refused), current === '' ? /is required for this/i : /is not your password/i);
+    assert.match(
+      readable(refused),
+      current === '' ? /is required to confirm this change/i : /is not your password/i,
+    );
     assert.deepEqual(await state(), stored);
   }
   const done = await ada.post(path, { ...fields, _current: 'pw-ada' }, fromNewAddress());

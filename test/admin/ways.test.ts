@@ -49,7 +49,7 @@ describe('what must be filled in', () => {
   test('is marked alike on a new record and on one that is there, and the mark is explained', async () => {
     const add = await ada.get('/admin/open/-/add/');
     assert.deepEqual(marked(add), ['Name']);
-    assert.match(readable(add), /What has a \* must be filled in\./);
+    assert.match(readable(add), /Fields marked \* are required\./);
     const address = await opened({ name: 'Marked' });
     // What has a default may be left out at first only.
     assert.deepEqual(marked(await ada.get(address)), ['Name', 'Day']);
@@ -60,7 +60,7 @@ describe('what must be filled in', () => {
     const fields = fieldsOf(await ada.get(address));
     const refused = await ada.post(address, { ...fields, name: '', nick: '' });
     assert.equal(refused.status, 400);
-    assert.match(readable(refused), /One field needs another look Name ?: is required/);
+    assert.match(readable(refused), /One field has an error Name ?: is required/);
     assert.equal((await ada.post(address, { ...fields, nick: '' })).status, 303);
     const rows = await service.sql`select name, nick from open where name = 'Emptied'`;
     assert.deepEqual([...rows], [{ name: 'Emptied', nick: '' }]);
@@ -83,7 +83,7 @@ describe('what must be filled in', () => {
   test('of two passwords that differ only that is told', async () => {
     const fields = { username: 'new', email: 'e', active: 'true' };
     const page = await ada.post('/admin/user/-/add/', { ...fields, _password: 'a', _repeat: 'b' });
-    assert.match(readable(page), /One field needs another look New password, again ?: differs from the new/);
+    assert.match(readable(page), /One field has an error New password, again ?: does not match the new/);
   });
 });
 
@@ -97,7 +97,7 @@ test('the message after a record was saved leads to it from wherever one comes t
     const fields = { ...fieldsOf(page), name: `Saved by ${save}`, _save: save };
     const next = await ada.follow(await ada.post('/admin/open/-/add/', fields));
     assert.match(next.text, new RegExp(`“Saved by ${save}” was added\\.`));
-    assert.equal(/<a href="\/admin\/open\/\d+\/">Look at it<\/a>/.test(next.text), isLinked, save);
+    assert.equal(/<a href="\/admin\/open\/\d+\/">View record<\/a>/.test(next.text), isLinked, save);
   }
 });
 
@@ -122,7 +122,7 @@ describe('the way to the API', () => {
     ['/admin/open/?unseen=x', undefined],
     ['/admin/open/?ordering=unseen', undefined],
     ['/admin/silent/', undefined],
-    ['/admin/closed/1/', /title="asks for a login of its own">API</],
+    ['/admin/closed/1/', /title="requires a separate login">API</],
     ['/admin/silent/1/', undefined],
   ] as const)
     test(`of ${path} ${expected ? 'is there, with what it asks for' : 'is not there, since it would refuse'}`, async () => {

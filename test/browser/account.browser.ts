@@ -16,7 +16,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.goto('/admin/trip/?rating=5&ordering=name');
       assert.equal(await heading(page), 'Log in');
       await logIn(page, 'admin', 'wrong');
-      await sees(page.getByRole('alert').filter({ hasText: 'do not open the admin area' }));
+      await sees(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
       assert.equal(await page.getByLabel('User name').inputValue(), 'admin');
       assert.equal(await page.getByLabel('Password').inputValue(), '');
       await logIn(page, 'admin');
@@ -28,7 +28,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       const page = await stage.open();
       await page.goto('/admin/');
       await logIn(page, 'ada');
-      await sees(page.getByRole('alert').filter({ hasText: 'do not open the admin area' }));
+      await sees(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
     });
 
     test('a new password needs the present one, ends the logins elsewhere, and is the one that counts', async () => {
@@ -39,7 +39,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await here.getByLabel('Current password').fill(current);
         await here.getByLabel(/^New password( \*)?$/).fill('another password');
         await here.getByLabel('New password, again').fill(repeat);
-        await follow(button(here, 'Change the password'));
+        await follow(button(here, 'Change password'));
       };
       await change('wrong', 'another password');
       const alert = here.getByRole('alert');
@@ -47,7 +47,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await alert.getByRole('link', { name: 'Current password' }).click();
       assert.equal(await here.locator(':focus').getAttribute('autocomplete'), 'current-password');
       await change('pw-mover', 'something else');
-      await sees(here.getByRole('alert').filter({ hasText: 'differs from the new password' }));
+      await sees(here.getByRole('alert').filter({ hasText: 'does not match the new password' }));
       await change('pw-mover', 'another password');
       await told(here, 'Your password was changed.');
       await follow(here.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link').first());
@@ -66,10 +66,10 @@ for (const { mode, javaScriptEnabled } of MODES) {
       const [here, there] = [await stage.enter('nomad'), await stage.enter('nomad')];
       await follow(link(here, 'nomad'));
       assert.equal(await here.getByRole('row').filter({ hasText: 'Chrome' }).count(), 2);
-      assert.equal(await here.getByRole('row').filter({ hasText: 'this one' }).count(), 1);
-      await follow(button(here, 'End the others'));
+      assert.equal(await here.getByRole('row').filter({ hasText: 'this session' }).count(), 1);
+      await follow(button(here, 'End other sessions'));
       await told(here, 'One other session was ended.');
-      await sees(here.getByText('You are logged in nowhere else.'));
+      await sees(here.getByText('You have no other sessions.'));
       await there.reload();
       assert.equal(await heading(there), 'Log in');
     });
@@ -79,11 +79,11 @@ for (const { mode, javaScriptEnabled } of MODES) {
       const page = await stage.enter();
       await follow(link(page, 'Users').last());
       await follow(link(page, 'newcomer'));
-      await follow(link(page, 'Set the password'));
+      await follow(link(page, 'Set password'));
       await page.getByLabel(/^New password( \*)?$/).fill('fresh password');
       await page.getByLabel('New password, again').fill('fresh password');
       await page.getByLabel(/^Your current password/).fill('pw-admin');
-      await follow(button(page, 'Set the password'));
+      await follow(button(page, 'Set password'));
       await told(page, 'The password was set.');
       const other = await stage.open();
       await other.goto('/admin/');

@@ -105,7 +105,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Name').fill('Typed');
       await town.fill('town 09');
       await follow(button(page, 'Save'));
-      await sees(page.getByText('Choose one of the records'));
+      await sees(page.getByText('Does not match exactly one record'));
       assert.equal(await town.inputValue(), 'town 09');
       await town.fill('town 098');
       await follow(button(page, 'Save'));

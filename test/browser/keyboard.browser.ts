@@ -153,12 +153,12 @@ describe('the script', () => {
     await page.goto('/admin/trip/');
     await press(page, '?');
     await sees(page.getByRole('row', { name: '/ Go to the search' }));
-    await page.getByLabel('Use single keys in this browser').uncheck();
+    await page.getByLabel('Use keyboard shortcuts in this browser').uncheck();
     await page.goto('/admin/trip/');
     await page.keyboard.press('/');
     assert.equal(await isFocused(page.getByRole('searchbox')), false);
     await page.goto('/admin/-/keys/');
-    await page.getByLabel('Use single keys in this browser').check();
+    await page.getByLabel('Use keyboard shortcuts in this browser').check();
   });
 
   test('searches records in a foreign key’s field, which arrows, Enter and Escape choose from', async () => {
@@ -194,8 +194,8 @@ describe('the script', () => {
     const status = page.locator('.reference', { has: town }).getByRole('status');
     await town.focus();
     await page.keyboard.type('town');
-    await sees(page.getByRole('option', { name: 'There are more: type more words.', disabled: true }));
-    assert.equal(await status.innerText(), 'The first 20. There are more: type more words.');
+    await sees(page.getByRole('option', { name: 'More records match. Type more words.', disabled: true }));
+    assert.equal(await status.innerText(), 'The first 20. More records match. Type more words.');
     await town.fill('town 07');
     await page.keyboard.press('Tab');
     assert.equal(await town.inputValue(), 'town 07');
@@ -207,7 +207,7 @@ describe('the script', () => {
     const cookies = await page.context().cookies();
     await page.context().clearCookies();
     await town.fill('town 08');
-    await sees(status.filter({ hasText: 'Your login has ended.' }));
+    await sees(status.filter({ hasText: 'Your session has expired.' }));
     await page.context().addCookies(cookies);
     // So that nobody is asked about what was not saved.
     await town.fill('');

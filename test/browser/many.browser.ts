@@ -210,7 +210,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await search('Touch.');
       await follow(page.locator('tbody th[scope=row] a').first());
       assert.equal(await heading(page), 'Changed: Notes Touch.');
-      await follow(link(page, 'its whole history'));
+      await follow(link(page, 'its full history'));
       assert.equal(await heading(page), 'History of Touch.');
     });
   });

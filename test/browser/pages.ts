@@ -169,13 +169,13 @@ export const PLACES: readonly Place[] = [
   { name: 'one’s account', open: at('/admin/-/account/') },
   {
     name: 'one’s account after a wrong password',
-    open: (page) => newPassword(page, '/admin/-/account/', 'Change the password'),
+    open: (page) => newPassword(page, '/admin/-/account/', 'Change password'),
   },
   { name: 'the keys', open: at('/admin/-/keys/') },
   { name: 'the password of a user', open: at('/admin/user/2/password/') },
   {
     name: 'the password of a user with faults',
-    open: (page) => newPassword(page, '/admin/user/2/password/', 'Set the password'),
+    open: (page) => newPassword(page, '/admin/user/2/password/', 'Set password'),
   },
   { name: 'a page that is not there', open: at('/admin/nothing/') },
   {

@@ -14,7 +14,7 @@ import { passwordFault } from '../../src/resources/passwords/password-rules.ts';
 import { isCalled } from '../../src/resources/records/look-up.ts';
 import { readCookie } from '../../src/admin/web/cookies.ts';
 import { comparisonsOf } from '../../src/admin/list/filters.ts';
-import { compare } from '../../src/admin/fields/references.ts';
+import { compareLabels } from '../../src/admin/fields/references.ts';
 import { parseBasic } from '../../src/http/auth/credentials.ts';
 import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
@@ -132,7 +132,7 @@ const parsers: Record<string, Parser> = {
   },
   'two labels in a list': {
     most: MEGABYTE,
-    read: (text) => compare(`${text}b${text}`, `${text}a${text}`),
+    read: (text) => compareLabels(`${text}b${text}`, `${text}a${text}`),
   },
   'a user name beside a new password': {
     most: MEGABYTE,

@@ -1,20 +1,21 @@
+// Draws a series of numbers as an SVG bar chart or line chart.
 import type { PanelSeries } from '../../resources/definition/panel.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 
-/** The drawing's own units: about the pixels of a panel in a narrow column, so that its texts stay readable there. */
+/** SVG units, about equal to pixels in a narrow column, so that texts stay readable there. */
 const WIDTH = 340;
 const HEIGHT = 200;
 const TOP = 24;
 const BOTTOM = 28;
 const RIGHT = 10;
 const FONT = 12;
-/** How wide a character of a label is at most, nearly always. */
+/** Approximate maximum width of a character of a label. */
 const CHARACTER = 6.8;
-/** Characters of a label below the drawing; the whole of it is in its title. */
+/** Characters of a label below the chart. Its title has the full text. */
 const LONGEST_LABEL = 12;
-/** How many steps the axis of the values has, about. */
+/** Approximate number of steps on the value axis. */
 const STEPS = 4;
-/** What lies beyond is drawn as if it were this: arithmetic ends there, and so does what a drawing can tell. */
+/** Larger values are clamped, and smaller ones drawn as zero: arithmetic on them overflows or underflows. */
 const GREATEST = 1e100;
 const LEAST = 1e-100;
 
@@ -24,10 +25,11 @@ const SCIENTIFIC = new Intl.NumberFormat('en', { notation: 'scientific', maximum
 const isExtreme = (value: number): boolean =>
   value !== 0 && (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-6);
 
-/** `1,234.5`; numbers too large or too small to be read like this in powers of ten. */
-export const readable = (value: number): string => (isExtreme(value) ? SCIENTIFIC : PLAIN).format(value + 0);
+/** `1,234.5`; very large and very small numbers in scientific notation. */
+export const formatNumber = (value: number): string =>
+  (isExtreme(value) ? SCIENTIFIC : PLAIN).format(value + 0);
 
-/** A number of the axis, short, and with as many digits as tell it from its neighbours. */
+/** A short label for a tick, with enough digits to differ from its neighbors. */
 function tickText(value: number, step: number, greatest: number): string {
   if (value === 0) return '0';
   const digits = Math.floor(Math.log10(greatest)) - Math.floor(Math.log10(step)) + 1;
@@ -39,18 +41,18 @@ function tickText(value: number, step: number, greatest: number): string {
 const bounded = (value: number): number =>
   Math.abs(value) < LEAST ? 0 : Math.min(Math.max(value, -GREATEST), GREATEST);
 
-/** 1, 2 or 5 times a power of ten, so that about STEPS of them make the span. */
+/** A step of 1, 2 or 5 times a power of ten, so that about `STEPS` of them cover the span. */
 function niceStep(span: number): number {
   const power = 10 ** Math.floor(Math.log10(span / STEPS));
   const factor = [1, 2, 5].find((one) => one * power * STEPS >= span * 0.8) ?? 10;
   return factor * power;
 }
 
-/** The numbers at the axis of the values: the first and the last one are its ends, and all values lie between them. */
+/** The ticks of the value axis. All values lie between the first and the last one. */
 function ticksOf(values: readonly number[], startsAtZero: boolean): { ticks: number[]; step: number } {
   let least = Math.min(...values, ...(startsAtZero ? [0] : []));
   let most = Math.max(...values, ...(startsAtZero ? [0] : []));
-  // Values that hardly differ are drawn as equal ones, seen from zero.
+  // Nearly equal values are drawn relative to zero.
   if (most - least <= Math.max(Math.abs(most), Math.abs(least)) * 1e-9) {
     if (most === 0) most = 1;
     else [least, most] = [Math.min(least, 0), Math.max(most, 0)];
@@ -68,7 +70,7 @@ function shortLabel(label: string): string {
   return characters.length > LONGEST_LABEL ? `${characters.slice(0, LONGEST_LABEL - 1).join('')}…` : label;
 }
 
-interface Place {
+interface Point {
   readonly x: number;
   readonly y: number;
   readonly label: string;
@@ -77,43 +79,44 @@ interface Place {
 
 const withUnit = (text: string, unit: string | undefined): string => (unit ? `${text} ${unit}` : text);
 
-/** What a pointer that rests on a bar or a point is told. */
-const hint = ({ label, value }: Place, unit: string | undefined): Html =>
-  html`<title>${label}: ${withUnit(readable(value), unit)}</title>`;
+/** The tooltip of a bar or a point. */
+const tooltip = ({ label, value }: Point, unit: string | undefined): Html =>
+  html`<title>${label}: ${withUnit(formatNumber(value), unit)}</title>`;
 
-function bars(places: readonly Place[], zero: number, slot: number, unit: string | undefined): Content {
+function bars(points: readonly Point[], zero: number, slot: number, unit: string | undefined): Content {
   const width = Math.max(slot * 0.7, 1);
-  return places.map((place) => {
-    const { x, y, value } = place;
-    // What is not zero can be seen, however small it is.
+  return points.map((point) => {
+    const { x, y, value } = point;
+    // At least one unit high, so that every value but zero is visible.
     const height = value === 0 ? 0 : Math.max(Math.abs(zero - y), 1);
     const top = value < 0 ? zero : zero - height;
     const box = { x: fixed(x - width / 2), y: fixed(top), width: fixed(width), height: fixed(height) };
-    return html`<rect class="bar" ${attributes(box)}>${hint(place, unit)}</rect>`;
+    return html`<rect class="bar" ${attributes(box)}>${tooltip(point, unit)}</rect>`;
   });
 }
 
-function line(places: readonly Place[], unit: string | undefined): Content {
-  const points = places.map(({ x, y }) => `${fixed(x)},${fixed(y)}`).join(' ');
-  const radius = places.length > 40 ? 1.5 : 3;
-  return html`<polyline class="line" fill="none" stroke="currentColor" points="${points}" /> ${places.map(
-      (place) =>
-        html`<circle class="point" ${attributes({ cx: fixed(place.x), cy: fixed(place.y), r: radius })}>
-          ${hint(place, unit)}
+function line(points: readonly Point[], unit: string | undefined): Content {
+  const coordinates = points.map(({ x, y }) => `${fixed(x)},${fixed(y)}`).join(' ');
+  const radius = points.length > 40 ? 1.5 : 3;
+  return html`<polyline class="line" fill="none" stroke="currentColor" points="${coordinates}" />
+    ${points.map(
+      (point) =>
+        html`<circle class="point" ${attributes({ cx: fixed(point.x), cy: fixed(point.y), r: radius })}>
+          ${tooltip(point, unit)}
         </circle>`,
     )}`;
 }
 
-/** The labels below the drawing: as many as have room, always the first one. */
-function labels(places: readonly Place[], left: number): Content {
-  const shown = places.map(({ label }) => shortLabel(label));
+/** The labels below the chart: every nth one, so that they fit, starting with the first. */
+function labels(points: readonly Point[], left: number): Content {
+  const shown = points.map(({ label }) => shortLabel(label));
   const widest = Math.max(...shown.map((label) => [...label].length)) * CHARACTER + 10;
-  const every = Math.max(1, Math.ceil((places.length * widest) / (WIDTH - left - RIGHT)));
-  return places.map(({ x, label }, index) => {
+  const every = Math.max(1, Math.ceil((points.length * widest) / (WIDTH - left - RIGHT)));
+  return points.map(({ x, label }, index) => {
     if (index % every > 0) return null;
     const text = shown[index] ?? '';
     const half = ([...text].length * CHARACTER) / 2;
-    // A label at the edge stays inside of the drawing.
+    // Keeps a label at the edge inside the chart.
     const middle = Math.min(Math.max(x, half), WIDTH - half);
     return html`<text
       class="label"
@@ -125,18 +128,19 @@ function labels(places: readonly Place[], left: number): Content {
   });
 }
 
-/** In words what the drawing shows. */
+/** Describes the chart in words, for screen readers. */
 function description({ series, unit, kind }: PanelSeries): string {
   const [first, ...rest] = series;
   if (!first) return '';
-  const low = rest.reduce((one, other) => (other.value < one.value ? other : one), first);
-  const high = rest.reduce((one, other) => (other.value > one.value ? other : one), first);
-  const told = (one: typeof first): string => `${one.label}, ${withUnit(readable(one.value), unit)}`;
-  const what = kind === 'line' ? 'Line chart' : 'Bar chart';
-  const points = series.length === 1 ? '1 value' : `${series.length} values`;
-  return low.value === high.value
-    ? `${what} of ${points}, all of them ${withUnit(readable(low.value), unit)}.`
-    : `${what} of ${points}. The least: ${told(low)}. The greatest: ${told(high)}.`;
+  const lowest = rest.reduce((one, other) => (other.value < one.value ? other : one), first);
+  const highest = rest.reduce((one, other) => (other.value > one.value ? other : one), first);
+  const pointText = (point: typeof first): string =>
+    `${point.label}, ${withUnit(formatNumber(point.value), unit)}`;
+  const chartName = kind === 'line' ? 'Line chart' : 'Bar chart';
+  const count = series.length === 1 ? '1 value' : `${series.length} values`;
+  return lowest.value === highest.value
+    ? `${chartName} of ${count}, all ${withUnit(formatNumber(lowest.value), unit)}.`
+    : `${chartName} of ${count}. Lowest: ${pointText(lowest)}. Highest: ${pointText(highest)}.`;
 }
 
 function drawing(content: PanelSeries, title: string, id: string): Html {
@@ -150,7 +154,7 @@ function drawing(content: PanelSeries, title: string, id: string): Html {
   const heightOf = (value: number): number =>
     TOP + ((most - value) / (most - least)) * (HEIGHT - TOP - BOTTOM);
   const slot = (WIDTH - left - RIGHT) / series.length;
-  const places = series.map(({ label, value }, index) => ({
+  const points = series.map(({ label, value }, index) => ({
     label,
     value,
     x: left + slot * (index + 0.5),
@@ -185,16 +189,16 @@ function drawing(content: PanelSeries, title: string, id: string): Html {
           >${texts[index]}</text
         >`;
     })}
-    ${kind === 'line' ? line(places, unit) : bars(places, base, slot, unit)}
+    ${kind === 'line' ? line(points, unit) : bars(points, base, slot, unit)}
     <line class="axis" stroke="currentColor" ${attributes({ ...across, y1: fixed(base), y2: fixed(base) })} />
-    ${labels(places, left)}
+    ${labels(points, left)}
   </svg>`;
 }
 
-/** The same numbers to be read one by one. */
-const numbers = ({ series, unit }: PanelSeries, title: string): Html =>
+/** The values as a table. */
+const dataTable = ({ series, unit }: PanelSeries, title: string): Html =>
   html`<details>
-    <summary>The numbers<span class="hidden"> of ${title}</span></summary>
+    <summary>Show data<span class="hidden"> of ${title}</span></summary>
     <table class="records">
       <thead>
         <tr>
@@ -207,7 +211,7 @@ const numbers = ({ series, unit }: PanelSeries, title: string): Html =>
           ({ label, value }) =>
             html`<tr>
               <th scope="row" data-label="Label">${label}</th>
-              <td class="number" data-label="Value">${readable(value)}</td>
+              <td class="number" data-label="Value">${formatNumber(value)}</td>
             </tr>`,
         )}
       </tbody>
@@ -215,10 +219,10 @@ const numbers = ({ series, unit }: PanelSeries, title: string): Html =>
   </details>`;
 
 /**
- * A series as a drawing that needs no script, with its numbers as a table below.
- * @param id begins the ids of its elements, so no other chart of the page may have it
+ * A chart that needs no script, with a table of its values.
+ * @param id the prefix of its element ids; unique on the page
  */
 export function chart(content: PanelSeries, title: string, id: string): Html {
-  if (content.series.length === 0) return html`<p class="empty">There are no values yet.</p>`;
-  return html`${drawing(content, title, id)}${numbers(content, title)}`;
+  if (content.series.length === 0) return html`<p class="empty">No data yet.</p>`;
+  return html`${drawing(content, title, id)}${dataTable(content, title)}`;
 }

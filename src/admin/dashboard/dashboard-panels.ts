@@ -1,34 +1,35 @@
+// Shows the panels that the registry adds to the start page.
 import { TimeoutError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
-import { chart, readable } from './chart.ts';
+import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { NOTHING } from '../web/display-text.ts';
 
-/** A text of at most so many characters is shown as large as a number. */
-const FIGURE = 24;
+/** A text of at most this many characters is shown in large type, like a number. */
+const MAX_FIGURE = 24;
 
 type Cell = PanelTable['rows'][number][number];
 
-/** Numbers stand to the right, also those that come from the database as text. */
+/** Numbers are right-aligned, including those that the database returns as text. */
 const isNumber = (cell: Cell): boolean =>
   typeof cell === 'number' || (typeof cell === 'string' && /^-?\d+(\.\d+)?$/.test(cell));
 
 function shownCell(cell: Cell): Content {
   if (cell === null) return NOTHING;
   if (typeof cell === 'boolean') return cell ? 'Yes' : 'No';
-  return typeof cell === 'number' ? readable(cell) : cell;
+  return typeof cell === 'number' ? formatNumber(cell) : cell;
 }
 
 function table({ columns, rows }: PanelTable): Html {
-  if (rows.length === 0) return html`<p class="empty">There is nothing to show yet.</p>`;
-  const marks = columns.map((_, at) => {
+  if (rows.length === 0) return html`<p class="empty">No data yet.</p>`;
+  const classes = columns.map((_, at) => {
     const cells = rows.map((row) => row[at] ?? null).filter((cell) => cell !== null);
     return cells.length > 0 && cells.every(isNumber) ? 'number' : undefined;
   });
   return html`<table class="records">
     <thead>
       <tr>
-        ${columns.map((name, at) => html`<th scope="col" ${attributes({ class: marks[at] })}>${name}</th>`)}
+        ${columns.map((name, at) => html`<th scope="col" ${attributes({ class: classes[at] })}>${name}</th>`)}
       </tr>
     </thead>
     <tbody>
@@ -36,10 +37,10 @@ function table({ columns, rows }: PanelTable): Html {
         (row) =>
           html`<tr>
             ${row.map((cell, at) => {
-              const mark = attributes({ class: marks[at], 'data-label': columns[at] });
+              const cellAttributes = attributes({ class: classes[at], 'data-label': columns[at] });
               return at === 0
-                ? html`<th scope="row" ${mark}>${shownCell(cell)}</th>`
-                : html`<td${mark}>${shownCell(cell)}</td>`;
+                ? html`<th scope="row" ${cellAttributes}>${shownCell(cell)}</th>`
+                : html`<td${cellAttributes}>${shownCell(cell)}</td>`;
             })}
           </tr>`,
       )}
@@ -47,22 +48,23 @@ function table({ columns, rows }: PanelTable): Html {
   </table>`;
 }
 
-/** What stands in the place of a panel that cannot be shown; the cause is for the log alone. */
-function excuse(error: unknown): string {
-  if (error instanceof TimeoutError) return 'This took too long. Reload the page to try again.';
-  if (error instanceof PanelFault) return 'This panel cannot be shown as it is. The log says why.';
-  return 'This could not be loaded. The log says why.';
+/** The text in place of a panel that failed. The cause is only logged. */
+function failureText(error: unknown): string {
+  if (error instanceof TimeoutError) return 'This panel took too long to load. Reload the page to try again.';
+  if (error instanceof PanelFault)
+    return 'This panel returned something that cannot be shown. See the log for details.';
+  return 'This panel could not be loaded. See the log for details.';
 }
 
 async function content({ panels, logger }: AdminContext, panel: Panel, id: string): Promise<Html> {
   try {
     const found = await panels.load(panel);
-    if (typeof found === 'number') return html`<p class="figure">${readable(found)}</p>`;
+    if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
     if (typeof found === 'string')
-      return html`<p${attributes({ class: found.length <= FIGURE && 'figure' })}>${found}</p>`;
+      return html`<p${attributes({ class: found.length <= MAX_FIGURE && 'figure' })}>${found}</p>`;
     return 'series' in found ? chart(found, panel.title, id) : table(found);
   } catch (error) {
-    // What an author's function throws may be anything.
+    // A function of the registry may throw any value.
     const cause = error instanceof Error ? error.message : String(error);
     const stack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);
     logger.error({
@@ -71,7 +73,7 @@ async function content({ panels, logger }: AdminContext, panel: Panel, id: strin
       error: cause,
       ...(stack ? { stack: error.stack } : {}),
     });
-    return html`<p class="nothing">${excuse(error)}</p>`;
+    return html`<p class="nothing">${failureText(error)}</p>`;
   }
 }
 
@@ -84,7 +86,7 @@ async function section(context: AdminContext, panel: Panel, index: number): Prom
   </section>`;
 }
 
-/** The panels of the resource file, all loaded at once; one that fails has a few words in its place. */
+/** Loads all panels at the same time. A panel that fails shows a message instead. */
 export async function showPanels(context: AdminContext): Promise<Html | false> {
   const { list } = context.panels;
   if (list.length === 0) return false;

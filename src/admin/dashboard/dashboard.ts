@@ -1,3 +1,4 @@
+// The start page: all lists with their counts, the panels of the registry, and the latest changes.
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
@@ -8,25 +9,37 @@ import { html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
-import { counted, doneText, doorText, grouped, moment, NOTHING, shortened } from '../web/display-text.ts';
+import {
+  counted,
+  actionLabel,
+  sourceLabel,
+  grouped,
+  moment,
+  NOTHING,
+  shortened,
+} from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** Milliseconds that a part of the page is waited for; the page comes without what takes longer. */
-const PATIENCE = 3_000;
-/** How many changes are shown. */
+/** Timeout for each part of the page (milliseconds). The page is sent without parts that take longer. */
+const TIMEOUT = 3_000;
+/** How many of the latest changes are shown. */
 const LATEST = 10;
 
-/** What a part of the page needs, or undefined when it is not to be had, which the log then explains. */
-async function attempt<T>({ logger }: AdminContext, what: string, work: Promise<T>): Promise<T | undefined> {
+/** Waits for a part of the page. If it fails, logs the reason and returns undefined. */
+async function loadOptional<T>(
+  { logger }: AdminContext,
+  what: string,
+  work: Promise<T>,
+): Promise<T | undefined> {
   try {
-    return await withTimeout(PATIENCE, work);
+    return await withTimeout(TIMEOUT, work);
   } catch (error) {
-    logger.warn({ message: `the start page is without ${what}: ${(error as Error).message}` });
+    logger.warn({ message: `the start page omits ${what}: ${(error as Error).message}` });
     return undefined;
   }
 }
 
-/** The resources under their headings, in the order of the registry. */
+/** The resources by group, in the order of the registry. */
 function groupsOf(context: AdminContext): [group: string, resources: AdminResource[]][] {
   const groups = new Map<string, AdminResource[]>();
   for (const resource of context.resources.values()) {
@@ -38,7 +51,7 @@ function groupsOf(context: AdminContext): [group: string, resources: AdminResour
 
 async function countText(context: AdminContext, resource: AdminResource): Promise<string> {
   const work = context.browsing.count(resource, { query: '', search: '' });
-  const found = await attempt(context, `the count of ${resource.name}`, work);
+  const found = await loadOptional(context, `the count of ${resource.name}`, work);
   if (!found) return 'unknown';
   return found.isExact ? counted(found.count, 'record') : `about ${grouped(found.count)} records`;
 }
@@ -58,7 +71,8 @@ async function showGroups(context: AdminContext): Promise<Html> {
   const groups = groupsOf(context);
   if (groups.length === 0)
     return html`<p class="empty">
-      No resource is shown here: each of the registry has <code>hidden: true</code> in its <code>admin</code>.
+      No resources to show: every resource in the registry has <code>hidden: true</code> in
+      <code>admin</code>.
     </p>`;
   const sections = groups.map(async ([group, resources], index) => {
     const rows = await Promise.all(resources.map((resource) => row(context, resource)));
@@ -74,7 +88,7 @@ async function showGroups(context: AdminContext): Promise<Html> {
   return html`<div class="groups">${await Promise.all(sections)}</div>`;
 }
 
-/** What the records of some changes are called, by model and key; those that are gone have no name any more. */
+/** The labels of the records in some changes, by model and key. Deleted records have none. */
 async function labelsOf(
   context: AdminContext,
   changes: readonly RecordEntry[],
@@ -89,14 +103,14 @@ async function labelsOf(
   await Promise.all(
     [...keys].map(async ([resource, ids]) => {
       const work = context.browsing.labelsOf(resource, ids);
-      const names = await attempt(context, `the names of ${resource.name}`, work);
+      const names = await loadOptional(context, `the names of ${resource.name}`, work);
       for (const [id, label] of names ?? []) labels.set(`${resource.name} ${id}`, label);
     }),
   );
   return labels;
 }
 
-/** The record that was changed: with a link, unless it is gone or is not shown in the admin area. */
+/** The changed record, with a link if it exists and the admin area shows it. */
 function changedRecord(context: AdminContext, entry: RecordEntry, labels: ReadonlyMap<string, string>): Html {
   const change = changeOf(entry, context);
   const { resource, model, record: key } = change;
@@ -110,14 +124,14 @@ function changedRecord(context: AdminContext, entry: RecordEntry, labels: Readon
 
 function changeRow(context: AdminContext, change: RecordEntry, labels: ReadonlyMap<string, string>): Html {
   const { id, members } = change;
-  const [door = '', action = ''] = ['door', 'action'].map((key) => textOfField(members, key) ?? '');
+  const [source = '', action = ''] = ['door', 'action'].map((key) => textOfField(members, key) ?? '');
   return html`<tr>
     <td data-label="When">
       <a href="${links.record(context.history.name, id)}">${moment(textOfField(members, 'at') ?? '')}</a>
     </td>
     <td data-label="Who">${textOfField(members, 'user_name') ?? NOTHING}</td>
-    <td data-label="Where">${doorText(door)}</td>
-    <td data-label="What">${doneText(action)} ${changedRecord(context, change, labels)}</td>
+    <td data-label="Where">${sourceLabel(source)}</td>
+    <td data-label="What">${actionLabel(action)} ${changedRecord(context, change, labels)}</td>
   </tr>`;
 }
 
@@ -142,17 +156,15 @@ function changeTable(
     <p><a href="${links.list(context.history.name)}">All changes</a></p>`;
 }
 
-/** What has been done lately, by whom. */
+/** The section with the latest changes. */
 async function showLatest(context: AdminContext): Promise<Html> {
   const work = context.browsing.list(context.history, { query: `limit=${LATEST}`, search: '' });
-  const page = await attempt(context, 'the latest changes', work);
+  const page = await loadOptional(context, 'the latest changes', work);
   const changes = page?.entries ?? [];
   const body = !page
-    ? html`<p class="nothing">The log of changes cannot be read just now.</p>`
+    ? html`<p class="nothing">The history cannot be read at the moment. See the log for details.</p>`
     : changes.length === 0
-      ? html`<p class="empty">
-          Nothing has been changed yet. What is done here and through the API will be listed here.
-        </p>`
+      ? html`<p class="empty">No changes yet. Changes made here and through the API appear here.</p>`
       : changeTable(context, changes, await labelsOf(context, changes));
   return html`<section class="latest" aria-labelledby="latest">
     <h2 id="latest">Latest changes</h2>
@@ -160,7 +172,7 @@ async function showLatest(context: AdminContext): Promise<Html> {
   </section>`;
 }
 
-/** The start page: what there is, the panels of the resource file, and what has happened lately. */
+/** Answers with the start page. Its parts load at the same time. */
 export async function showDashboard(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
   const [groups, panels, latest] = await Promise.all([
     showGroups(context),

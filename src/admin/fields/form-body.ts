@@ -1,3 +1,4 @@
+// Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
@@ -18,26 +19,26 @@ import {
   type TypedValues,
 } from './form-values.ts';
 
-/** The JSON body that a form stands for, and what is wrong with texts that cannot stand in one. */
+/** The JSON body of a form, and the errors of values that cannot be in it. */
 export interface FormBody {
   readonly members: Map<string, JsonField>;
   readonly errors: FieldErrors;
 }
 
-/** What was typed for a column of a stored record, as a member of a body or what is wrong with it. */
+/** The JSON value of a typed value on a stored record, or its fault. */
 export function typedMember(column: Column, { text, isNull }: Typed): JsonField | { readonly fault: string } {
   const fault = lengthFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
-    return { fault: 'choose one of the records: no single one is meant by this' };
+    return { fault: 'does not match exactly one record: choose one of the records' };
   return jsonFieldOf(column, text);
 }
 
-/** Puts what was typed for one column into a body. */
+/** Adds the value of one column to the body. */
 function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
-  // What is left empty on a new record is a default that was not shown, or a fault that the operation names.
+  // An empty field of a new record is left out: the database sets the default, or the operation reports the missing field.
   const isEmpty = typed.text === '' && (typed.isNull || !takesEmpty(column));
   if (isNew && isEmpty && (hidesDefault(column) || !(column.nullable || column.hasDefault))) return;
   const member = typedMember(column, typed);
@@ -45,20 +46,20 @@ function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean)
   else body.members.set(column.key, member);
 }
 
-/** The body of a form. What was not touched is not in it, so that nothing of it is lost on the way through a browser. */
+/** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
 export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): FormBody {
   const body: FormBody = { members: new Map(), errors: {} };
-  const present = stored && storedValues(stored, [...typed.keys()]);
+  const current = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {
-    if (present && isSame(value, present.get(column))) continue;
+    if (current && isSame(value, current.get(column))) continue;
     addMember(body, column, value, stored === undefined);
   }
   return body;
 }
 
 /**
- * Adds the password of a new record, typed twice.
- * @param faultOf says what is wrong with a password
+ * Adds the password of a new record, which is typed twice.
+ * @param faultOf gives the fault of a new password
  */
 export function addPassword(
   body: FormBody,
@@ -70,14 +71,14 @@ export function addPassword(
   if (!column) return;
   const text = form.get('_password') ?? '';
   const isRepeated = text === (form.get('_repeat') ?? '');
-  if (!isRepeated) addError(body.errors, '_repeat', 'differs from the new password');
+  if (!isRepeated) addError(body.errors, '_repeat', 'does not match the new password');
   const fault = text === '' || !isRepeated ? undefined : faultOf(column, text);
   if (fault !== undefined) addError(body.errors, '_password', fault);
   if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
   else if (isRepeated && !column.nullable) addError(body.errors, '_password', 'is required');
 }
 
-/** What a write did, or what keeps it from being done: by field, or as a whole. */
+/** The result of a write: its value, or the errors by field, or a notice about the whole. */
 export type Outcome<T> =
   | { readonly done: T }
   | {
@@ -87,7 +88,7 @@ export type Outcome<T> =
       readonly status: number;
     };
 
-/** What is wrong with a password belongs to the field where it was typed. */
+/** Moves the errors of the password column to the form field `_password`. */
 function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors {
   const keys = new Set(passwords.map(({ key }) => key));
   return Object.fromEntries(
@@ -95,7 +96,7 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
   );
 }
 
-/** Runs a write, unless its form is faulty already: then all is told that is wrong with the rest. */
+/** Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once. */
 export async function attempt<T>(
   { members, errors }: FormBody,
   resource: AdminResource,
@@ -104,8 +105,8 @@ export async function attempt<T>(
 ): Promise<Outcome<T>> {
   try {
     if (Object.keys(errors).length > 0) {
-      const others = await operations.faults(resource, members, writing);
-      return { errors: { ...byField(others, resource), ...errors }, status: 400 };
+      const otherErrors = await operations.faults(resource, members, writing);
+      return { errors: { ...byField(otherErrors, resource), ...errors }, status: 400 };
     }
     return { done: await write() };
   } catch (error) {

@@ -1,3 +1,4 @@
+// The fields of a record's form: for each column a label, a control that fits its type, hints and errors.
 import type { Column } from '../../db/schema/model.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import {
@@ -15,11 +16,11 @@ import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from '
 import { links } from '../web/admin-links.ts';
 import { fieldErrors } from '../web/widgets.ts';
 
-/** What a foreign key can refer to. */
+/** The records that a foreign key can refer to. */
 export interface References {
-  /** All records there are, where they are few. */
+  /** All records; undefined if there are too many for a list. */
   readonly options: readonly Named[] | undefined;
-  /** What the record that is chosen now is called. */
+  /** The label of the chosen record, if there are no `options`. */
   readonly label: string | undefined;
 }
 
@@ -30,18 +31,20 @@ export interface Field {
   readonly isNew: boolean;
   readonly errors?: readonly string[] | undefined;
   readonly references?: References | undefined;
-  /** The text as HTML, where it is so long that it was escaped in pieces. */
+  /** The escaped text, if it is long; see `renderLongTexts`. */
   readonly longText?: Html | undefined;
-  /** Whether the form of a new record wants it. */
+  /** Whether the field is marked as required. */
   readonly isRequired: boolean;
 }
 
-/** Browsers drop line breaks from a text that is not in a textarea. */
+/** Browsers remove line breaks from inputs other than a textarea. */
 const LINE_BREAK = /[\r\n]/;
+/** A column with a lower maximum length gets an input of just that width (characters). */
 const LONG = 60;
-const MOST_LINES = 20;
+/** Maximum height of a textarea (lines). */
+const MAX_LINES = 20;
 
-/** Long texts of a form as HTML. Escaping one of 1 MB takes up to 60 ms. */
+/** Escapes the long texts of a form in pieces: escaping 1 MB at once would block the event loop for up to 60 ms. */
 export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
   const rendered = new Map<Column, Html>();
   for (const [column, { text }] of typed)
@@ -50,8 +53,8 @@ export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<C
 }
 
 /**
- * The step of a number's control: whole, to the column's digits, or any. A browser counts steps from the value that it comes
- * with, so that one which does not fit would keep every right one from being sent.
+ * The `step` of a number input: 1, the column's decimal places, or any. Browsers count steps from the initial value, so an initial
+ * value with more decimals would make every valid value invalid.
  */
 function stepOf({ castType, scale }: Column, text: string): string {
   const digits = castType.startsWith('int') ? 0 : scale;
@@ -60,20 +63,20 @@ function stepOf({ castType, scale }: Column, text: string): string {
   return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
 }
 
-/** The least and the most of a number's control; none for a value that is beyond them already, which would keep the form from being sent. */
+/** The `min` and `max` of a number input; none if the stored value is outside, or the browser would not send the form. */
 function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
   const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
   return isBeyond ? {} : { min, max };
 }
 
-/** Whether a control for numbers can hold the text: browsers empty one that is too large for JavaScript. */
+/** Whether a number input can hold the text: browsers clear one whose number is too large for JavaScript. */
 const isNumeral = (text: string): boolean =>
   text === '' || (/^-?\d+(\.\d+)?$/.test(text) && Number.isFinite(Number(text)));
 
 const idOf = ({ key }: Column): string => `field-${key}`;
 
-/** The text of a control for moments, or undefined where it is one that the control cannot hold. */
-function momentText({ type }: Column, text: string): string | undefined {
+/** The value of a date or time input; undefined if the input cannot hold the text. */
+function dateTimeValue({ type }: Column, text: string): string | undefined {
   const { control } = type.input;
   if (text === '') return '';
   if (control === 'date') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
@@ -81,7 +84,7 @@ function momentText({ type }: Column, text: string): string | undefined {
   return /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?$/.test(text) ? text.replace(' ', 'T') : undefined;
 }
 
-/** A choice among texts; a value that is none of them stays one, so that looking at a record does not change it. */
+/** A select. A stored value that is not among the options is added, so that saving does not change it. */
 function selectOf(
   field: Field,
   options: readonly (readonly [value: string, text: string])[],
@@ -101,7 +104,7 @@ function selectOf(
   </select>`;
 }
 
-/** A field that searches: with the script as one types, without it by a step of its own that comes back with the choice. */
+/** A search for the related record: as one types with the script, on a page of its own without it. */
 function referenceInput(field: Field, common: Html): Html {
   const { column, typed, references } = field;
   const model = column.references?.name ?? '';
@@ -125,7 +128,7 @@ function referenceInput(field: Field, common: Html): Html {
   </div>`;
 }
 
-/** The control of a field: what fits its type. */
+/** The control of a field, by the type of its column. */
 export function fieldControl(field: Field): Html {
   const { column, typed, isNew, errors, references, longText, isRequired } = field;
   const { control } = column.type.input;
@@ -136,8 +139,8 @@ export function fieldControl(field: Field): Html {
   const common = attributes({
     id,
     name: column.key,
-    // Said, but not asked for by the browser, which would stop at the first one: the service tells all faults at once. What a
-    // browser cannot send, such as half a date, it has to refuse itself, or it would be sent as nothing.
+    // No `required`: the browser would stop at the first empty field, while the service reports all errors at once. Only the
+    // browser can reject half a date, which it would send as an empty value, so the form is not `novalidate`.
     'aria-required': isRequired && !isTickBox(column, isNew) ? 'true' : undefined,
     'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
     'aria-describedby': described === '' ? undefined : described,
@@ -157,11 +160,11 @@ export function fieldControl(field: Field): Html {
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }
-  const lines = typed.text.split('\n', MOST_LINES).length;
+  const lines = typed.text.split('\n', MAX_LINES).length;
   if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
     const isCode = column.type.input.json === 'json';
-    // A parser drops the first line break of a textarea, so that one of its own has to stand before it.
-    return html`<textarea${common} rows="${Math.min(MOST_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
+    // HTML parsers drop the first line break of a textarea, so one is added.
+    return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
   }
   if (control === 'number' && isNumeral(typed.text))
     return html`<input${common}
@@ -170,7 +173,7 @@ export function fieldControl(field: Field): Html {
       ${attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) })}
     />`;
   if (control === 'date' || control === 'time' || control === 'datetime-local') {
-    const text = momentText(column, typed.text);
+    const text = dateTimeValue(column, typed.text);
     if (text !== undefined)
       return html`<input${common}
         type="${control}"
@@ -186,7 +189,7 @@ export function fieldControl(field: Field): Html {
   />`;
 }
 
-/** What one should know before typing: the author's words, and what an empty field means. */
+/** The hints of a field: the registry's help text, the meaning of an empty field, the time zone. */
 function hints({ column, isNew }: Field): Content {
   const isNow = column.initial === 'now' && Boolean(column.type.now);
   const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
@@ -201,7 +204,7 @@ function hints({ column, isNew }: Field): Content {
   return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
 }
 
-/** A field with its label, its hints and what is wrong with it. */
+/** A field with its label, hints and errors. */
 export function fieldRow(field: Field): Html {
   const { column, typed, isNew, errors, isRequired } = field;
   const id = idOf(column);

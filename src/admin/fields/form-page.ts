@@ -1,3 +1,4 @@
+// The page with the form of a record, new or stored.
 import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -29,20 +30,21 @@ import { grouped, shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
-/** A record as its form shows it; what is stored of it, or undefined for a new one. */
+/** What the form of a record shows. */
 export interface FormPage {
   readonly resource: AdminResource;
   readonly typed: TypedValues;
+  /** The stored record; undefined for a new one. */
   readonly stored: (RecordEntry & { readonly version: string }) | undefined;
   readonly errors?: FieldErrors | undefined;
-  /** What happened, where it is no fault of a field. */
+  /** A message that belongs to no field. */
   readonly notice?: string | undefined;
   readonly status?: number;
-  /** The form as it was sent, where it comes back: what it was made from, and where it leads, stay as they were. */
+  /** The submitted form, when it is shown again. The version and the list that it came from stay the same. */
   readonly sent?: Form | undefined;
 }
 
-/** The columns that a form has fields for. A key that nobody else gives is typed once, on a new record. */
+/** The columns that have a field. The primary key has one only on a new record, and only without a default. */
 export function editableColumns(
   { model, output, readonly }: AdminResource,
   isNew: boolean,
@@ -51,15 +53,15 @@ export function editableColumns(
   return output.filter((column) => (column === model.primaryKey ? ownKey : !readonly.has(column)));
 }
 
-/** Whether a value must stand here. A text that was empty before may stay so. */
+/** Whether the field must have a value. A text that was empty before may stay empty. */
 function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
   if (column.nullable || isTickBox(column, isNew)) return false;
   if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
   return !isFreeText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
 }
 
-/** A column that is only looked at. */
-function factRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
+/** A read-only column. */
+function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
   const related = relatedOf(column, context);
   const key = textOfField(entry.members, column.key);
   const shown = shownColumn(entry, column, 2000);
@@ -71,10 +73,10 @@ function factRow(column: Column, entry: RecordEntry, context: AdminContext): Htm
   </div>`;
 }
 
-/** A column whose value the form does not hold, as it is too long or was when the form was made. */
+/** A column whose value is too long for the form, or was when the form was made. */
 function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResource): Html {
   const size = textOfField(entry.members, sizeKey(column));
-  const bytes = size === null ? '' : `, with ${grouped(Number(size))} bytes`;
+  const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
   const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
@@ -88,7 +90,7 @@ function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResou
   </div>`;
 }
 
-/** Records of others that refer to this one, with the way to them and to a new one. */
+/** Counts the records that refer to this one, with links to list them and to add one. */
 async function relatedRecords(
   context: AdminContext,
   resource: AdminResource,
@@ -99,7 +101,7 @@ async function relatedRecords(
     other.output
       .filter(({ references }) => references === resource.model)
       .map((column) => {
-        const found = dependents.find((one) => one.depth === 0 && one.column === column);
+        const found = dependents.find((dependent) => dependent.depth === 0 && dependent.column === column);
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
         const filtered = `${links.list(other.name)}?${column.name}=${encodeURIComponent(id)}`;
         const query = `${column.name}=${encodeURIComponent(id)}`;
@@ -136,7 +138,7 @@ const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
     ${may.has('add') && !isNew && html`<button class="secondary" name="_save" value="new">Save as new</button>`}
   </div>`;
 
-/** What the form was made from, so that a later request can tell who has changed what. */
+/** Hidden fields with the version and a digest of each value, to detect concurrent changes when the form is sent. */
 function originOf(
   stored: RecordEntry & { readonly version: string },
   typed: readonly Column[],
@@ -153,9 +155,9 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
-  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set the password</a>`}
+  return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
     <a class="button" href="${part('history')}">History</a>
-    ${access && html`<a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/" ${attributes({ title: access === 'login' && 'asks for a login of its own' })}>API</a>`}
+    ${access && html`<a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
     ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
 
@@ -181,7 +183,7 @@ export async function formPage(
       return [fieldRow(field)];
     }
     if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
-    return stored ? [factRow(column, stored, context)] : [];
+    return stored ? [readOnlyRow(column, stored, context)] : [];
   });
   const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
@@ -198,10 +200,10 @@ export async function formPage(
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
-        ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">What has a <span class="required">*</span> must be filled in.</p>`}
+        ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
         ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context, resource) })}
-        ${hasPowers(context, resource, columns) && confirmationField(errors, `Needed to ${isNew ? '' : 'change whether an admin is active, or to '}make somebody an admin${isNew ? '' : ' or no admin'}.`, false)}
+        ${hasPowers(context, resource, columns) && confirmationField(errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, resource, stored.id)}</aside>`}

@@ -1,3 +1,4 @@
+// Converts between the values of a record and the texts of its form.
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import { markKey, sizeKey } from '../../query/statements/preview-sql.ts';
@@ -5,71 +6,71 @@ import { textOfColumn, textOfField, type RecordEntry } from '../../resources/rec
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
 
-/** What stands in a form for one column; `isNull` says that the text means NULL, where it is empty. */
+/** The value of one column in a form. With `isNull`, an empty text means NULL. */
 export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
-  /** The mark of the whole value, where PostgreSQL has cut the text. Such a text must never be saved. */
+  /** The digest of the whole value, if PostgreSQL has truncated the text. Such a text must never be saved. */
   readonly cutMark?: string | undefined;
 }
 
-/** What all fields of a form hold. */
+/** The values of all fields of a form. */
 export type TypedValues = ReadonlyMap<Column, Typed>;
 
-/** The name of the box that tells NULL from the empty text: no column is called like this. */
+/** The name of the checkbox that tells NULL from an empty text. No column can have this name. */
 export const nullName = ({ key }: Column): string => `${key}__null`;
 
-/** Whether the column takes any text, the empty one included. */
+/** Whether the column accepts any text, including an empty one. */
 export const isFreeText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
-/** Whether a text must not be emptied: one that can be left out neither has a default that it could have meant. */
+/** Whether a text column must not be empty: it is neither nullable nor has a default. */
 export const mustHaveText = (column: Column): boolean =>
   isFreeText(column) && !column.nullable && !column.hasDefault;
 
-/** The texts among which a column's value is chosen, if any. */
+/** The values of a column with a fixed set of choices. */
 export const textsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
   labels ?? choices?.map(String);
 
-/** Whether the empty text is a value of the column. */
+/** Whether the empty text is a valid value. */
 export const takesEmpty = (column: Column): boolean =>
   textsOf(column)?.includes('') ?? (isFreeText(column) && !mustHaveText(column));
 
-/** What a choice among texts sends for no value or the default: none of the texts, as the empty one may be among them. */
+/** The value of the option for NULL or the default. It differs from all choices, since one of them may be the empty text. */
 export function noChoice(column: Column): string {
   const texts = textsOf(column);
-  let mark = texts ? '(none)' : '';
-  while (texts?.includes(mark)) mark = `(${mark})`;
-  return mark;
+  let value = texts ? '(none)' : '';
+  while (texts?.includes(value)) value = `(${value})`;
+  return value;
 }
 
-/** The text that the form of a new record begins with; undefined where the database makes the default. */
+/** The initial text on a new record; undefined if the database computes the default. */
 export function initialText({ initial, type }: Column): string | undefined {
   if (typeof initial !== 'string' || type.input.json === 'json') return JSON.stringify(initial);
   return initial === 'now' && type.now ? undefined : initial;
 }
 
-/** Whether a field that is left empty on a new record gets a default that the form does not show. */
+/** Whether an empty field of a new record gets a default that the form does not show. */
 export const hidesDefault = (column: Column): boolean =>
   column.hasDefault && initialText(column) === undefined;
 
-/** Whether a box says what the empty text means: no value, or the default. */
+/** Whether the field has a checkbox for the meaning of an empty text: NULL, or the default. */
 export const hasNullBox = (column: Column, isNew: boolean): boolean =>
   isFreeText(column) && (column.nullable || (isNew && hidesDefault(column)));
 
-/** Whether a yes or no is a box to tick, as against a choice that can also be left open. */
+/** Whether a boolean is a checkbox. Otherwise it is a select, which can also be empty. */
 export const isTickBox = (column: Column, isNew: boolean): boolean =>
   column.type.input.control === 'checkbox' &&
   !column.nullable &&
   !(isNew && column.hasDefault && column.initial === undefined);
 
 /**
- * Browsers send line breaks as CR LF, whatever they were.
- * @param keepsLone whether a CR without LF stays
+ * Normalizes line breaks to LF, because browsers send all of them as CR LF.
+ * @param keepsLone whether to keep a CR without LF
  */
 export function withoutReturns(text: string, keepsLone = false): string {
   if (!text.includes('\r')) return text;
-  // Many times faster than a replacement where there are many line breaks.
+  // Much faster than `replace` for a text with many line breaks.
   const units = Buffer.from(text, 'utf16le');
   let length = 0;
   for (let at = 0; at < units.length; at += 2) {
@@ -82,13 +83,13 @@ export function withoutReturns(text: string, keepsLone = false): string {
   return units.toString('utf16le', 0, length);
 }
 
-/** Moments as the output has them: a browser writes a T between date and time, and leaves out seconds that are zero. */
-const plainMoment = (text: string): string =>
+/** A date-time in the format of the API: browsers write a T before the time and omit zero seconds. */
+const toApiFormat = (text: string): string =>
   text.replace(/^(\d{4,}-\d\d-\d\d)T/, '$1 ').replace(/^((?:.* )?\d\d:\d\d)$/, '$1:00');
 
-const isMoment = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
+const hasTime = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
 
-/** What a browser sent. */
+/** Reads the values from a submitted form. */
 export function typedValues(form: Form, columns: readonly Column[], isNew: boolean): TypedValues {
   return new Map(
     columns.map((column) => {
@@ -98,7 +99,7 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
         return [column, { text: isNull ? '' : withoutReturns(sent), isNull }];
       }
       const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
-      const trimmed = isMoment(column) ? plainMoment(ticked.trim()) : ticked.trim();
+      const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
       const text = isFreeText(column) ? withoutReturns(ticked) : trimmed;
       const isNull = isFreeText(column) ? form.get(nullName(column)) !== undefined : text === '';
       return [column, { text, isNull }];
@@ -106,32 +107,32 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
   );
 }
 
-/** The field that names the columns whose values stay as they are, since the form does not hold them. */
+/** The hidden field that names the columns whose values are not in the form and must be kept. */
 export const KEPT = '_kept';
 
-/** The columns that a form holds, of those that it could. */
+/** The columns that a submitted form has values for. */
 export function heldBy(form: Form, columns: readonly Column[]): readonly Column[] {
   const kept = new Set((form.get(KEPT) ?? '').split(' '));
   return columns.filter(({ key }) => !kept.has(key));
 }
 
-/** The columns whose values a form can hold: PostgreSQL has cut those that are too long. */
+/** The columns whose values fit into a form. PostgreSQL has truncated the others. */
 export const holdable = ({ members }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
   columns.filter((column) => !members.has(sizeKey(column)));
 
-/** What a record holds. */
+/** The values of a stored record. */
 export function storedValues({ members }: RecordEntry, columns: readonly Column[]): TypedValues {
   return new Map(
     columns.map((column) => {
       const text = textOfColumn(members, column);
-      // Who clears a value that may be missing means that there is none, unless it was the empty text.
+      // Clearing a field means NULL, unless the stored value was the empty text.
       const cutMark = textOfField(members, markKey(column)) ?? undefined;
       return [column, { text: text ?? '', isNull: text !== '', cutMark }];
     }),
   );
 }
 
-/** What a new record begins with: the registry's defaults, and what the address gives by the names of columns. */
+/** The initial values of a new record: the registry's defaults. @param given the value from the address, if any */
 export function initialValues(
   columns: readonly Column[],
   given: (column: Column) => string | undefined,
@@ -146,7 +147,7 @@ export function initialValues(
   );
 }
 
-/** Whether two values are the same to people: a browser does not keep what kind of line breaks a text has. */
+/** Whether two values are equal, apart from the kind of line breaks, which browsers do not keep. */
 export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
   if (!one || !other) return one === other;
   if (one.cutMark !== undefined || other.cutMark !== undefined) return markOf(one) === markOf(other);
@@ -155,7 +156,7 @@ export function isSame(one: Typed | undefined, other: Typed | undefined): boolea
   return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
 }
 
-/** A short mark of a value, by which a later request can tell whether it is another one. */
+/** A short digest of a value, by which a later request can tell whether it has changed. */
 export const markOf = ({ text, isNull, cutMark }: Typed): string =>
   cutMark ??
   createHash('sha256')
@@ -163,13 +164,13 @@ export const markOf = ({ text, isNull, cutMark }: Typed): string =>
     .digest('base64url')
     .slice(0, 12);
 
-/** Characters of a column's mark in `_origin` at most, with its key and what is around them. */
-const LONGEST_MARK = 80;
+/** Maximum length of one `key:digest` entry in `_origin` (characters). */
+const LONGEST_ENTRY = 80;
 
-/** The marks that a form was sent with, as one text; none where it is longer than these columns can make it. */
+/** The digests that the form carries (`_origin`); empty if longer than these columns can produce. */
 export function originIn(form: Form, columns: readonly Column[]): string {
   const origin = form.get('_origin') ?? '';
-  return origin.length <= columns.length * LONGEST_MARK ? origin : '';
+  return origin.length <= columns.length * LONGEST_ENTRY ? origin : '';
 }
 
 export const NULL: JsonField = { value: null, source: 'null' };

@@ -1,3 +1,4 @@
+// Foreign keys in forms: the records to choose from, the search for them, and resolving typed words to keys.
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
@@ -14,32 +15,32 @@ import { Parameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** Up to so many records a plain list to choose from will do. */
-const MOST_OPTIONS = 100;
-/** How many a search shows. */
-const MOST_FOUND = 20;
-/** Of so many that words find, one is looked for that is called just so. */
-const MOST_COMPARED = 100;
-/** Characters of a search: more can match nothing, and name no record. */
+/** Up to this many records, the field is a select; above, a search. */
+const MAX_OPTIONS = 100;
+/** Maximum results of a search. */
+const MAX_RESULTS = 20;
+/** Maximum results among which an exact label is looked for. */
+const MAX_COMPARED = 100;
+/** Maximum length of a search (characters). Longer words match no record. */
 const LONGEST_WORDS = 1000;
 
 const collator = new Intl.Collator('en', { sensitivity: 'base', numeric: true });
 
-/** What is compared of a name: the collator takes quadratic time for long runs of combining marks. */
-const compared = (label: string): string => label.slice(0, 100).replace(/(\p{M}{4})\p{M}+/gu, '$1');
+/** Shortens a label for the collator, which takes quadratic time for long runs of combining marks. */
+const collationKey = (label: string): string => label.slice(0, 100).replace(/(\p{M}{4})\p{M}+/gu, '$1');
 
-/** Compares names in the order in which people look for them: `Part 2` before `part 10`. */
-export const compare = (one: string, other: string): number =>
-  collator.compare(compared(one), compared(other));
+/** Compares labels in natural order: `Part 2` before `part 10`. */
+export const compareLabels = (one: string, other: string): number =>
+  collator.compare(collationKey(one), collationKey(other));
 
-/** Fields that a page in between does not carry on: those that steer a form, and passwords. */
-const DROPPED = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
+/** Fields that the search page does not carry on: buttons, tokens and passwords. */
+const DROPPED_FIELDS = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
 
 export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminResource | undefined =>
   references && resources.get(references.name);
 
-/** The record of a key; undefined where there is none. */
-async function recordOf(
+/** Finds a record by its key. */
+async function findRecord(
   context: AdminContext,
   resource: AdminResource,
   key: string,
@@ -49,16 +50,16 @@ async function recordOf(
   return entries[0];
 }
 
-/** Whether a text is the key of a record, just as it is shown; `007` may well be a name. */
+/** Whether a text is exactly the key of a record. `007` is not the key 7; it may be a name. */
 export const isRecordKey = async (
   context: AdminContext,
   resource: AdminResource,
   text: string,
-): Promise<boolean> => (await recordOf(context, resource, text))?.id === text;
+): Promise<boolean> => (await findRecord(context, resource, text))?.id === text;
 
 /**
- * The one record that words can only mean: it is called just so, or nothing else has them.
- * @param isExact whether it must be called just so
+ * Finds the only record that the words can mean: the only one with exactly this label, else the only match.
+ * @param isExact whether only an exact label counts
  */
 export async function recordMeant(
   context: AdminContext,
@@ -67,15 +68,15 @@ export async function recordMeant(
   isExact = false,
 ): Promise<Named | undefined> {
   if (words.length > LONGEST_WORDS) return undefined;
-  const { entries, hasNext } = await context.browsing.lookUp(resource, words, MOST_COMPARED);
+  const { entries, hasNext } = await context.browsing.lookUp(resource, words, MAX_COMPARED);
   const [same, other] = entries.filter(isCalled(words));
   if (same) return other ? undefined : same;
   return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
 }
 
 /**
- * What was typed, with keys in the place of words that can only mean one record.
- * @param stored what is left of it is not looked up
+ * Replaces typed words by the key of the record that they mean, if there is only one.
+ * @param stored the stored record; its unchanged keys are not looked up
  */
 export async function withKeys(
   context: AdminContext,
@@ -86,7 +87,7 @@ export async function withKeys(
     const related = relatedOf(column, context);
     if (!related || text === '' || (stored && textOfField(stored.members, column.key) === text)) return text;
     if (await isRecordKey(context, related, text)) return text;
-    // It may be the key of a record that is gone by now: that must not become another one that only has it in its name.
+    // The text may be the key of a deleted record: it must not match another record that merely contains it in its label.
     const isExact = column.type.parse(text, column).fault === undefined;
     return (await recordMeant(context, related, text, isExact))?.id ?? text;
   };
@@ -99,14 +100,14 @@ export async function withKeys(
   );
 }
 
-/** What each foreign key of a form can refer to, and what it refers to now. */
+/** The options or the current label for each foreign key of a form. The options of a model are read once. */
 export async function referencesOf(
   context: AdminContext,
   typed: TypedValues,
 ): Promise<ReadonlyMap<Column, References>> {
   const lists = new Map<AdminResource, Promise<readonly Named[] | undefined>>();
   const optionsOf = (related: AdminResource): Promise<readonly Named[] | undefined> => {
-    const query = `limit=${MOST_OPTIONS}`;
+    const query = `limit=${MAX_OPTIONS}`;
     const list =
       lists.get(related) ??
       context.browsing
@@ -115,7 +116,7 @@ export async function referencesOf(
           hasNext
             ? undefined
             : entries
-                .toSorted((one, other) => compare(one.label, other.label))
+                .toSorted((one, other) => compareLabels(one.label, other.label))
                 .map(({ id, label }) => ({ id, label: shortened(label) })),
         );
     lists.set(related, list);
@@ -126,20 +127,20 @@ export async function referencesOf(
       const related = relatedOf(column, context);
       if (!related) return undefined;
       const options = await optionsOf(related);
-      const chosen = options ? undefined : await recordOf(context, related, text);
+      const chosen = options ? undefined : await findRecord(context, related, text);
       return [column, { options, label: chosen && shortened(chosen.label) }] as const;
     }),
   );
   return new Map(found.filter((one) => one !== undefined));
 }
 
-/** All that was typed, for a page in between. */
-const carried = (form: Form): Promise<readonly Html[]> =>
-  hiddenInputs(form.entries.filter(([name]) => !DROPPED.has(name)));
+/** The form's values as hidden fields, so that the search page can return them. */
+const carriedFields = (form: Form): Promise<readonly Html[]> =>
+  hiddenInputs(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
 
 /**
- * A step between: the records that a foreign key may refer to, found by words; the choice comes back to the form. Words that stand
- * in the field are the first search.
+ * The search page for a foreign key, for browsers without the script. The choice returns to the form. Words in the field are the
+ * first search.
  */
 export async function showLookup(
   context: AdminContext,
@@ -149,21 +150,21 @@ export async function showLookup(
   crumbs: readonly Crumb[],
 ): Promise<Reply> {
   const related = relatedOf(column, context);
-  if (!related) throw new Problem(400, 'This column refers to nothing.');
+  if (!related) throw new Problem(400, `The column ${column.key} has no records to choose from.`);
   const typed = (form.get(column.key) ?? '').trim();
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
-  const { entries, hasNext } = await context.browsing.lookUp(related, words, MOST_FOUND);
+  const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
   const body = html`<form method="post" class="lookup" action="${adminRequest.request.path}">
     <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
-    ${await carried(form)}
+    ${await carriedFields(form)}
     <div class="search">
       <label for="find">Search ${related.title}</label>
       <input type="search" id="find" name="_find" value="${words}" autofocus />
       <button class="secondary" name="_lookup" value="${column.key}">Search</button>
     </div>
-    ${entries.length === 0 && html`<p class="empty">Nothing fits “${words}”.</p>`}
+    ${entries.length === 0 && html`<p class="empty">No matching records${words !== '' && html` for “${words}”`}.</p>`}
     <ul class="choices">
       ${entries.map(
         ({ id, label }) =>
@@ -174,10 +175,10 @@ export async function showLookup(
           </li>`,
       )}
     </ul>
-    ${hasNext && html`<p class="hint">There are more: give more words.</p>`}
+    ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
     <div class="buttons">
       <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(column.key) ?? '')}">
-        Back without choosing
+        Cancel
       </button>
       ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
     </div>
@@ -190,14 +191,14 @@ export async function showLookup(
   });
 }
 
-/** Records that the words of `_search` can mean, as JSON for the script, and whether there are more. */
+/** The records that match `_search`, as JSON for the script; `more` says whether further records match. */
 export async function lookUp(
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
 ): Promise<Reply> {
   const search = Parameters.parse(adminRequest.request.query).get('_search') ?? '';
-  const { entries, hasNext } = await context.browsing.lookUp(resource, search, MOST_FOUND);
+  const { entries, hasNext } = await context.browsing.lookUp(resource, search, MAX_RESULTS);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {
     status: 200,

@@ -1,3 +1,4 @@
+// Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { joinLabel } from '../../query/statements/label-sql.ts';
@@ -5,28 +6,28 @@ import { isVisible, textOfField, type RecordEntry } from '../../resources/record
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
-/** An entry of the log as the pages show it: of the values only what the admin area shows now. */
+/** An entry of the history. It has only the values that the admin area shows now. */
 export interface HistoryChange {
   readonly id: string;
   readonly at: string;
   readonly user: { readonly key: string; readonly name: string } | undefined;
-  readonly door: string;
+  readonly source: string;
   readonly action: string;
   readonly model: string;
   /** The record's key; empty where the history hides it. */
   readonly record: string;
-  /** Undefined for a model that the admin area does not show, or no longer. */
+  /** Undefined if the admin area does not show the model. */
   readonly resource: AdminResource | undefined;
   readonly before: JsonFields;
   readonly after: JsonFields;
 }
 
-/** What the records are called that changes speak of, and whether they are still there. */
-export interface Known {
+/** The labels of the records in some changes; undefined for a deleted record. */
+export interface RecordLabels {
   readonly label: (resource: AdminResource | undefined, id: string) => string | undefined;
 }
 
-/** Reads an entry of the log. */
+/** Reads an entry of the history. */
 export function changeOf({ id, members }: RecordEntry, { resources }: AdminContext): HistoryChange {
   const text = (key: string): string => textOfField(members, key) ?? '';
   const name = textOfField(members, 'user_name');
@@ -35,7 +36,7 @@ export function changeOf({ id, members }: RecordEntry, { resources }: AdminConte
     id,
     at: text('at'),
     user: name === null ? undefined : { key: text('user_key'), name },
-    door: text('door'),
+    source: text('door'),
     action: text('action'),
     model: text('model'),
     record: text('record'),
@@ -45,7 +46,7 @@ export function changeOf({ id, members }: RecordEntry, { resources }: AdminConte
   };
 }
 
-/** The columns whose values the entry has, in the order of the record; its key is told already. */
+/** The visible columns that the entry has values for, in the order of the record. */
 export function columnsOf({ resource, before, after }: HistoryChange): readonly Column[] {
   if (!resource) return [];
   const { model, output, passwords } = resource;
@@ -56,15 +57,15 @@ export function columnsOf({ resource, before, after }: HistoryChange): readonly 
 }
 
 /**
- * Looks up what the records are called that changes speak of: who made them, what was changed, and what it refers to. One query
- * for each model, however many changes there are.
- * @param withValues whether what the changed columns refer to is looked up, too
+ * Loads the labels of the records in some changes: the users, the changed records, and the targets of foreign keys. One query for
+ * each model, for any number of changes.
+ * @param withValues whether to load the targets of foreign keys
  */
-export async function knownRecords(
+export async function loadRecordLabels(
   context: AdminContext,
   changes: readonly HistoryChange[],
   withValues = true,
-): Promise<Known> {
+): Promise<RecordLabels> {
   const users = context.resources.get(context.settings.userModel);
   const wanted = new Map<AdminResource, Set<string>>();
   const want = (resource: AdminResource | undefined, id: string | null | undefined): void => {
@@ -88,16 +89,16 @@ export async function knownRecords(
   return { label: (resource, id) => resource && labels.get(resource)?.get(id) };
 }
 
-/** What a record was called when its members were written down, as far as they tell. */
+/** The label of a record at the time of the change, from the recorded values; undefined if they do not give one. */
 export function formerLabel({ label }: AdminResource, members: JsonFields): string | undefined {
-  // What another record would add is not known: it may have changed since.
+  // Parts of the label from related records are left out: those may have changed since.
   const text = joinLabel(label, ({ path, column }) =>
     path.length > 0 ? null : textOfField(members, column.key),
   );
   return isVisible(text) ? text : undefined;
 }
 
-/** What a change calls its record when no record has its key: the label of that time, else the key, as far as it is shown. */
+/** The name of a deleted record: its label at the time of the change, else its key, else empty if the key is hidden. */
 export function formerName({ resource, action, before, after, record }: HistoryChange): string {
   const label = resource && formerLabel(resource, action === 'delete' ? before : after);
   return label ?? (record === '' ? '' : `#${record}`);

@@ -1,3 +1,4 @@
+// The pages of the history: all changes of a record, and one change.
 import { setImmediate } from 'node:timers/promises';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -7,20 +8,20 @@ import { parseId } from '../../resources/records/operations.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { actionText, changeLine, changeView } from './history-view.ts';
-import { changeOf, formerLabel, formerName, knownRecords, type HistoryChange } from './history-entry.ts';
+import { actionTitle, changeLine, changeView } from './history-view.ts';
+import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
 const PAGE_SIZE = 50;
-/** Characters of the changes of a page, from which on the rest are shown without their values. */
+/** After this many characters, a page shows the remaining changes without their values. */
 const LONGEST_PAGE = 1_000_000;
-/** How long an address may become (characters); the service itself takes no longer ones than 8,192 bytes. */
+/** Maximum length of the link (characters). The service accepts addresses of up to 8,192 bytes. */
 const LONGEST_LINK = 6000;
 
-/** A link to the form of a new record with the values that a deleted one had, where they fit into an address. */
+/** A link to a form with the values of the deleted record, if they fit into an address. */
 function addAgain(resource: AdminResource, { before, action }: HistoryChange): Html | false {
   if (action !== 'delete' || !resource.may.has('add')) return false;
   const columns = editableColumns(resource, true);
@@ -35,20 +36,20 @@ function addAgain(resource: AdminResource, { before, action }: HistoryChange): H
 
 function pager({ query, hasNext }: EntryPage, path: string): Html | false {
   const { page } = query;
-  const to = (number: bigint): string => `${path}?page=${number}`;
+  const linkTo = (number: bigint): string => `${path}?page=${number}`;
   return (
     (page > 1n || hasNext) &&
     html`<nav class="pager" aria-label="Pages">
       <ul>
-        ${page > 1n && html`<li><a href="${to(page - 1n)}" rel="prev">Newer</a></li>`}
+        ${page > 1n && html`<li><a href="${linkTo(page - 1n)}" rel="prev">Newer</a></li>`}
         <li aria-current="page">Page ${page}</li>
-        ${hasNext && html`<li><a href="${to(page + 1n)}" rel="next">Older</a></li>`}
+        ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">Older</a></li>`}
       </ul>
     </nav>`
   );
 }
 
-/** The changes of one record, the newest first; the record itself may be gone. */
+/** The changes of one record, newest first. The record itself may be deleted. @throws Problem 404 */
 export async function showHistory(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -69,8 +70,8 @@ export async function showHistory(
     search: '',
   });
   const changes = list.entries.map((entry) => changeOf(entry, context));
-  const [known, { entries: present }] = await Promise.all([
-    knownRecords(context, changes),
+  const [labels, { entries: present }] = await Promise.all([
+    loadRecordLabels(context, changes),
     context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
@@ -79,18 +80,18 @@ export async function showHistory(
   const former = newest?.action === 'delete' ? formerLabel(resource, newest.before) : undefined;
   const label = record?.label ?? former ?? `#${id}`;
   const none = resource.recorded
-    ? 'Nothing has been written down since this record was made, or on this page.'
-    : 'The changes of these records are not written down.';
+    ? 'No recorded changes on this page.'
+    : 'Changes to these records are not recorded.';
   const sections: Html[] = [];
   let length = 0;
   for (const change of changes) {
     const section =
-      length > LONGEST_PAGE ? changeLine(change, context, known) : changeView(change, context, known);
+      length > LONGEST_PAGE ? changeLine(change, context, labels) : changeView(change, context, labels);
     length += section.toString().length;
     sections.push(section);
     await setImmediate();
   }
-  const body = html`${!record && html`<p class="lead">This record is no longer there.</p>`}
+  const body = html`${!record && html`<p class="lead">This record no longer exists.</p>`}
   ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
   ${pager(list, links.part(name, id, 'history'))}`;
   return pageReply(adminRequest, {
@@ -106,27 +107,27 @@ export async function showHistory(
   });
 }
 
-/** One entry of the log: a record of the resource `context.history`. */
+/** The page of one entry. @throws Problem 404 */
 export async function showChange(
   context: AdminContext,
   adminRequest: AdminRequest,
   id: string,
 ): Promise<Reply> {
   const change = changeOf(await context.browsing.preview(context.history, id), context);
-  const known = await knownRecords(context, [change]);
+  const labels = await loadRecordLabels(context, [change]);
   const { resource, model, record } = change;
-  const label = known.label(resource, record);
-  const what = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
-  const body = html`${changeView(change, context, known)}
+  const label = labels.label(resource, record);
+  const recordName = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
+  const body = html`${changeView(change, context, labels)}
   ${
     resource &&
     html`<p class="also">
       ${label !== undefined && html`<a href="${links.record(resource.name, record)}">The record</a>, `}
-      <a href="${links.part(resource.name, record, 'history')}">its whole history</a>
+      <a href="${links.part(resource.name, record, 'history')}">its full history</a>
     </p>`
   }`;
   return pageReply(adminRequest, {
-    title: `${actionText(change)}: ${what}`,
+    title: `${actionTitle(change)}: ${recordName}`,
     crumbs: [
       { text: context.history.title, href: links.list(context.history.name) },
       { text: `#${change.id}` },

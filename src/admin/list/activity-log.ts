@@ -6,12 +6,20 @@ import {
   changeOf,
   columnsOf,
   formerName,
-  knownRecords,
+  loadRecordLabels,
   type HistoryChange,
 } from '../history/history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
-import { DONE, doneText, DOORS, doorText, NOTHING, shortened, shownColumn } from '../web/display-text.ts';
+import {
+  ACTION_LABELS,
+  actionLabel,
+  SOURCE_LABELS,
+  sourceLabel,
+  NOTHING,
+  shortened,
+  shownColumn,
+} from '../web/display-text.ts';
 
 /** Maximum changed columns that a cell names. */
 const MAX_NAMED_COLUMNS = 3;
@@ -23,8 +31,8 @@ export function logChoices(
 ): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
   const choices = (texts: Readonly<Record<string, string>>) =>
     Object.entries(texts).map(([id, label]) => ({ id, label }));
-  if (name === 'door') return choices(DOORS);
-  if (name === 'action') return choices(DONE);
+  if (name === 'door') return choices(SOURCE_LABELS);
+  if (name === 'action') return choices(ACTION_LABELS);
   if (name !== 'model') return undefined;
   return [...resources.values()]
     .filter((resource) => resource !== history)
@@ -33,7 +41,7 @@ export function logChoices(
 
 /** The action, and for an update the changed columns. */
 function actionText(change: HistoryChange): string {
-  const done = doneText(change.action);
+  const done = actionLabel(change.action);
   if (change.action !== 'update') return done;
   const titles = columnsOf(change).map(({ title }) => title);
   const more = titles.length - MAX_NAMED_COLUMNS;
@@ -50,11 +58,11 @@ export async function logCells(
   entries: readonly RecordEntry[],
 ): Promise<(entry: RecordEntry, column: Column) => Html | string> {
   const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
-  const known = await knownRecords(context, [...changes.values()], false);
+  const known = await loadRecordLabels(context, [...changes.values()], false);
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
-    if (column.name === 'door') return doorText(textOfField(entry.members, column.key) ?? '');
+    if (column.name === 'door') return sourceLabel(textOfField(entry.members, column.key) ?? '');
     if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);

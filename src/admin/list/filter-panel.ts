@@ -107,7 +107,7 @@ async function filterForm(
 
 /** The filter that the form changes, if the list still has it. */
 function changedFilter(state: Parameters, form: Parameters): Parameter | undefined {
-  const [was] = Parameters.read(form.get('_old') ?? '').list;
+  const [was] = Parameters.parseOrEmpty(form.get('_old') ?? '').list;
   return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
 }
 

@@ -117,7 +117,7 @@ export async function showList(
   resource: AdminResource,
 ): Promise<Reply> {
   const { name, title, may } = resource;
-  const { parameters, errors: unread } = Parameters.typed(adminRequest.request.query);
+  const { parameters, errors: unread } = Parameters.parseWithErrors(adminRequest.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;

@@ -1,3 +1,4 @@
+// The page of the admin's own account: change the password, see and end sessions.
 import { findColumn } from '../../db/schema/model.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { badBody, Problem, type FieldErrors } from '../../errors.ts';
@@ -15,7 +16,6 @@ import { moment } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.ts';
 
-/** A list of the admin's own sessions. */
 async function sessionTable(
   { sessions }: AdminContext,
   { caller, token, csrf }: AdminRequest,
@@ -37,7 +37,7 @@ async function sessionTable(
           ({ agent, address, created, seen, isCurrent }) =>
             html`<tr>
               <th scope="row" data-label="Browser">
-                ${agent || 'unknown'}${isCurrent && html` <span class="badge">this one</span>`}
+                ${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}
               </th>
               <td data-label="Address">${address}</td>
               <td data-label="Since">${moment(created)}</td>
@@ -48,8 +48,8 @@ async function sessionTable(
     </table>
     ${
       list.length > 1
-        ? buttonForm(links.sessions, csrf, 'End the others', 'secondary')
-        : html`<p class="hint">You are logged in nowhere else.</p>`
+        ? buttonForm(links.sessions, csrf, 'End other sessions', 'secondary')
+        : html`<p class="hint">You have no other sessions.</p>`
     }
   </section>`;
 }
@@ -69,8 +69,8 @@ export async function showAccount(
         <input type="hidden" name="_csrf" value="${csrf}" />
         <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
         ${passwordFields(['_current', '_password', '_repeat'], errors ?? {}, hint === undefined ? {} : { hint })}
-        <p class="hint">All your other sessions end with it.</p>
-        <div class="buttons"><button class="primary">Change the password</button></div>
+        <p class="hint">Changing your password ends all your other sessions.</p>
+        <div class="buttons"><button class="primary">Change password</button></div>
       </form>
     </section>
     ${await sessionTable(context, adminRequest)}`;
@@ -83,11 +83,11 @@ export async function showAccount(
   });
 }
 
-/** What is wrong with the column, as what is wrong with the field where it was typed. */
+/** Moves the errors of the column `password` to the form field `_password`. */
 const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
   password ? { _password: password, ...others } : others;
 
-/** Verifies a password of the admin who makes the request. */
+/** Verifies a password of the admin who makes the request. @throws Unauthorized; Problem 429, 503 */
 const logInAgain = (
   { authentication }: AdminContext,
   { caller, request }: AdminRequest,
@@ -97,27 +97,27 @@ const logInAgain = (
     request.requester.onGone(callback),
   );
 
-/** A session with the new password; undefined where that does not come about, and the admin has to log in. */
-async function sessionAfter(
+/** Opens a session with the new password; undefined if that fails and the admin has to log in. */
+async function reopenSession(
   context: AdminContext,
   adminRequest: AdminRequest,
   password: string,
 ): ReturnType<typeof openSession> {
   try {
-    // The new password is verified like any other: another admin may have set a later one meanwhile.
+    // Verifies the new password too: another admin may have replaced it in the meantime.
     return await openSession(
       context,
       adminRequest.request,
       await logInAgain(context, adminRequest, password),
     );
   } catch (error) {
-    // The password is changed all the same.
+    // The password has been changed, so a failed login must not look like a failed change.
     if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
     return undefined;
   }
 }
 
-/** Changes the admin's own password, given the present one, and begins a new session here. */
+/** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -126,16 +126,20 @@ export async function changePassword(
   const { caller } = adminRequest;
   const { resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
-  if (!users) throw new Problem(409, 'The users are not looked after here.');
+  if (!users)
+    throw new Problem(
+      409,
+      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: vitrine user password ${caller.name}`,
+    );
   const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
     form.get(name),
   );
   try {
-    if (password !== repeat) throw badBody({ _repeat: ['differs from the new password'] });
+    if (password !== repeat) throw badBody({ _repeat: ['does not match the new password'] });
     if (password === '') throw badBody({ _password: ['is required'] });
     const column = findColumn(users.model, 'password');
-    const own = parseJsonFields(JSON.stringify({ username: caller.name }));
-    const fault = column && newPasswordFault(context, users, column, password, own);
+    const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
+    const fault = column && newPasswordFault(context, users, column, password, userFields);
     if (fault !== undefined) throw badBody({ _password: [fault] });
     await logInAgain(context, adminRequest, current);
     await operations.update(
@@ -152,7 +156,7 @@ export async function changePassword(
       return showAccount(context, adminRequest, passwordErrors(error.errors));
     throw error;
   }
-  const opened = await sessionAfter(context, adminRequest, password);
+  const opened = await reopenSession(context, adminRequest, password);
   if (!opened) return redirect(loginAddress(links.account, 'changed'));
   const { token, cookie } = opened;
   const reply = redirectWith({ ...adminRequest, token }, links.account, {

@@ -1,11 +1,12 @@
+// Keeps admins from locking themselves out.
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
-/** What a user must be to use the admin area. */
-const NEEDED = ['active', 'admin'];
+/** Columns that must be true for a user to use the admin area. */
+const REQUIRED_COLUMNS = ['active', 'admin'];
 
 /** Whether the record is the admin's own user. */
 export const isOneself = (
@@ -16,17 +17,16 @@ export const isOneself = (
 ): boolean => name === settings.userModel && id === caller.id;
 
 /**
- * Refuses what admins must not do to their own user, since they would shut themselves out, and after the last one nobody could
- * let them in again.
- * @param reason why, behind what it would do
+ * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.
+ * @param reason the second half of the message
  */
 export function addLockOut(
   errors: FieldErrors,
-  members: JsonFields,
-  reason = 'let another admin do this',
+  fields: JsonFields,
+  reason = 'ask another admin to do this',
 ): void {
-  for (const key of NEEDED) {
-    const member = members.get(key);
-    if (member && member.value !== true) addError(errors, key, `would lock you out: ${reason}`);
+  for (const key of REQUIRED_COLUMNS) {
+    const field = fields.get(key);
+    if (field && field.value !== true) addError(errors, key, `would lock you out: ${reason}`);
   }
 }

@@ -1,3 +1,4 @@
+// Logs admins in and out: the login page, its form, and new sessions.
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
@@ -12,47 +13,53 @@ import { links, Parameters } from '../web/admin-links.ts';
 import {
   assertSameSite,
   csrfOf,
-  isOurs,
-  isOwnForm,
+  hasValidCsrf,
+  isSameOriginForm,
   redirect,
   type AdminRequest,
 } from '../web/admin-request.ts';
 
-/** Seconds for which the browser keeps the session's cookie: as long as a session can last. */
+/** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
-/** The same for a wrong name, a wrong password, and a user who is no admin. */
-const REFUSED = 'This user name and password do not open the admin area.';
+/** One message for a wrong name, a wrong password and a user who is not an admin, so it does not reveal which users exist. */
+const REFUSED = 'Wrong user name or password, or this user is not an admin.';
 
-/** The most characters of a user name that the page repeats. */
+/** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
 
-/** Stands for the service's own origin where an address is read as browsers read it. */
-const HERE = 'http://here.invalid';
+/** A placeholder for the service's origin, to resolve addresses as browsers do. */
+const PLACEHOLDER_ORIGIN = 'http://here.invalid';
 
-/** The most bytes of an address in a `Location`, percent-encoded: proxies such as nginx take 4 KiB of headers in all. */
+/** Maximum bytes of an address in `Location`, percent-encoded. Proxies such as nginx accept 4 KiB of headers. */
 const MAX_ADDRESS = 2500;
 
-/** The address, or where that is too long, as much of it as leads to the same page or to the start page. */
+/** The address; if it is too long, without its query; if that is too long, the start page. */
 function shortAddress(address: string): string {
-  const isShort = (one: string): boolean => encodeURIComponent(one).length <= MAX_ADDRESS;
+  const isShort = (candidate: string): boolean => encodeURIComponent(candidate).length <= MAX_ADDRESS;
   return [address, address.split('?', 1)[0] ?? ''].find(isShort) ?? links.dashboard;
 }
 
-/** Where to go after the login: only to pages of our own, whatever dots and codes the address has. */
+/** Where to go after the login: a path below `/admin/`, else the start page. Prevents open redirects. */
 export function ownPath(next = ''): string {
-  if (next.length > MAX_ADDRESS || !/^\/admin\/[^\\\s]*$/.test(next) || !URL.canParse(next, HERE))
+  if (
+    next.length > MAX_ADDRESS ||
+    !/^\/admin\/[^\\\s]*$/.test(next) ||
+    !URL.canParse(next, PLACEHOLDER_ORIGIN)
+  )
     return links.dashboard;
-  const { origin, pathname, search } = new URL(next, HERE);
-  return origin === HERE && pathname.startsWith(links.dashboard) ? `${pathname}${search}` : links.dashboard;
+  const { origin, pathname, search } = new URL(next, PLACEHOLDER_ORIGIN);
+  return origin === PLACEHOLDER_ORIGIN && pathname.startsWith(links.dashboard)
+    ? `${pathname}${search}`
+    : links.dashboard;
 }
 
 interface LoginPage {
   readonly name?: string;
   readonly next: string;
   readonly problem?: Problem;
-  /** Why the visitor has to log in, where that is not plain. */
+  /** Why the user has to log in. */
   readonly notice?: string;
-  /** The id of a form that was sent without a login and comes back after it. */
+  /** The id of a form that was sent after its session had expired; see `Parking`. */
   readonly parked?: string | undefined;
 }
 
@@ -103,8 +110,8 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
 }
 
 const NOTICES: Readonly<Record<string, string>> = {
-  ended: 'Your login has ended. Log in again to go on.',
-  undone: 'Your login has ended, and nothing was done. Log in again to go on.',
+  ended: 'Your session has expired. Log in again to continue.',
+  undone: 'Your session has expired and nothing was changed. Log in again to continue.',
   out: 'You are logged out.',
   changed: 'Your password was changed. Log in again.',
 };
@@ -118,27 +125,27 @@ export function showLogin(request: ApiRequest): Reply {
   });
 }
 
-/** Where somebody goes who has to log in first; `page` is where they come back to. */
+/** The address of the login page. @param page where the login leads @param because a key of `NOTICES` */
 export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out' | 'changed'): string =>
   `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
-/** The login in place of what a form should have done. The form is kept and comes back after the login. */
+/** The login page in reply to a form of an expired session. The parked form is shown again after the login. */
 export function showLoginFor(request: ApiRequest, parked: string): Reply {
   return loginPage(request, {
     next: ownPath(shortAddress(request.path)),
     notice:
-      'Your session has expired, and nothing was saved. Log in: what you typed comes back, except passwords.',
+      'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
     parked,
   });
 }
 
-/** The id of a kept form, as the login page carries it. */
+/** The id of a parked form, from the login form. */
 function parkedId(form: Form): string | undefined {
   const id = form.get('_parked');
   return id !== undefined && /^[\w-]{22}$/.test(id) ? id : undefined;
 }
 
-/** The admin of a name and a password. @throws Problem 401, the same for whatever is wrong; 429, 503 */
+/** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
 async function verify({ authentication }: AdminContext, request: ApiRequest, form: Form): Promise<Login> {
   const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
   try {
@@ -157,7 +164,7 @@ interface OpenedSession {
   readonly cookie: string;
 }
 
-/** A new session for an admin, in place of whatever the browser has; undefined where the user has changed since the verification. */
+/** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
 export async function openSession(
   { sessions }: AdminContext,
   request: ApiRequest,
@@ -173,12 +180,12 @@ export async function openSession(
 }
 
 /** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
-async function begin(
+async function verifyAndOpen(
   context: AdminContext,
   request: ApiRequest,
   form: Form,
 ): Promise<OpenedSession & Pick<Login, 'caller'>> {
-  // A right password has another hash where a login from elsewhere has just replaced it: the second try knows that one.
+  // A second try, because a concurrent login may just have rehashed the same password.
   for (let tries = 0; tries < 2; tries += 1) {
     const login = await verify(context, request, form);
     const opened = await openSession(context, request, login);
@@ -188,9 +195,10 @@ async function begin(
 }
 
 /**
- * @param adminRequest of a caller who has logged in meanwhile, in another tab or by the very form that is sent once more: then it goes on
- * as after a login
- * @param resume shows a form again that was sent without a login
+ * Runs the login form.
+ * @param adminRequest present if the user is already logged in, through another tab or a double click. A form that the first login
+ * has invalidated then redirects as if it had succeeded.
+ * @param resume shows a parked form again
  */
 export async function logIn(
   context: AdminContext,
@@ -202,16 +210,16 @@ export async function logIn(
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  if (adminRequest && (token === undefined || !isOurs(form, token))) {
+  if (adminRequest && (token === undefined || !hasValidCsrf(form, token))) {
     assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
     const sent = context.parking.find(adminRequest.token, parked);
-    return sent && isOwnForm(request)
+    return sent && isSameOriginForm(request)
       ? resume(adminRequest.caller, adminRequest.token, next, sent)
       : redirect(next);
   }
   assertSameSite(request, form, token, context.settings);
   try {
-    const { caller, token, cookie } = await begin(context, request, form);
+    const { caller, token, cookie } = await verifyAndOpen(context, request, form);
     request.recognize(caller);
     context.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
     const sent = context.parking.find(token, parked);

@@ -1,3 +1,4 @@
+// Decides when an admin must confirm a change with the own password, verifies it, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized } from '../../http/message/message.ts';
@@ -15,14 +16,14 @@ import { html, type Html } from '../web/html.ts';
 import { passwordFields } from '../web/widgets.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** The columns of the users' table that matter here, as far as a resource has them. */
+/** Columns of the users' table, as far as a resource has them. */
 interface UserColumns {
   readonly username: Column | undefined;
   readonly active: Column | undefined;
   readonly admin: Column | undefined;
 }
 
-/** The columns of the users' table, whichever resource shows that table; undefined for another table. */
+/** The columns, for any resource that shows the users' table; undefined for other tables. */
 function userColumns(
   { settings, resources }: AdminContext,
   { name, model }: AdminResource,
@@ -36,7 +37,7 @@ function userColumns(
   return { username: find('username'), active: find('active'), admin: find('admin') };
 }
 
-/** Whether one of the columns decides what users may do. */
+/** Whether one of the columns is the users' `active` or `admin`. */
 export function hasPowers(
   context: AdminContext,
   resource: AdminResource,
@@ -46,7 +47,7 @@ export function hasPowers(
   return columns.some((column) => column === active || column === admin);
 }
 
-/** Whether a record may be an admin's user. A column that is hidden could hold anything. */
+/** Whether a record may be an admin. If the column is hidden, it counts as one. */
 export function isAdminRecord(
   context: AdminContext,
   resource: AdminResource,
@@ -59,8 +60,9 @@ export function isAdminRecord(
 }
 
 /**
- * Whether a form asks for something that a stolen session must not do: to make an admin, or to change whether an admin is active.
- * @param stored the record that it changes; undefined for a new one
+ * Whether a form needs the admin's password: it makes an admin, or changes whether an admin is active. A stolen session alone must
+ * not do that.
+ * @param stored the record that the form changes; undefined for a new one
  */
 export function needsConfirmation(
   context: AdminContext,
@@ -77,20 +79,20 @@ export function needsConfirmation(
   return active !== undefined && members.has(active.key) && isAdminRecord(context, resource, stored);
 }
 
-/** Why a form is refused that must carry the current password of the admin who sends it. */
+/** Why the confirmation of a form failed, and the status of the response. */
 export interface ConfirmationRefusal {
   readonly errors: FieldErrors;
   readonly status: number;
 }
 
-/** Verifies the admin's own password, which the form carries; undefined where it is right. */
+/** Verifies the admin's own password in the form; undefined if it is right. */
 export async function confirmCaller(
   { authentication }: AdminContext,
   { caller, request }: AdminRequest,
   form: Form,
 ): Promise<ConfirmationRefusal | undefined> {
   const password = form.get('_current') ?? '';
-  if (password === '') return { errors: { _current: ['is required for this'] }, status: 400 };
+  if (password === '') return { errors: { _current: ['is required to confirm this change'] }, status: 400 };
   const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
   try {
     const { caller: verified } = await authentication.logIn(
@@ -111,7 +113,7 @@ export const confirmationField = (errors: FieldErrors, hint: string, isRequired:
   html`<p class="hint">${hint}</p>
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
-/** @param members of the record; without them a user's name is not known */
+/** The rules for a new password. @param members of the record, for its user name */
 function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonFields): PasswordRules {
   const { minPassword } = context.settings;
   const columns = userColumns(context, resource);
@@ -120,7 +122,7 @@ function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonF
   return { minPassword, name: typeof name === 'string' ? name : '' };
 }
 
-/** What is wrong with a new password of a record with these members. */
+/** The fault of a new password for this record; undefined if it is valid. */
 export const newPasswordFault = (
   context: AdminContext,
   resource: AdminResource,
@@ -129,7 +131,7 @@ export const newPasswordFault = (
   members: JsonFields,
 ): string | undefined => passwordFault(password, column, rulesOf(context, resource, members));
 
-/** What people read beside the field for a new password. */
+/** The hint beside the field for a new password. */
 export function passwordHint(context: AdminContext, resource: AdminResource): string {
   const [column] = resource.passwords;
   const rules = rulesOf(context, resource);

@@ -1,3 +1,4 @@
+// The page that sets the password of a record, usually of a user.
 import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -17,7 +18,7 @@ import { links } from '../web/admin-links.ts';
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
-/** The page that sets a password. Stored passwords are never shown, nor those that were typed. */
+/** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -45,9 +46,9 @@ export async function showPassword(
         autocomplete="username"
       />
       ${passwordFields(fields, errors, { hint: passwordHint(context, resource) })}
-      <p class="hint">The new password ends the sessions of its user.</p>
+      <p class="hint">Setting a password ends all sessions of the user.</p>
       <div class="buttons">
-        <button class="primary">Set the password</button>
+        <button class="primary">Set password</button>
         <a class="button" href="${links.record(name, id)}">Cancel</a>
       </div>
     </form>`;
@@ -64,6 +65,7 @@ export async function showPassword(
   });
 }
 
+/** Sets the password. @throws Problem 404; 412 when the record has changed since */
 export async function setPassword(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -77,7 +79,7 @@ export async function setPassword(
     showPassword(context, adminRequest, resource, id, { errors, status });
   const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
   if (password === '') return refuse({ _password: ['is required'] });
-  if (password !== repeat) return refuse({ _repeat: ['differs from the new password'] });
+  if (password !== repeat) return refuse({ _repeat: ['does not match the new password'] });
   const stored = await context.browsing.preview(resource, id);
   const fault = newPasswordFault(context, resource, column, password, stored.members);
   if (fault !== undefined) return refuse({ _password: [fault] });
@@ -86,7 +88,7 @@ export async function setPassword(
   if (refusal) return refuse(refusal.errors, refusal.status);
   const members = parseJsonFields(JSON.stringify({ [column.key]: password }));
   try {
-    // A user who becomes an admin in between is another version.
+    // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
     const versions = isAdmins ? undefined : [stored.version];
     await context.operations.update(resource, id, members, adminRequest.caller, versions);
   } catch (error) {

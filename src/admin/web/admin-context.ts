@@ -1,3 +1,4 @@
+// The services that every page of the admin area gets.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
@@ -11,13 +12,13 @@ import type { Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Parking } from './parked-forms.ts';
 
-/** What the pages of the admin area work with, for one request. */
+/** The services for one request. */
 export interface AdminContext {
   readonly settings: Settings;
   readonly resources: AdminResources;
-  /** The API's own operations, by the rules of the admin area. */
+  /** The operations of the API, with the access rules of the admin area. */
   readonly operations: Operations;
-  /** The same operations in a transaction. */
+  /** The same operations on another connection, such as a transaction. */
   readonly operationsOn: (database: Pick<Database, 'run'>) => Operations;
   readonly browsing: Browsing;
   readonly bulk: Bulk;
@@ -25,13 +26,13 @@ export interface AdminContext {
   readonly passwords: Passwords;
   readonly sessions: Sessions;
   readonly parking: Parking;
-  /** The log of changes, as a resource like any other. */
+  /** The history of all changes, as a resource. */
   readonly history: AdminResource;
-  /** The log of one resource's changes alone, in which an index finds those of a record. */
+  /** The history of one resource. Its queries use the index on model and record. */
   readonly historyOf: (resource: AdminResource) => AdminResource;
-  /** What the resource file adds to the start page. */
+  /** The panels that the registry adds to the start page. */
   readonly panels: Panels;
-  /** For what is no operation of its own: transactions and cursors. */
+  /** For transactions and cursors, which the operations do not cover. */
   readonly database: Database;
   readonly logger: Logger;
 }

@@ -1,9 +1,10 @@
+// The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 
 const ROOT = '/admin/';
 
-/** A part of a path. Paths below a model that do not name a record begin with `-`, so a key that is just that is written in code. */
+/** Encodes a path segment. The key `-` is escaped, because a plain `-` marks paths that are not records. */
 const segment = (text: string): string => (text === '-' ? '%2D' : encodeURIComponent(text));
 
 /** The addresses of all pages. */
@@ -22,18 +23,18 @@ export const links = {
   record: (model: string, id: string): string => `${ROOT}${model}/${segment(id)}/`,
   /** `delete`, `history`, `password`. */
   part: (model: string, id: string, part: string): string => `${ROOT}${model}/${segment(id)}/${part}/`,
-  /** The same address, and what it takes to go back to the list from which the visitor came. */
+  /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>
     list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
-  /** The list that `from` remembers. */
+  /** The list whose query `from` has added. */
   back: (model: string, list: string | undefined): string =>
-    links.list(model, list === undefined ? undefined : Parameters.read(list)),
+    links.list(model, list === undefined ? undefined : Parameters.parseOrEmpty(list)),
   api: (model: string, query: string): string => `/api/${model}/${query === '' ? '' : `?${query}`}`,
 };
 
 /**
- * The parameters of a page's address: those of the API's grammar, and the pages' own, which begin with an underscore, as no
- * column does. Each method gives changed ones and leaves these as they are.
+ * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
+ * object is immutable; each method returns a changed copy.
  */
 export class Parameters {
   readonly list: readonly Parameter[];
@@ -42,8 +43,8 @@ export class Parameters {
     this.list = list;
   }
 
-  /** What a page has carried along, which may be anything: what cannot be read is nothing. */
-  static read(query: string): Parameters {
+  /** Like `parse`, but an invalid query gives no parameters. */
+  static parseOrEmpty(query: string): Parameters {
     try {
       return Parameters.parse(query);
     } catch {
@@ -57,10 +58,10 @@ export class Parameters {
   }
 
   /**
-   * The same of an address that may have been typed by hand. What cannot be read is kept as it stands there, and told by name.
+   * Like `parse`, for an address that may have been typed by hand. Invalid values are kept as written and reported by name.
    * @throws Problem 414
    */
-  static typed(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
+  static parseWithErrors(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
     try {
       return { parameters: Parameters.parse(query), errors: {} };
     } catch (error) {
@@ -69,10 +70,10 @@ export class Parameters {
         const source = part.slice(part.indexOf('=') + 1);
         return { name, value: value === undefined || value.includes('\0') ? source : value };
       });
-      // Of what steers the page alone nobody has to be told.
-      const told = (name: string): boolean => !name.startsWith('_') || name === '_search';
-      const kept = list.filter(({ name }) => told(name) || !Object.hasOwn(error.errors ?? {}, name));
-      const errors = Object.entries(error.errors).filter(([name]) => told(name));
+      // Errors in the page's own parameters are not reported, except in the search.
+      const isReported = (name: string): boolean => !name.startsWith('_') || name === '_search';
+      const kept = list.filter(({ name }) => isReported(name) || !Object.hasOwn(error.errors ?? {}, name));
+      const errors = Object.entries(error.errors).filter(([name]) => isReported(name));
       return { parameters: new Parameters(kept), errors: Object.fromEntries(errors) };
     }
   }
@@ -85,30 +86,32 @@ export class Parameters {
     return this.list.find((parameter) => parameter.name === name)?.value;
   }
 
-  /** Without any of these names. */
+  /** Without all parameters of these names. */
   without(...names: readonly string[]): Parameters {
     return new Parameters(this.list.filter(({ name }) => !names.includes(name)));
   }
 
-  /** Without this one of possibly several of a name. */
+  /** Without this parameter; others of the same name stay. */
   withoutOne(one: Parameter): Parameters {
     return new Parameters(this.list.filter((parameter) => parameter !== one));
   }
 
+  /** Replaces all parameters of the name. */
   with(name: string, value: string): Parameters {
     return new Parameters([...this.without(name).list, { name, value }]);
   }
 
+  /** Adds a parameter beside others of the same name. */
   and(name: string, value: string): Parameters {
     return new Parameters([...this.list, { name, value }]);
   }
 
-  /** What the API's grammar takes. */
+  /** The parameters that the API knows too. */
   get query(): Parameters {
     return new Parameters(this.list.filter(({ name }) => !name.startsWith('_')));
   }
 
-  /** The filters of the API's grammar alone. */
+  /** The filters alone. */
   get filters(): readonly Parameter[] {
     return this.query.without('ordering', 'limit', 'page').list;
   }

@@ -1,3 +1,4 @@
+// A request by a logged-in admin, and what protects its forms: CSRF tokens, flash messages, redirects.
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
@@ -6,11 +7,11 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
 
-/** A message about what has just been done, shown once on the next page. */
+/** A message about the last action, shown once on the next page. */
 export interface Flash {
   readonly kind: 'done' | 'failed';
   readonly text: string;
-  /** Where that can be looked at. */
+  /** A link to the record in question. */
   readonly href?: string;
 }
 
@@ -20,10 +21,10 @@ export interface AdminRequest {
   readonly caller: Caller;
   /** The session's token. */
   readonly token: string;
-  /** What every form carries back; see `assertSameSite`. */
+  /** The token that every form carries; see `assertSameSite`. */
   readonly csrf: string;
   readonly flash: Flash | undefined;
-  /** The lists that there are, for the head of each page. */
+  /** Links to all lists, for the header of each page. */
   readonly menu: readonly MenuItem[];
 }
 
@@ -32,22 +33,22 @@ export interface MenuItem {
   readonly href: string;
 }
 
-/** The value of a form's hidden field: only a page that was made for this session has it. */
+/** The CSRF token of a session. Only a page made for this session contains it. */
 export const csrfOf = (token: string): string => signature(token, 'form');
 
-/** Whether the form was made for this session. */
-export const isOurs = (form: Form, token: string): boolean =>
+/** Whether the form carries the CSRF token of this session. */
+export const hasValidCsrf = (form: Form, token: string): boolean =>
   isSigned(token, 'form', form.get('_csrf') ?? '');
 
-/** Whether the browser says that the form comes from a page of this very site, once the origin was found to be no other one. */
-export const isOwnForm = ({ headers }: ApiRequest): boolean =>
+/** Whether the browser names this site as the form's origin. Call it after `assertOrigin`, which rejects other origins. */
+export const isSameOriginForm = ({ headers }: ApiRequest): boolean =>
   headers['sec-fetch-site'] === 'same-origin' || headers.origin !== undefined;
 
 export const staleForm = (): Problem =>
-  new Problem(403, 'This form is no longer valid. Go back, reload the page, and try again.');
+  new Problem(403, 'This form has expired. Go back, reload the page, and try again.');
 
 /**
- * Refuses a form that a foreign page has sent: by where the browser says that it comes from, and by the token that it carries.
+ * Refuses a form from a foreign page: checks the origin that the browser names, and the CSRF token.
  * @throws Problem 403
  */
 export function assertSameSite(
@@ -57,19 +58,19 @@ export function assertSameSite(
   { trustProxy }: Pick<Settings, 'trustProxy'>,
 ): void {
   assertOrigin(request.headers, { corsOrigins: [], trustProxy });
-  if (token === undefined || !isOurs(form, token)) throw staleForm();
+  if (token === undefined || !hasValidCsrf(form, token)) throw staleForm();
 }
 
-/** The message that the page before has left. */
+/** The message that the last action left in a cookie. */
 export function readFlash(request: ApiRequest, token: string): Flash | undefined {
-  const [payload = '', sealed = ''] = (readCookie(request, 'flash') ?? '').split('.');
-  if (payload === '' || !isSigned(token, `flash ${payload}`, sealed)) return undefined;
+  const [payload = '', mac = ''] = (readCookie(request, 'flash') ?? '').split('.');
+  if (payload === '' || !isSigned(token, `flash ${payload}`, mac)) return undefined;
   return JSON.parse(Buffer.from(payload, 'base64url').toString()) as Flash;
 }
 
 /**
- * The query of the list from which the visitor comes, to go back to it: as the form or the address carries it, else by the page
- * on which the link stood.
+ * The query of the list that the user came from, for the way back. It comes from the form or the address (`_list`), else from the
+ * `Referer` header.
  */
 export function listQuery({ request }: AdminRequest, model: string, sent?: Form): string | undefined {
   if (sent) return sent.get('_list');
@@ -81,10 +82,10 @@ export function listQuery({ request }: AdminRequest, model: string, sent?: Form)
   return pathname === `/admin/${model}/` && search !== '' ? search.slice(1) : undefined;
 }
 
-/** The most characters of a `Referer` that is read: the address of a list with the longest query. */
+/** Longer `Referer` headers are ignored (characters). A list with the longest query fits. */
 const MAX_REFERER = 9000;
 
-/** Sends the browser on after a form was done. */
+/** Redirects the browser, usually after a form. */
 export function redirect(location: string, cookies: readonly string[] = []): Reply {
   return {
     status: 303,
@@ -93,7 +94,7 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
   };
 }
 
-/** Sends the browser on, with a message for the next page. */
+/** Redirects the browser, with a message for the next page. */
 export function redirectWith({ request, token }: AdminRequest, location: string, flash: Flash): Reply {
   const text = flash.text.length > 500 ? `${flash.text.slice(0, 500)}…` : flash.text;
   const payload = Buffer.from(JSON.stringify({ ...flash, text })).toString('base64url');

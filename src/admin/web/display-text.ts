@@ -1,10 +1,11 @@
+// Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
 import type { RecordEntry } from '../../resources/records/browsing.ts';
 import { textOfColumn } from '../../resources/records/browsing.ts';
 import { html, type Html } from './html.ts';
 
-/** How much of a long text a list shows (characters). */
-const MOST_SHOWN = 100;
+/** Characters of a long text that a list shows. */
+const MAX_SHOWN = 100;
 
 /** `1,234` */
 export const grouped = (count: number): string => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
@@ -13,7 +14,7 @@ export const grouped = (count: number): string => String(count).replace(/\B(?=(\
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${grouped(count)} ${count === 1 ? one : many}`;
 
-/** The one form in which dates and times are shown: as the API has them, in UTC. */
+/** A date or time in the format of the API, in UTC. */
 export const moment = (text: string): Html =>
   html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${text}</time>`;
 
@@ -21,22 +22,22 @@ export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
 
 export const EMPTY_TEXT = html`<span class="nothing">empty text</span>`;
 
-/** How many times more characters are read than are shown: whitespace takes less room on the page. */
-const READ = 16;
+/** Reads this many times more characters than it shows, because runs of whitespace shrink to one space. */
+const READ_FACTOR = 16;
 
-/** A long text cut to its beginning, on one line. */
-export function shortened(text: string, most = MOST_SHOWN): string {
+/** The beginning of a text, on one line. */
+export function shortened(text: string, most = MAX_SHOWN): string {
   const trimmed = text.trim();
-  const isLong = trimmed.length > READ * most;
-  const line = trimmed.slice(0, READ * most).replace(/\s+/g, ' ');
-  const signs = [...line.slice(0, 2 * most + 1)]; // a sign is one or two of JavaScript's characters
-  return signs.length > most || isLong ? `${signs.slice(0, most).join('').toWellFormed()}…` : line;
+  const isLong = trimmed.length > READ_FACTOR * most;
+  const line = trimmed.slice(0, READ_FACTOR * most).replace(/\s+/g, ' ');
+  const characters = [...line.slice(0, 2 * most + 1)]; // a character is one or two UTF-16 units
+  return characters.length > most || isLong ? `${characters.slice(0, most).join('').toWellFormed()}…` : line;
 }
 
-/** Whether people read the column's values as numbers, which stand to the right. */
+/** Whether the column's values are right-aligned as numbers. A foreign key shows a label instead. */
 export const isNumeric = ({ type, references }: Column): boolean => type.bounded === true && !references;
 
-/** A value as people read it. */
+/** A value for display. @param most characters; without it the text is not shortened */
 export function shownValue(column: Column, text: string | null, most?: number): Html | string {
   if (text === null) return NOTHING;
   const { control } = column.type.input;
@@ -45,23 +46,23 @@ export function shownValue(column: Column, text: string | null, most?: number): 
   return most === undefined ? text : shortened(text, most);
 }
 
-/** Where a change was made, and what was done, in the words of people. */
-export const DOORS: Readonly<Record<string, string>> = {
+/** Labels for the source of a change (the column `door`) and for its action. */
+export const SOURCE_LABELS: Readonly<Record<string, string>> = {
   api: 'API',
   admin: 'Admin area',
   command: 'Command line',
 };
-export const DONE: Readonly<Record<string, string>> = {
+export const ACTION_LABELS: Readonly<Record<string, string>> = {
   create: 'added',
   update: 'changed',
   delete: 'deleted',
 };
 
-export const doorText = (door: string): string => DOORS[door] ?? door;
-export const doneText = (action: string): string => DONE[action] ?? action;
+export const sourceLabel = (source: string): string => SOURCE_LABELS[source] ?? source;
+export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? action;
 
-/** A column of a record as people read it; a foreign key by what the related record is called. */
-export function shownColumn(entry: RecordEntry, column: Column, most: number = MOST_SHOWN): Html | string {
+/** A column of a record for display. A foreign key shows the label of the related record. */
+export function shownColumn(entry: RecordEntry, column: Column, most: number = MAX_SHOWN): Html | string {
   const text = textOfColumn(entry.members, column);
   if (!column.references || text === null) return shownValue(column, text, most);
   const label = entry.labels[column.key];

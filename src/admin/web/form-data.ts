@@ -1,3 +1,4 @@
+// Reads submitted forms, within limits of size.
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
@@ -6,17 +7,17 @@ import { essenceOf } from '../../http/message/text-decoding.ts';
 import { decodeForm } from '../../query/parse/grammar.ts';
 import { LONGEST_FORM } from '../../resources/records/browsing.ts';
 
-/** The fields of a form that was sent, in its order. */
+/** The fields of a submitted form, in its order. */
 export interface Form {
   readonly get: (name: string) => string | undefined;
   readonly all: (name: string) => readonly string[];
   readonly entries: readonly (readonly [name: string, value: string])[];
 }
 
-/** The fields with passwords. They are neither kept nor sent back to the browser. */
+/** The password fields. Their values are never stored and never sent back to the browser. */
 export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current'];
 
-/** A form of fields that did not come with the request itself. */
+/** Builds a form from its entries. */
 export function createForm(entries: Form['entries']): Form {
   const values = new Map<string, string[]>();
   for (const [name, value] of entries) {
@@ -27,34 +28,34 @@ export function createForm(entries: Form['entries']): Form {
   return { entries, get: (name) => values.get(name)?.[0], all: (name) => values.get(name) ?? [] };
 }
 
-/** How much of a form is read. */
+/** The largest form that is accepted. */
 export interface FormLimit {
   readonly bytes: number;
   readonly fields: number;
 }
 
-/** Fields of a form: a table has at most 1,600 columns, and a page of a list some thousand records to choose from. */
+/** A table has at most 1,600 columns, but a page of a list can have thousands of records to select. */
 const MAX_FIELDS = 20_000;
 
-/** Without a session, on every path of the admin area. */
+/** The limit without a session. */
 export const ANONYMOUS_LIMIT: FormLimit = { bytes: 65_536, fields: 2000 };
 
-/** Bytes of a form beside its long values: names, marks, tokens and short values. */
-const BESIDE = 65_536;
+/** Bytes of everything but long values: names, digests, tokens and short values. */
+const OVERHEAD = 65_536;
 
 /**
- * With a session: whatever a form holds can be sent back. A byte of a text that is not a plain letter is sent as three, and a line
- * break as six. A record's form has no more than `LONGEST_FORM` of them, whatever `MAX_BODY` is.
+ * The limit with a session: every form that a page shows can be sent back. Form encoding takes up to three bytes for one byte of
+ * text and six for a line break. A record's form holds at most `LONGEST_FORM` bytes of text.
  */
 export const formLimit = ({ maxBody }: Pick<Settings, 'maxBody'>): FormLimit => ({
-  bytes: Math.max(3 * maxBody, 6 * Math.min(maxBody, LONGEST_FORM) + BESIDE),
+  bytes: Math.max(3 * maxBody, 6 * Math.min(maxBody, LONGEST_FORM) + OVERHEAD),
   fields: MAX_FIELDS,
 });
 
 const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /**
- * Reads a form in either of the forms that browsers send.
+ * Reads a form, multipart or URL-encoded.
  * @throws Problem 415, 413, 400
  */
 export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit): Promise<Form> {
@@ -63,13 +64,20 @@ export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit
   if (essence === 'multipart/form-data') {
     return createForm(await readMultipartInTurns(await request.body(bytes), contentType, fields));
   }
-  if (essence !== 'application/x-www-form-urlencoded') throw new Problem(415, 'The body must be a form.');
+  if (essence !== 'application/x-www-form-urlencoded')
+    throw new Problem(
+      415,
+      `The body must be a form, not ${essence === '' ? 'of an unknown type' : essence.slice(0, 100)}.`,
+    );
   const decoded = decodeForm((await request.body(bytes)).toString('latin1'), fields);
   if (!decoded) throw tooManyFields(fields);
   return createForm(
     decoded.map(({ name, value }) => {
       if (name === undefined || value === undefined || !isUsable(name) || !isUsable(value))
-        throw new Problem(400, 'The form has a field that is not UTF-8.');
+        throw new Problem(
+          400,
+          'A name or value in the form is not valid UTF-8, or contains a NUL character.',
+        );
       return [name, value] as const;
     }),
   );

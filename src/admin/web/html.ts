@@ -1,6 +1,7 @@
+// HTML templates that escape every value. All markup of the pages goes through them.
 import { setImmediate } from 'node:timers/promises';
 
-/** Text that is HTML already. Only `html` and `rawHtml` make it, so everything else is escaped. */
+/** Text that is already HTML. Only `html` and `rawHtml` create it; all other content is escaped. */
 export class Html {
   readonly #text: string;
 
@@ -13,7 +14,7 @@ export class Html {
   }
 }
 
-/** What can stand in a template: texts are escaped, lists are put together, nothing stays nothing. */
+/** The values of a template: texts are escaped, lists are joined, null, undefined and false render nothing. */
 export type Content = Html | string | number | bigint | null | undefined | false | readonly Content[];
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -29,13 +30,13 @@ const escape = (text: string): string => text.replace(/[&<>"']/g, (character) =>
 function render(content: Content): string {
   if (content === null || content === undefined || content === false) return '';
   if (content instanceof Html) return content.toString();
-  // Unlike `join`, this copies nothing: a long text may stand in lists within lists.
+  // Unlike `join`, concatenation does not copy long texts of nested lists.
   if (Array.isArray(content))
     return (content as readonly Content[]).reduce<string>((text, part) => text + render(part), '');
   return escape(String(content));
 }
 
-/** The fixed parts of a template, without the line breaks and the indentation that only its source needs. */
+/** The fixed parts of each template, without the indentation of the source. */
 const compacted = new WeakMap<TemplateStringsArray, readonly string[]>();
 
 function compact(strings: TemplateStringsArray): readonly string[] {
@@ -46,7 +47,7 @@ function compact(strings: TemplateStringsArray): readonly string[] {
   return texts;
 }
 
-/** HTML with values in it, each escaped for text and for attributes in quotes: html`<b title="${title}">${name}</b>`. */
+/** A template whose values are escaped for text and quoted attributes: html`<b title="${title}">${name}</b>`. */
 export function html(strings: TemplateStringsArray, ...contents: readonly Content[]): Html {
   const texts = compact(strings);
   let text = texts[0] ?? '';
@@ -56,12 +57,12 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
   return new Html(text);
 }
 
-/** Characters that are escaped at once. */
+/** Characters that are escaped in one turn of the event loop. */
 export const PIECE = 65_536;
-/** What a field without a name and a value counts. */
+/** Characters of a hidden field besides its name and value. */
 const INPUT = 50;
 
-/** A long text as HTML; other requests are served between its pieces. */
+/** Escapes a long text in pieces and yields to other requests between them. */
 export async function htmlInPieces(text: string): Promise<Html> {
   const pieces: Html[] = [];
   for (let at = 0; at < text.length; at += PIECE) {
@@ -71,14 +72,14 @@ export async function htmlInPieces(text: string): Promise<Html> {
   return html`${pieces}`;
 }
 
-/** Hidden fields with these names and values, the long ones in pieces. */
+/** Hidden fields with these names and values. Yields to other requests when there is much to escape. */
 export async function hiddenInputs(fields: readonly (readonly [string, string])[]): Promise<readonly Html[]> {
   const inputs: Html[] = [];
   let length = 0;
   for (const [name, value] of fields) {
     const text = value.length > PIECE ? await htmlInPieces(value) : value;
     inputs.push(html`<input type="hidden" name="${name}" value="${text}" />`);
-    // A form may have very many fields.
+    // A form may have thousands of fields.
     length += name.length + value.length + INPUT;
     if (length > PIECE) await setImmediate();
     if (length > PIECE) length = 0;
@@ -86,15 +87,15 @@ export async function hiddenInputs(fields: readonly (readonly [string, string])[
   return inputs;
 }
 
-/** The one place where a text becomes HTML as it is. What goes in must have been written in this source, never come from outside. */
+/** Marks a text as HTML without escaping. Pass only text written in this source, never input. */
 export const rawHtml = (text: string): Html => new Html(text);
 
 export type Attributes = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** Attributes of an element, each with a space before it: true stands alone, false and nothing are left out. */
+/** Attributes, each with a leading space. True gives a bare name; false, null and undefined are left out. */
 export const attributes = (values: Attributes): Html =>
   html`${Object.entries(values).map(([name, value]) => {
     if (value === false || value === null || value === undefined) return null;
-    const key = rawHtml(` ${name}`); // names are written in the source
+    const key = rawHtml(` ${name}`); // names come from the source, never from input
     return value === true ? key : html`${key}="${value}"`;
   })}`;

@@ -1,24 +1,25 @@
+// The help page of the keyboard shortcuts.
 import type { Reply } from '../../http/message/message.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
 import type { AdminRequest } from './admin-request.ts';
 
-/** Each key with what it does; the script has the doing. */
+/** What each key does; `script.js` implements them. */
 const KEYS = {
   'On every page': [['?', 'Show this page']],
   'In a list': [
     ['/', 'Go to the search'],
     ['j', 'Go to the next record'],
-    ['k', 'Go to the record before'],
+    ['k', 'Go to the previous record'],
     ['e', 'Open the record'],
-    ['x', 'Choose the record, or not any more'],
+    ['x', 'Select the record, or deselect it'],
     ['n', 'Add a record'],
   ],
-  'In a field that looks for a record': [
-    ['↓', 'Show what fits, and go to the next one'],
-    ['↑', 'Go to the one before'],
-    ['Enter', 'Take it'],
-    ['Esc', 'Close the list, and keep what was chosen'],
+  'In a field that searches for a record': [
+    ['↓', 'Show matching records, then go to the next one'],
+    ['↑', 'Go to the previous one'],
+    ['Enter', 'Choose it'],
+    ['Esc', 'Close the list and keep the earlier choice'],
   ],
 } as const;
 
@@ -44,15 +45,21 @@ const table = (heading: string, keys: readonly (readonly [key: string, text: str
     </table>
   </section>`;
 
-/** What the keyboard does, where the script runs. */
 export function showKeys(adminRequest: AdminRequest): Reply {
   const body = html`<p>
-      Single keys work while no field is being typed in. Everything that they do can be done without them.
+      Keyboard shortcuts work while you are not typing in a field. Everything they do also works without them.
     </p>
-    <noscript><p>They need JavaScript, which is switched off in this browser.</p></noscript>
+    <noscript><p>They need JavaScript, which is turned off in this browser.</p></noscript>
     <p id="keys-choice" hidden>
-      <label class="check"><input type="checkbox" id="keys-on" /> Use single keys in this browser</label>
+      <label class="check"
+        ><input type="checkbox" id="keys-on" /> Use keyboard shortcuts in this browser</label
+      >
     </p>
     ${Object.entries(KEYS).map(([heading, keys]) => table(heading, keys))}`;
-  return pageReply(adminRequest, { title: 'Keyboard', crumbs: [{ text: 'Keyboard' }], kind: 'keys', body });
+  return pageReply(adminRequest, {
+    title: 'Keyboard shortcuts',
+    crumbs: [{ text: 'Keyboard shortcuts' }],
+    kind: 'keys',
+    body,
+  });
 }

@@ -1,3 +1,4 @@
+// The document around every page: head, header, breadcrumbs, flash message, security headers.
 import type { Reply } from '../../http/message/message.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
@@ -5,7 +6,7 @@ import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { links } from './admin-links.ts';
 import type { AdminRequest } from './admin-request.ts';
 
-/** No script and no style but our own files, nothing from elsewhere, in nobody's frame. */
+/** Allows only the service's own script and stylesheet, and no embedding in frames. */
 const POLICY =
   "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -19,7 +20,7 @@ export const SAFE_HEADERS = {
   'Cache-Control': 'no-store',
 } as const;
 
-/** A step of the way from the dashboard to a page; the last one is the page itself. */
+/** A breadcrumb; the last one is the page itself and has no link. */
 export interface Crumb {
   readonly text: string;
   readonly href?: string;
@@ -28,11 +29,11 @@ export interface Crumb {
 export interface AdminPage {
   readonly title: string;
   readonly crumbs?: readonly Crumb[];
-  /** What can be done here, beside the heading. */
+  /** Buttons and links beside the heading. */
   readonly actions?: Content;
   readonly body: Content;
   readonly status?: number;
-  /** For the style: `login`, `list`, `form`. */
+  /** Sets the CSS class of the body: `login`, `list`, `form`. */
   readonly kind?: string;
 }
 
@@ -51,7 +52,7 @@ export const crumbList = (
     </ol>
   </nav>`;
 
-/** A form that is nothing but a button. */
+/** A form that consists of one button. */
 export const buttonForm = (action: string, csrf: string, label: string, className = 'plain'): Html =>
   html`<form method="post" action="${action}" class="inline">
     <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
@@ -77,14 +78,14 @@ const header = ({ request, caller, csrf, menu }: AdminRequest): Html =>
 
 const DOCTYPE = rawHtml('<!doctype html>\n');
 
-/** What stands around the parts of every document. */
+/** The parts of a document. */
 export interface Shell {
   readonly title: string;
   readonly kind?: string | undefined;
-  /** Addresses of our own files. */
+  /** Addresses of the stylesheet and the script. */
   readonly style: string;
   readonly script?: string;
-  /** What stands above the main part. */
+  /** Content above the main part. */
   readonly top?: Content;
   readonly main: Content;
 }
@@ -110,26 +111,26 @@ ${main}
 </html>
 `;
 
-/** The heading of a page, and what can be done there beside it. */
+/** The heading of a page, with its actions beside it. */
 export const headingOf = (title: string, actions?: Content): Html =>
   html`<div class="heading">
     <h1>${title}</h1>
     ${actions && html`<div class="actions">${actions}</div>`}
   </div>`;
 
-/** The whole document; without an admin request that of somebody who is not logged in. */
+/** The whole document; without an admin request it has no header. */
 function document(
   adminRequest: AdminRequest | undefined,
   { title, crumbs, actions, body, kind }: AdminPage,
 ): Html {
   const { flash } = adminRequest ?? {};
   const top = html`${adminRequest && header(adminRequest)} ${adminRequest && crumbs && crumbList(crumbs)}
-  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">Look at it</a>`}</p>`}`;
+  ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
   const main = html`${!adminRequest && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
   return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }
 
-/** A page as an answer; it takes the message that it shows away from the browser. */
+/** A page as a response. Showing the flash message deletes its cookie. */
 export function pageReply(
   adminRequest: AdminRequest | undefined,
   page: AdminPage,

@@ -1,3 +1,4 @@
+// The pager below a list.
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import type { Count } from '../../resources/records/selection.ts';
@@ -7,7 +8,7 @@ import { grouped } from './display-text.ts';
 
 const PAGE_SIZES = [20, 50, 100];
 
-/** Which records of how many a page of a list has, the ways to the other pages, and other page sizes. */
+/** The range of records on this page, links to other pages, and links to other page sizes. */
 export function pager(
   { query, entries, hasNext }: EntryPage,
   { name }: AdminResource,
@@ -17,9 +18,9 @@ export function pager(
   const { page } = query;
   const first = (Number(page) - 1) * query.limit + 1;
   const total = isExact ? grouped(count) : `about ${grouped(count)}`;
-  const to = (number: bigint): string => links.list(name, parameters.with('page', String(number)));
+  const linkTo = (number: bigint): string => links.list(name, parameters.with('page', String(number)));
   const last = BigInt(Math.max(1, Math.ceil(count / query.limit)));
-  // From behind the end, back to where there are records.
+  // On an empty page past the end, "Previous" leads to the last page that has records.
   const previous = entries.length === 0 && last < page ? last : page - 1n;
   return html`<nav class="pager" aria-label="Pages">
     <p>
@@ -32,11 +33,11 @@ export function pager(
       }
     </p>
     <ul>
-      ${page > 2n && html`<li><a href="${to(1n)}">First</a></li>`}
-      ${page > 1n && html`<li><a href="${to(previous)}" rel="prev">Previous</a></li>`}
+      ${page > 2n && html`<li><a href="${linkTo(1n)}">First</a></li>`}
+      ${page > 1n && html`<li><a href="${linkTo(previous)}" rel="prev">Previous</a></li>`}
       ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${isExact && page <= last && ` of ${last}`}</li>`}
-      ${hasNext && html`<li><a href="${to(page + 1n)}" rel="next">Next</a></li>`}
-      ${hasNext && isExact && page + 1n < last && html`<li><a href="${to(last)}">Last</a></li>`}
+      ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">Next</a></li>`}
+      ${hasNext && isExact && page + 1n < last && html`<li><a href="${linkTo(last)}">Last</a></li>`}
     </ul>
     <ul aria-label="Records on a page">
       ${PAGE_SIZES.map((size) =>

@@ -1,34 +1,36 @@
+// Keeps forms that were sent after their session had expired, until the user has logged in again.
 import { createHash, randomBytes } from 'node:crypto';
 import { createForm, PASSWORD_FIELDS, type Form } from './form-data.ts';
 
-/** How long a form is kept (milliseconds), how many are kept, and how many of one session and of one user. */
-const LIFE = 30 * 60_000;
+/** How long a form is kept (milliseconds). */
+const LIFETIME = 30 * 60_000;
 const MAX_FORMS = 100;
-const MAX_OF_SESSION = 5;
-/** A user may have any number of ended sessions, and must not push out the forms of others with them. */
-const MAX_OF_USER = 20;
+const MAX_PER_SESSION = 5;
+/** One user can have many ended sessions, and must not displace the forms of other users. */
+const MAX_PER_USER = 20;
 
-/** Passwords are never kept; the token belongs to the session that has ended. */
-const DROPPED = new Set(['_csrf', ...PASSWORD_FIELDS]);
+/** Passwords are never kept. The CSRF token belongs to the expired session. */
+const DROPPED_FIELDS = new Set(['_csrf', ...PASSWORD_FIELDS]);
 
 interface ParkedForm {
   /** The digest of the session's token. */
   readonly session: string;
   readonly user: string;
   readonly form: Form;
-  readonly until: number;
+  /** Milliseconds since 1970. */
+  readonly expires: number;
 }
 
 /**
- * Forms that were sent after their session had ended, in the memory of this process. Only the browser that has the session's
- * cookie gets them back, and only after its user has logged in again.
+ * Forms of expired sessions, in the memory of this process. Only the browser with the session's cookie gets them back, and only
+ * after the same user has logged in again.
  */
 export interface Parking {
-  /** Keeps a form. @returns the id by which the login page refers to it */
+  /** Keeps a form. @returns its id, which the login page carries */
   readonly park: (token: string, user: string, form: Form) => string;
-  /** Hands the forms of an ended session on to the next session of the same user in the same browser. */
+  /** Moves the forms of an expired session to the next session of the same user in the same browser. */
   readonly move: (from: string, to: string, user: string) => void;
-  /** A form of this session; it stays, since the login may be sent twice. */
+  /** Finds a form of this session. The form stays, because the browser may send the login twice. */
   readonly find: (token: string, id: string | undefined) => Form | undefined;
 }
 
@@ -37,17 +39,17 @@ const digest = (token: string): string => createHash('sha256').update(token).dig
 export function createParking(): Parking {
   const parked = new Map<string, ParkedForm>();
 
-  /** Deletes the oldest form of some, where there are too many of these. */
-  function makeRoomAmong(most: number, isOne: (form: ParkedForm) => boolean): void {
-    const same = [...parked].filter(([, one]) => isOne(one)).map(([id]) => id);
+  /** Deletes the oldest matching form when `most` or more match. */
+  function makeRoomAmong(most: number, matches: (form: ParkedForm) => boolean): void {
+    const same = [...parked].filter(([, one]) => matches(one)).map(([id]) => id);
     if (same.length >= most) parked.delete(same[0] ?? '');
   }
 
-  /** Makes room for one more form of the session. The map is in order of age. */
+  /** Makes room for one more form. The map is ordered by age. */
   function makeRoom(session: string, user: string): void {
-    for (const [id, { until }] of parked) if (until < Date.now()) parked.delete(id);
-    makeRoomAmong(MAX_OF_SESSION, (one) => one.session === session);
-    makeRoomAmong(MAX_OF_USER, (one) => one.user === user);
+    for (const [id, { expires }] of parked) if (expires < Date.now()) parked.delete(id);
+    makeRoomAmong(MAX_PER_SESSION, (one) => one.session === session);
+    makeRoomAmong(MAX_PER_USER, (one) => one.user === user);
     const [oldest] = parked.keys();
     if (parked.size >= MAX_FORMS) parked.delete(oldest ?? '');
   }
@@ -57,8 +59,8 @@ export function createParking(): Parking {
       const session = digest(token);
       makeRoom(session, user);
       const id = randomBytes(16).toString('base64url');
-      const kept = createForm(form.entries.filter(([name]) => !DROPPED.has(name)));
-      parked.set(id, { session, user, form: kept, until: Date.now() + LIFE });
+      const kept = createForm(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
+      parked.set(id, { session, user, form: kept, expires: Date.now() + LIFETIME });
       return id;
     },
 
@@ -70,7 +72,7 @@ export function createParking(): Parking {
 
     find(token, id) {
       const found = id === undefined ? undefined : parked.get(id);
-      return found?.session === digest(token) && found.until >= Date.now() ? found.form : undefined;
+      return found?.session === digest(token) && found.expires >= Date.now() ? found.form : undefined;
     },
   };
 }

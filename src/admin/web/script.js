@@ -1,16 +1,18 @@
 /* global document, window, location, fetch, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
-// Makes the admin area nicer to work in. Every page does everything without it.
+// Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
 
-  /** Where this browser remembers that single keys are not wanted. */
+  /** The key in local storage that turns keyboard shortcuts off. */
   const KEYS_OFF = 'admin.keys.off';
-  /** Milliseconds without typing after which a search begins. */
-  const PAUSE = 200;
+  /** The last line of a list that does not show all matches. */
+  const MORE = 'More records match. Type more words.';
+  /** Milliseconds without typing before a search starts. */
+  const SEARCH_DELAY = 200;
 
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  /** An element with attributes and text. */
+  /** Creates an element with attributes and text. */
   function make(name, attributes = {}, text = '') {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -18,10 +20,10 @@
     return element;
   }
 
-  // Keys ------------------------------------------------------------------------------------------
+  // Keyboard shortcuts ----------------------------------------------------------------------------
 
-  /** Storage may be closed to us; then keys cannot be switched off for longer than a page. */
-  function stored(work) {
+  /** The browser may deny access to storage. Turning the shortcuts off then lasts for one page only. */
+  function tryStorage(work) {
     try {
       return work();
     } catch {
@@ -29,7 +31,7 @@
     }
   }
 
-  let isOff = stored(() => localStorage.getItem(KEYS_OFF)) !== null;
+  let isOff = tryStorage(() => localStorage.getItem(KEYS_OFF)) !== null;
 
   const choice = document.getElementById('keys-choice');
   if (choice) {
@@ -37,7 +39,7 @@
     box.checked = !isOff;
     box.addEventListener('change', () => {
       isOff = !box.checked;
-      stored(() => (isOff ? localStorage.setItem(KEYS_OFF, '1') : localStorage.removeItem(KEYS_OFF)));
+      tryStorage(() => (isOff ? localStorage.setItem(KEYS_OFF, '1') : localStorage.removeItem(KEYS_OFF)));
     });
     choice.hidden = false;
   }
@@ -50,7 +52,7 @@
 
   const linkOf = (row) => row.querySelector('th[scope=row] a, td a');
 
-  /** Goes down or up by one record; the focus is the mark of where one is. */
+  /** Moves the focus to the next or previous record. */
   function move(step) {
     const rows = all('.records tbody tr').filter(linkOf);
     const at = rows.indexOf(document.activeElement.closest('tr'));
@@ -60,7 +62,7 @@
 
   const currentRow = () => document.activeElement.closest('.records tbody tr');
 
-  /** Does it to the element, if there is one. */
+  /** Calls a method of the element. @returns whether there is an element */
   function act(element, method) {
     element?.[method]();
     return Boolean(element);
@@ -80,7 +82,7 @@
     e: () => act(currentRow() && linkOf(currentRow()), 'click'),
     x: () => act(currentRow()?.querySelector('.check input'), 'click'),
     n: () => act(document.querySelector('.actions a[href$="/-/add/"]'), 'click'),
-    // Where the focus is on a row's box, Enter would send the form for all of them.
+    // On a row's checkbox, Enter would submit the form of the whole list.
     Enter: () => document.activeElement.matches('.check input') && KEYS.e(),
   };
 
@@ -90,7 +92,7 @@
     if (KEYS[event.key]()) event.preventDefault();
   });
 
-  // The menu at the top closes as menus do.
+  // The menu in the header closes on Escape and on a click elsewhere.
   const close = (event) => {
     for (const menu of all('.top details[open]')) {
       if (event.type === 'click' && menu.contains(event.target)) continue;
@@ -101,34 +103,38 @@
   };
   for (const type of ['click', 'keydown']) document.addEventListener(type, close);
 
-  // Choosing rows ---------------------------------------------------------------------------------
+  // Selecting rows --------------------------------------------------------------------------------
 
   for (const table of all('table.records')) {
     const boxes = all('tbody .check input[type=checkbox]', table);
     const head = table.querySelector('thead .check');
     if (!head || boxes.length === 0) continue;
-    const every = make('input', { type: 'checkbox', 'aria-label': 'Choose all on this page' });
-    head.replaceChildren(every);
+    const selectAll = make('input', { type: 'checkbox', 'aria-label': 'Select all on this page' });
+    head.replaceChildren(selectAll);
     const label = document.querySelector('label[for=bulk-action]');
-    const wording = label?.textContent;
-    const whole = document.querySelector('#bulk input[name=_all]');
+    const initialLabel = label?.textContent;
+    const allMatching = document.querySelector('#bulk input[name=_all]');
     let last;
 
     const show = () => {
       const count = boxes.filter((box) => box.checked).length;
-      every.checked = count === boxes.length;
-      every.indeterminate = count > 0 && count < boxes.length;
+      selectAll.checked = count === boxes.length;
+      selectAll.indeterminate = count > 0 && count < boxes.length;
       if (!label) return;
-      label.textContent = whole?.checked ? 'With all' : count > 0 ? `With the ${count} chosen` : wording;
+      label.textContent = allMatching?.checked
+        ? 'With all:'
+        : count > 0
+          ? `With ${count} selected:`
+          : initialLabel;
     };
-    whole?.addEventListener('change', show);
-    every.addEventListener('change', () => {
-      for (const box of boxes) box.checked = every.checked;
+    allMatching?.addEventListener('change', show);
+    selectAll.addEventListener('change', () => {
+      for (const box of boxes) box.checked = selectAll.checked;
       show();
     });
     for (const box of boxes) {
       box.addEventListener('change', show);
-      // With Shift, everything between this box and the one before.
+      // Shift-click sets all boxes between this one and the last one.
       box.addEventListener('click', (event) => {
         const [from, to] = [boxes.indexOf(last), boxes.indexOf(box)];
         if (event.shiftKey && from >= 0)
@@ -138,11 +144,11 @@
         show();
       });
     }
-    // A browser that comes back to the page ticks the boxes again once it has loaded.
+    // A browser that returns to the page restores the checkboxes after it has loaded.
     window.addEventListener('pageshow', show);
   }
 
-  // A table that fits into its page keeps its heads in view, which one that scrolls by itself cannot.
+  // A table that fits its container gets a sticky header; one that scrolls sideways cannot have it.
   if (typeof ResizeObserver === 'function') {
     const observer = new ResizeObserver((entries) => {
       for (const { target } of entries) {
@@ -153,14 +159,14 @@
     for (const element of all('.scroll')) observer.observe(element);
   }
 
-  // Filters: a comparison that is complete without a value has no box for one ---------------------
+  // Filters: hides the value field for operators that need no value --------------------------------
 
-  for (const how of all('.add-filter select[name=_how]')) {
+  for (const operator of all('.add-filter select[name=_how]')) {
     const value = document.getElementById('filter-value');
-    for (const hint of all('[data-without-script]', how.form)) hint.remove();
-    const show = () => (value.hidden = 'alone' in (how.selectedOptions[0]?.dataset ?? {}));
-    how.addEventListener('change', show);
-    // A browser that comes back to the page chooses again what was chosen.
+    for (const hint of all('[data-without-script]', operator.form)) hint.remove();
+    const show = () => (value.hidden = 'alone' in (operator.selectedOptions[0]?.dataset ?? {}));
+    operator.addEventListener('change', show);
+    // A browser that returns to the page restores the selected operator.
     window.addEventListener('pageshow', show);
     show();
   }
@@ -174,7 +180,7 @@
 
   const forms = all('form.record, form[data-unsaved]').map((form) => ({
     form,
-    // What comes back with something to mend has not been saved either.
+    // A form that came back with errors is unsaved from the start.
     before:
       'unsaved' in form.dataset && document.querySelector('.error-summary, .notice') ? '' : valuesOf(form),
     isSent: false,
@@ -189,7 +195,7 @@
     if (forms.some(({ form, before }) => before !== valuesOf(form))) event.preventDefault();
   });
 
-  // Foreign keys: a combobox with a list of records, as the ARIA Authoring Practices have it ------
+  // Foreign keys: a combobox, following the ARIA Authoring Practices ------------------------------
 
   function enhance(field, index) {
     const key = field.querySelector('input[name]');
@@ -213,12 +219,12 @@
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');
     const label = shown?.textContent.trim() || '';
-    // Words that came back with a fault are no choice to return to.
+    // Search words that came back with an error are not an earlier choice.
     let chosen = label === '' ? { id: '', label } : { id: key.value, label };
     let records = [];
     let hasMore = false;
-    // What the records were found by.
-    let sought;
+    // The search words that found `records`.
+    let searchedFor;
     let active = -1;
     let timer;
     let request;
@@ -229,7 +235,7 @@
     input.id = id;
     input.value = label || key.value;
     if (shown) shown.hidden = true;
-    // Hidden alone it would still be what Enter presses.
+    // Removed rather than hidden: Enter would still press a hidden button.
     for (const button of all('button', field)) button.remove();
     const box = make('div', { class: 'combobox' });
     box.append(input, list);
@@ -237,20 +243,20 @@
     link.textContent = 'Open';
     showLink();
 
-    /** The way to the record that is chosen. */
+    /** Updates the link to the chosen record. */
     function showLink() {
       link.hidden = chosen.id === '' || key.value !== chosen.id;
       link.href = field.dataset.lookup.replace('-/lookup/', `${encodeURIComponent(chosen.id)}/`);
       link.setAttribute('aria-label', `Open ${chosen.label}`);
     }
 
-    /** Says how a search went: to everybody, or to those alone who do not see the list. */
-    function say(text, isSeen = false) {
+    /** Shows the result of a search, or only announces it to screen readers. */
+    function announce(text, isForScreenReaders = false) {
       status.textContent = text;
-      status.className = isSeen ? 'hidden' : 'hint';
+      status.className = isForScreenReaders ? 'hidden' : 'hint';
     }
 
-    /** What is searched for: nothing in particular while the text is what was chosen. */
+    /** The search words; empty while the text is the label of the chosen record. */
     const words = () => (input.value === chosen.label ? '' : input.value.trim());
 
     function open(isOpen) {
@@ -259,6 +265,7 @@
       if (!isOpen) activate(-1);
     }
 
+    /** Highlights an option of the list; -1 for none. */
     function activate(at) {
       active = at;
       [...list.children].forEach((option, one) => option.setAttribute('aria-selected', String(one === at)));
@@ -283,15 +290,15 @@
         const address = `${field.dataset.lookup}?_search=${encodeURIComponent(wanted)}`;
         const response = await fetch(address, { signal: request.signal });
         if (response.redirected) {
-          say('Your login has ended. Go on: saving leads to the login, and keeps what you typed.');
+          announce('Your session has expired. Save to log in again; what you typed is kept.');
           return open(false);
         }
         if (!response.ok) throw new Error(String(response.status));
         ({ records, more: hasMore } = await response.json());
-        sought = wanted;
+        searchedFor = wanted;
       } catch (error) {
         if (error.name === 'AbortError') return;
-        say('The search does not answer.');
+        announce('The search failed. Try again.');
         return open(false);
       }
       const option = (record, at) => {
@@ -302,34 +309,34 @@
         return item;
       };
       const more = { role: 'option', class: 'hint', 'aria-disabled': 'true', 'aria-selected': 'false' };
-      const rest = hasMore ? [make('li', more, 'There are more: type more words.')] : [];
+      const rest = hasMore ? [make('li', more, MORE)] : [];
       list.replaceChildren(...records.map(option), ...rest);
       activate(-1);
-      // Those who see the list are told by it.
-      if (records.length === 0) say('Nothing found.');
-      else if (hasMore) say(`The first ${records.length}. There are more: type more words.`, true);
-      else say(`${records.length} found`, true);
-      if (document.activeElement !== input) settle();
+      // The visible list already shows the result; only screen readers need the text.
+      if (records.length === 0) announce('No matching records.');
+      else if (hasMore) announce(`The first ${records.length}. ${MORE}`, true);
+      else announce(`${records.length} found`, true);
+      if (document.activeElement !== input) chooseOnlyMatch();
       open(records.length > 0 && document.activeElement === input);
     }
 
-    /** Takes the only record that the words can mean, as the server would. */
-    function settle() {
-      if (input.value === chosen.label || sought !== input.value.trim()) return;
-      const typed = sought.toLowerCase();
+    /** Chooses the only record that matches the words, by the same rule as the server. */
+    function chooseOnlyMatch() {
+      if (input.value === chosen.label || searchedFor !== input.value.trim()) return;
+      const typed = searchedFor.toLowerCase();
       const same = records.filter((record) => record.label.toLowerCase() === typed);
-      const meant = same.length > 0 ? same : hasMore ? [] : records;
-      if (meant.length !== 1) return;
-      choose(meant[0]);
-      say(`${meant[0].label} was chosen.`, true);
+      const matches = same.length > 0 ? same : hasMore ? [] : records;
+      if (matches.length !== 1) return;
+      choose(matches[0]);
+      announce(`${matches[0].label} was chosen.`, true);
     }
 
-    // Until one is chosen the text goes as it is, so that a key can be typed, and faulty words come back with what is wrong.
+    // Until a record is chosen, the form sends the text itself: it may be a key, and the server reports invalid words.
     input.addEventListener('input', () => {
       key.value = input.value.trim();
       showLink();
       clearTimeout(timer);
-      timer = setTimeout(() => void search(), PAUSE);
+      timer = setTimeout(() => void search(), SEARCH_DELAY);
     });
 
     input.addEventListener('keydown', (event) => {
@@ -341,25 +348,25 @@
         const at = active + step;
         activate(at < -1 ? records.length - 1 : at >= records.length ? -1 : at);
       } else if (event.key === 'Enter' && isOpen && active >= 0) choose(records[active]);
-      // Words are not to be sent in place of a record.
+      // Enter searches instead of submitting words in place of a record.
       else if (event.key === 'Enter' && input.value !== chosen.label) void search();
-      // Back to what was chosen, so that half a word is not taken for a record.
+      // Escape restores the chosen record, so that half a word is not sent.
       else if (event.key === 'Escape' && (isOpen || input.value !== chosen.label)) choose(chosen);
       else return;
       event.preventDefault();
     });
 
     input.addEventListener('click', () => list.hidden && void search());
-    // The list must not take the focus, or it would close before the click arrives.
+    // If the list took the focus, it would close before the click arrives.
     list.addEventListener('mousedown', (event) => event.preventDefault());
     input.addEventListener('blur', () => {
       clearTimeout(timer);
       open(false);
-      say('');
+      announce('');
       const typed = input.value.trim();
       if (typed === '') choose({ id: '', label: '' });
       else if (input.value === chosen.label) choose(chosen);
-      else if (sought === typed) settle();
+      else if (searchedFor === typed) chooseOnlyMatch();
       else void search();
     });
   }

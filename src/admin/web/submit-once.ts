@@ -1,3 +1,4 @@
+// Keeps a form from being done twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import type { RawRow } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
@@ -9,23 +10,23 @@ import type { AdminRequest } from './admin-request.ts';
 
 const FIELD = '_form';
 
-/** A mark of its own for a form that must not be done twice, by a second click for instance. */
+/** A hidden field with a random token, for a form that must run only once. */
 export const submitOnceField = (): Html =>
   html`<input type="hidden" name="${FIELD}" value="${randomBytes(12).toString('base64url')}" />`;
 
 /**
- * What stands for a form as it was sent; undefined for one that a page of ours has not made. With other values it is another one:
- * people go back, and change the form for the next record.
+ * Identifies a form by its token and values; undefined for a form without a token. The values count, because people go back in the
+ * browser and change the form for the next record.
  */
 export function submitOnceMark({ get, entries }: Form): string | undefined {
   if (get(FIELD) === undefined) return undefined;
-  const typed = entries.filter(([name]) => name !== '_save');
-  return createHash('sha256').update(JSON.stringify(typed)).digest('base64url');
+  const values = entries.filter(([name]) => name !== '_save');
+  return createHash('sha256').update(JSON.stringify(values)).digest('base64url');
 }
 
 /**
- * Adds a record by a form, once: sent again, the form gives the record that it has added.
- * @param add adds the record by these operations. @returns its key
+ * Adds the record of a form once. A form that is sent again returns the record that it added the first time.
+ * @param add adds the record with these operations and returns its key
  */
 export async function addOnce(
   { database, operationsOn, operations, sessions }: AdminContext,
@@ -36,8 +37,8 @@ export async function addOnce(
   const mark = submitOnceMark(form);
   if (mark === undefined) return { id: (await add(operations)).id, isRepeated: false };
   return database.transaction(async (send) => {
-    const before = await sessions.whatWasDone(send, token, mark);
-    if (before !== undefined) return { id: before, isRepeated: true };
+    const earlier = await sessions.whatWasDone(send, token, mark);
+    if (earlier !== undefined) return { id: earlier, isRepeated: true };
     const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
     const added = await add(operationsOn({ run }));
     await sessions.noteDone(send, token, mark, added.id);

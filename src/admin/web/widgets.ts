@@ -1,3 +1,4 @@
+// Parts that several forms share: field errors, the error summary, password fields.
 import type { FieldErrors } from '../../errors.ts';
 import { html, type Html } from './html.ts';
 
@@ -7,12 +8,12 @@ const PASSWORDS = {
   _repeat: { label: 'New password, again', autocomplete: 'new-password' },
 };
 
-/** What the fields for passwords are named on their pages. */
+/** The labels of the password fields, by field name. */
 export const PASSWORD_LABELS = Object.fromEntries(
   Object.entries(PASSWORDS).map(([name, { label }]) => [name, label]),
 );
 
-/** The messages of one field; its control refers to them by `aria-describedby`. */
+/** The errors of one field. Its control refers to them by `aria-describedby`. */
 export const fieldErrors = (id: string, messages: readonly string[] | undefined): Html | false =>
   messages !== undefined &&
   messages.length > 0 &&
@@ -20,20 +21,19 @@ export const fieldErrors = (id: string, messages: readonly string[] | undefined)
     ${messages.map((message) => html`<span>${sentence(message)}</span> `)}
   </p>`;
 
-/** `must be a number` as a sentence of its own. */
+/** Turns `must be a number` into `Must be a number.` */
 export const sentence = (text: string): string =>
   `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
 
 /**
- * All errors of a form with links to their fields, read out when the page comes.
- * @param labels what each field is called; fields without one have no control to go to
+ * All errors of a form with links to their fields. A screen reader reads it when the page loads.
+ * @param labels the label of each field, in the order of the form; a field without a label gets no link
  */
 export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string, string>>): Html {
-  // In the order in which the fields stand in the form.
   const order = Object.keys(labels);
-  const at = ([field]: readonly [string, unknown]): number =>
+  const position = ([field]: readonly [string, unknown]): number =>
     order.includes(field) ? order.indexOf(field) : order.length;
-  const entries = Object.entries(errors).sort((one, other) => at(one) - at(other));
+  const entries = Object.entries(errors).sort((one, other) => position(one) - position(other));
   const item = ([field, messages]: [string, string[]]): Html => {
     const label = Object.hasOwn(labels, field) ? labels[field] : undefined;
     const text = messages.join('; ');
@@ -42,9 +42,7 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
       : html`<li><a href="#field-${field}">${label}</a>: ${text}</li>`;
   };
   return html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
-    <h2>
-      ${entries.length === 1 ? 'One field needs another look' : `${entries.length} fields need another look`}
-    </h2>
+    <h2>${entries.length === 1 ? 'One field has an error' : `${entries.length} fields have errors`}</h2>
     <ul>
       ${entries.map(item)}
     </ul>
@@ -52,8 +50,8 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
 }
 
 /**
- * Fields for typing passwords, which never come with a value.
- * @param options whether the form cannot do without, and a hint for the new password
+ * Password fields. They are always empty when a page loads.
+ * @param options whether the fields are required, and a hint for the new password
  */
 export const passwordFields = (
   names: readonly (keyof typeof PASSWORDS)[],

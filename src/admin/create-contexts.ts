@@ -1,0 +1,65 @@
+// Builds the context that the pages of the admin area work with.
+import { createBrowsing, createEntryStatements } from '../resources/records/browsing.ts';
+import { createBulk } from '../resources/records/bulk-operations.ts';
+import { createOperations } from '../resources/records/operations.ts';
+import { createPanels, type Panel } from '../resources/definition/panel.ts';
+import type { Resource } from '../resources/definition/resource.ts';
+import { HISTORY } from '../resources/definition/system-tables.ts';
+import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
+import type { Schema } from '../resources/serve/schema-setup.ts';
+import { historyOf } from '../resources/serve/visible-history.ts';
+import type { Database } from '../db/connection/database.ts';
+import type { Requester } from '../db/scheduling/requester.ts';
+import type { AdminContext } from './web/admin-context.ts';
+import { createParking } from './web/parked-forms.ts';
+
+/** What the composition root hands to the admin area. */
+export interface AdminServices extends Pick<
+  AdminContext,
+  'settings' | 'database' | 'authentication' | 'passwords' | 'sessions' | 'logger'
+> {
+  readonly definitions: readonly Resource[];
+  readonly schema: Schema;
+  readonly panels: readonly Panel[];
+}
+
+/**
+ * Builds the services that all requests share.
+ * @returns the resources, and a function that makes the context of one request
+ */
+export function createContexts({ definitions, schema, panels, ...parts }: AdminServices) {
+  const { settings, database, passwords } = parts;
+  const { models } = schema;
+  const resources = serveForAdmin(definitions, models, settings, schema.catalog);
+  const history = resources.get(HISTORY.model);
+  if (!history) throw new Error('the registry has no resource for the history');
+  const statements = createEntryStatements();
+  const histories = new Map(
+    [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
+  );
+  const parking = createParking();
+  const shared = {
+    ...parts,
+    resources,
+    history,
+    historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
+    parking,
+    panels: createPanels(database, panels),
+  };
+  const tables = [...models.values()];
+  const contextFor = (requester: Requester): AdminContext => {
+    const requesterDatabase = database.for(requester);
+    const operationsOn = (runner: Pick<Database, 'run'>) =>
+      createOperations(runner, resources, passwords, history.model, requester);
+    const browsing = createBrowsing(requesterDatabase, resources, statements, settings);
+    return {
+      ...shared,
+      database: requesterDatabase,
+      browsing,
+      operationsOn,
+      operations: operationsOn(requesterDatabase),
+      bulk: createBulk(requesterDatabase, resources, browsing, tables, history.model),
+    };
+  };
+  return { resources, contextFor };
+}
