@@ -1,29 +1,29 @@
-// The flags with which Node.js confines the service. docs/running.md says what they forbid.
-// CommonJS, because the process file for PM2 loads it, too. As a program it prints one argument for node on each line.
+// The flags for running the service under Node's permission model. docs/running.md says what they forbid.
+// CommonJS, because the PM2 configuration loads it, too. Run as a program, it prints one argument for node per line.
 const { existsSync, realpathSync } = require('node:fs');
 const { delimiter, join, resolve, sep } = require('node:path');
 
 const ROOT = realpathSync(join(__dirname, '..'));
 const DEPENDENCIES = ['postgres', '@node-rs/argon2'];
 
-/** Whether this release line of Node.js has the flag. */
+/** Whether this version of Node.js has the flag. */
 const isKnown = (flag) => process.allowedNodeEnvironmentFlags.has(flag);
 
-/** A path and its target: Node.js checks both of a symbolic link. */
+/** A path and its target, since Node.js checks both for a symbolic link. */
 const withTarget = (path) => (existsSync(path) ? [path, realpathSync(path)] : [path]);
 
-/** Drops paths inside other paths. Node.js 20 does not let a folder itself be read when a path in it is allowed as well. */
+/** Drops paths inside other paths. Node.js 20 does not allow reading a folder itself when a path in it is also allowed. */
 const outermost = (paths) =>
   [...new Set(paths)].filter((path, _at, all) => !all.some((other) => path.startsWith(join(other, sep))));
 
-/** The outermost node_modules on a path, because pnpm keeps the packages further down in it. */
+/** The outermost node_modules of a path, because pnpm stores the packages deeper inside it. */
 function modulesOf(path) {
   const parts = path.split(sep);
   const at = parts.indexOf('node_modules');
   return at < 0 ? [] : [parts.slice(0, at + 1).join(sep)];
 }
 
-/** The folders of the packages that the service loads. bin/vitrine.js reports the ones that are not installed. */
+/** The folders of the packages that the service loads. bin/vitrine.js reports missing packages. */
 function moduleFolders() {
   const places = DEPENDENCIES.flatMap((name) => {
     try {
@@ -36,10 +36,10 @@ function moduleFolders() {
 }
 
 /**
- * The flags for this release line of Node.js. The service may read the application, its packages, the registry file and what
- * CONFINE_READ lists.
- * @param {{ cwd?: string, read?: readonly string[], write?: readonly string[] }} options where the service runs, and further
- *   paths that it may read or write
+ * The flags for this version of Node.js. The service may read the application, its packages, the registry file and the paths in
+ * CONFINE_READ.
+ * @param {{ cwd?: string, read?: readonly string[], write?: readonly string[] }} options the working
+ *   directory of the service, and further paths that it may read or write
  * @returns {string[]}
  */
 function confinement({ cwd = process.cwd(), read = [], write = [] } = {}) {
@@ -51,16 +51,16 @@ function confinement({ cwd = process.cwd(), read = [], write = [] } = {}) {
   const readable = [...application, ...moduleFolders(), ...wanted.map((path) => resolve(cwd, path))];
   return [
     permission,
-    '--allow-addons', // argon2 is one
+    '--allow-addons', // for argon2
     ...outermost(readable.flatMap(withTarget)).map((path) => `--allow-fs-read=${path}`),
     ...outermost(write.flatMap(withTarget)).map((path) => `--allow-fs-write=${path}`),
     '--disable-proto=throw',
     '--frozen-intrinsics',
     '--disallow-code-generation-from-strings',
-    // From Node.js 25 on, the permission model closes the network, too. SQLite opens files past the permission model, and
-    // SIGUSR1 starts the debugger.
+    // From Node.js 25 on, the permission model also closes the network. SQLite bypasses the permission model, and SIGUSR1 starts
+    // the debugger.
     ...['--allow-net', '--no-experimental-sqlite', '--disable-sigusr1'].filter(isKnown),
-    // Warnings about these flags are not lines of the log.
+    // Keeps warnings about these flags out of the log.
     '--disable-warning=ExperimentalWarning',
     '--disable-warning=SecurityWarning',
   ];

@@ -1,4 +1,4 @@
-// Before `npm start` and `npm test`: installs what the lock file says, where nothing is installed yet.
+// Runs before `npm start` and `npm test`: installs the dependencies when none are installed yet.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// Runs the sources where the development dependencies are there (a checkout), and what was compiled everywhere else.
+// Runs the sources when the development dependencies are installed (a checkout), else the compiled program.
 import { existsSync } from 'node:fs';
 
-// A signal that comes before anything has begun: from then on the command itself says what is to be ended (see serve in main.ts).
+// For signals before the command has started. Then commands/serve.ts replaces these listeners.
 if (process.argv[2] === 'serve')
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exit(0));
 
@@ -10,7 +10,7 @@ const source = new URL('../src/main.ts', import.meta.url);
 
 async function registerTsx() {
   try {
-    // Both: a registry file beside no package.json is CommonJS to Node.
+    // Both, because Node.js treats a registry file without a package.json as CommonJS.
     const [modules, scripts] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')]);
     scripts.register();
     modules.register();
@@ -26,8 +26,8 @@ try {
   await import(runsSource ? source.href : new URL('../dist/main.js', import.meta.url).href);
 } catch (error) {
   if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
-  // The commands tell of registry files that are not there themselves, so it is a part of the program.
+  // The commands report missing registry files themselves, so a part of the program is missing.
   const step = isProduction ? 'npm ci and npm run build' : 'npm ci';
-  process.stderr.write(`vitrine: Not everything is here yet: run ${step} first. (${error.message})\n`);
+  process.stderr.write(`vitrine: The installation is incomplete: run ${step} first. (${error.message})\n`);
   process.exitCode = 1;
 }

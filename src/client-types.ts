@@ -1,3 +1,4 @@
+// The types of the client: they check queries and bodies against the registry at compile time.
 import type { Operator } from './db/types/column-type.ts';
 import type { KeyTypeName } from './db/types/column-types.ts';
 import type { ColumnsOf, Row, WrittenResource } from './resources/definition/resource.ts';
@@ -7,43 +8,43 @@ export interface CallOptions {
 }
 
 export interface ChangeOptions extends CallOptions {
-  /** The state that the record must still be in (see `etagOf`), else the error is a 412. */
+  /** The expected ETag of the record (see `etagOf`). When the record has changed, the request fails with 412. */
   readonly etag?: string | undefined;
 }
 
 type Columns<R extends WrittenResource> = ColumnsOf<R>;
-type Excluded<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
-type Readonly_<R extends WrittenResource> = R extends { readonly: readonly (infer C)[] } ? C : never;
-type Owner<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
+type ExcludedColumn<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
+type ReadonlyColumn<R extends WrittenResource> = R extends { readonly: readonly (infer C)[] } ? C : never;
+type OwnerColumn<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
 
-type Find<All extends WrittenResource, M> = Extract<All, { readonly model: M }>;
+type FindResource<All extends WrittenResource, M> = Extract<All, { readonly model: M }>;
 
-/** The definition of a column by the name that a client uses: `user` and `user_id` are the same foreign key. */
+/** The column that a client's name refers to: `user` and `user_id` are the same foreign key. `never` for an unknown one. */
 type ColumnOf<R extends WrittenResource, Name extends string> = Name extends 'id'
   ? KeyColumn<R>
-  : Name extends Excluded<R>
+  : Name extends ExcludedColumn<R>
     ? never
     : Name extends keyof Columns<R>
       ? Columns<R>[Name]
       : Name extends `${infer Key}_id`
-        ? Key extends Exclude<keyof Columns<R>, Excluded<R>>
+        ? Key extends Exclude<keyof Columns<R>, ExcludedColumn<R>>
           ? Columns<R>[Key] extends { type: 'foreignKey' }
             ? Columns<R>[Key]
             : never
           : never
         : never;
 
-/** The primary key, as a column that filters and bodies know. */
+/** The primary key as a column. */
 type KeyColumn<R extends WrittenResource> = R extends { primaryKey: { type: infer T extends KeyTypeName } }
   ? { type: T }
   : { type: 'integer' };
 
-/** A foreign key is of the type of the key that it refers to. */
+/** A foreign key has the type of the primary key that it refers to. */
 type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey'; references: infer M }
-  ? KeyColumn<Find<All, M>>
+  ? KeyColumn<FindResource<All, M>>
   : C;
 
-/** What a filter may be given for each type. */
+/** The filter values of each column type. */
 interface FilterValues {
   string: string;
   text: string;
@@ -61,19 +62,19 @@ interface FilterValues {
 }
 
 type Equality = 'eq' | 'ne' | 'in' | 'is';
-type Ordered = Equality | 'lt' | 'lte' | 'gt' | 'gte';
+type Comparison = Equality | 'lt' | 'lte' | 'gt' | 'gte';
 type OperatorsOf<C> = C extends { type: 'string' | 'text' }
   ? Operator
   : C extends { type: 'boolean' | 'json' | 'password' }
     ? Equality
-    : Ordered;
+    : Comparison;
 
 type ValueOf<C, All extends WrittenResource> =
   Resolved<C, All> extends { type: infer T extends keyof FilterValues } ? FilterValues[T] : never;
 
 type OneOrMore<T> = T | readonly T[];
 
-/** The value of an operator; several values of one parameter mean any of them. */
+/** The value of an operator. A filter with several values matches any of them. */
 type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
   ? 'null' | 'none' | null | (C extends { type: 'boolean' } ? boolean : never)
   : Op extends 'in'
@@ -82,37 +83,37 @@ type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
       ? OneOrMore<string>
       : OneOrMore<ValueOf<C, All>>;
 
-/** What a filter's name takes, from left to right: columns across foreign keys, then an operator. Never for a name that is none. */
+/** The value type for the name of a filter: columns through foreign keys, then an operator. `never` for an invalid name. */
 type FilterValue<R extends WrittenResource, All extends WrittenResource, Name extends string> = [
   ColumnOf<R, Name>,
 ] extends [never]
   ? Name extends `${infer Head}__${infer Tail}`
     ? [ColumnOf<R, Head>] extends [never]
       ? never
-      : Across<ColumnOf<R, Head>, All, Tail>
+      : PathValue<ColumnOf<R, Head>, All, Tail>
     : never
   : Operand<ColumnOf<R, Name>, All, 'eq'>;
 
-/** Behind a foreign key a column of the related record goes before an operator. */
-type Across<C, All extends WrittenResource, Tail extends string> = C extends {
+/** After a foreign key, a column of the related record takes precedence over an operator of the same name. */
+type PathValue<C, All extends WrittenResource, Tail extends string> = C extends {
   type: 'foreignKey';
   references: infer M;
 }
-  ? [FilterValue<Find<All, M>, All, Tail>] extends [never]
+  ? [FilterValue<FindResource<All, M>, All, Tail>] extends [never]
     ? OperatorValue<C, All, Tail>
-    : FilterValue<Find<All, M>, All, Tail>
+    : FilterValue<FindResource<All, M>, All, Tail>
   : OperatorValue<C, All, Tail>;
 
 type OperatorValue<C, All extends WrittenResource, Op extends string> =
   Op extends OperatorsOf<Resolved<C, All>> ? Operand<C, All, Op> : never;
 
-/** Whether a path leads to a column that has an order. */
+/** Whether a path leads to a column that can be sorted by. */
 type IsSortable<R extends WrittenResource, All extends WrittenResource, Path extends string> = [
   ColumnOf<R, Path>,
 ] extends [never]
   ? Path extends `${infer Head}__${infer Tail}`
     ? ColumnOf<R, Head> extends { type: 'foreignKey'; references: infer M }
-      ? IsSortable<Find<All, M>, All, Tail>
+      ? IsSortable<FindResource<All, M>, All, Tail>
       : false
     : false
   : ColumnOf<R, Path> extends { type: 'json' }
@@ -144,8 +145,8 @@ type Ordering<R extends WrittenResource, All extends WrittenResource, Value> = V
     : never;
 
 /**
- * A query, checked name by name: columns that are there and not excluded, paths along foreign keys, operators that fit the type,
- * values of the type. What does not fit takes `never`.
+ * A checked query: existing columns that are not excluded, paths through foreign keys, and operators and values that fit the
+ * type. An invalid parameter gets the type `never`.
  */
 export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q> = {
   readonly [Name in keyof Q]: Name extends 'limit' | 'page'
@@ -157,7 +158,10 @@ export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q>
         : FilterValue<R, All, Name & string>;
 };
 
-type Written<R extends WrittenResource> = Exclude<keyof Columns<R> & string, Readonly_<R> | Owner<R>>;
+type WritableColumn<R extends WrittenResource> = Exclude<
+  keyof Columns<R> & string,
+  ReadonlyColumn<R> | OwnerColumn<R>
+>;
 
 type IsOptional<C> = C extends { null: true } | { default: unknown } ? true : false;
 
@@ -171,28 +175,28 @@ type BodyValue<C, All extends WrittenResource> =
         : ValueOf<C, All>)
   | (C extends { null: true } ? null : never);
 
-/** A natural key is the client's to give; one of another type is where the database does not make it. */
+/** A string key is required. Other keys are optional, since the database usually generates them. */
 type NaturalKey<R extends WrittenResource> = R extends { primaryKey: { type: 'string' } }
   ? { readonly id: string }
   : R extends { primaryKey: { type: infer T extends KeyTypeName } }
     ? { readonly id?: FilterValues[T] }
     : unknown;
 
-/** The columns that a new record takes: those without a default and NOT NULL have to be there. */
+/** The columns of a new record. Those that are NOT NULL and have no default are required. */
 export type CreateBody<R extends WrittenResource, All extends WrittenResource> = NaturalKey<R> & {
   readonly [
-    C in Written<R> as IsOptional<Columns<R>[C]> extends true ? never : BodyKey<Columns<R>[C], C>
+    C in WritableColumn<R> as IsOptional<Columns<R>[C]> extends true ? never : BodyKey<Columns<R>[C], C>
   ]: BodyValue<Columns<R>[C], All>;
 } & {
   readonly [
-    C in Written<R> as IsOptional<Columns<R>[C]> extends true ? BodyKey<Columns<R>[C], C> : never
+    C in WritableColumn<R> as IsOptional<Columns<R>[C]> extends true ? BodyKey<Columns<R>[C], C> : never
   ]?: BodyValue<Columns<R>[C], All>;
 };
 
-/** The columns that an update may change; a record as it was read fits, too. */
+/** The columns that an update may change. A record as it was read is accepted, too. */
 export type UpdateBody<R extends WrittenResource, All extends WrittenResource> =
   | {
-      readonly [C in Written<R> as BodyKey<Columns<R>[C], C>]?: BodyValue<Columns<R>[C], All>;
+      readonly [C in WritableColumn<R> as BodyKey<Columns<R>[C], C>]?: BodyValue<Columns<R>[C], All>;
     }
   | Row<R, All>;
 
@@ -208,7 +212,7 @@ export interface Page<T> {
 
 export type Id = string | number | bigint;
 
-/** What a record is asked for by: its key as a filter takes it; anything where the registry is not known. */
+/** The type of a record's key; any key type when the registry is not known. */
 export type KeyOf<R extends WrittenResource> = string extends R['model']
   ? Id
   : KeyColumn<R>['type'] extends 'integer'
@@ -221,21 +225,21 @@ export interface ResourceClient<R extends WrittenResource, All extends WrittenRe
     query?: Q,
     options?: CallOptions,
   ) => Promise<Page<Row<R, All>>>;
-  /** All records that a query matches, page after page, as they are asked for. */
+  /** All records that a query matches. Pages are fetched as they are needed. */
   readonly all: <const Q extends ListQuery<R, All, Q>>(
     query?: Q,
     options?: CallOptions,
   ) => AsyncGenerator<Row<R, All>, void>;
-  /** How many records a query matches. */
+  /** The number of records that a query matches. */
   readonly count: <const Q extends ListQuery<R, All, Q>>(query?: Q, options?: CallOptions) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
-  /** Changes the columns of the body; the others keep their values. */
+  /** Changes the columns in the body. The others keep their values. */
   readonly update: (id: KeyOf<R>, body: UpdateBody<R, All>, options?: ChangeOptions) => Promise<Row<R, All>>;
   readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;
 }
 
-/** A client of each resource, by the model's name. */
+/** The resource clients by model name. */
 export type Client<Resources extends readonly WrittenResource[]> = {
   readonly [M in Resources[number]['model']]: ResourceClient<
     Extract<Resources[number], { readonly model: M }>,

@@ -1,4 +1,4 @@
-// A client of the API for Node, Deno, Bun and browsers: only `fetch`, and types that come from the registry itself.
+// A client of the API for Node.js, Deno, Bun and browsers. It uses only `fetch`, and takes its types from the registry.
 import type { CallOptions, ChangeOptions, Client, Id, Page } from './client-types.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 
@@ -16,16 +16,16 @@ export type {
 export type { Registry, WrittenResource as Resource, Row } from './resources/definition/resource.ts';
 
 export interface ClientOptions {
-  /** Where the service is, without `/api/`: `https://example.org`; in a browser `''` is the origin of the page. */
+  /** The URL of the service without `/api/`, such as `https://example.org`. In a browser, `''` is the origin of the page. */
   readonly baseUrl: string;
   readonly credentials?: { readonly username: string; readonly password: string } | undefined;
-  /** Sent with each request. */
+  /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** In place of the global one. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch | undefined;
   /**
-   * How often a request is sent again after the seconds that a 429 or a 503 names; never when absent. Writes are sent again
-   * after a 429 alone: behind a 503 they may have been made.
+   * The maximum number of retries after a 429 or 503, each after the seconds in `Retry-After`. The default is 0. Writes are only
+   * retried after a 429: after a 503 they may have been carried out.
    */
   readonly retries?: number | undefined;
 }
@@ -36,24 +36,24 @@ export interface ProblemDocument {
   readonly title: string;
   readonly status: number;
   readonly detail: string;
-  /** What is wrong, by parameter or field. */
+  /** The faults by parameter or field. */
   readonly errors?: Readonly<Record<string, readonly string[]>>;
   readonly requestId?: string;
 }
 
-/** An answer other than success. */
+/** A response other than success. */
 export class VitrineError extends Error {
   readonly status: number;
-  /** Undefined for an answer that is no problem document: the 401, or one of something in between. */
+  /** Undefined when the response is not a problem document: a 401, or a response from a proxy. */
   readonly problem: ProblemDocument | undefined;
-  /** Seconds, where the answer says when to try again. */
+  /** Seconds, from the `Retry-After` header. */
   readonly retryAfter: number | undefined;
 
   constructor(status: number, problem: ProblemDocument | undefined, retryAfter: number | undefined) {
     const faults = Object.entries(problem?.errors ?? {}).map(
       ([name, texts]) => `${name}: ${[texts].flat().join('; ')}`,
     );
-    super([problem?.detail ?? `The answer is ${status}.`, ...faults].join(' '));
+    super([problem?.detail ?? `The service answered with status ${status}.`, ...faults].join(' '));
     this.name = 'VitrineError';
     this.status = status;
     this.problem = problem;
@@ -63,12 +63,12 @@ export class VitrineError extends Error {
 
 const etags = new WeakMap<object, string>();
 
-/** The state of a record as it was answered, for `update` and `delete`; undefined for a record of a list. */
+/** The ETag of a record that `get`, `create` or `update` returned, for `update` and `delete`. Undefined for records of a list. */
 export const etagOf = (record: object): string | undefined => etags.get(record);
 
 type Scalar = string | number | bigint | boolean | null;
 
-/** The values of an `in`, as CSV has them. */
+/** The values of an `in` filter as CSV. */
 const encodeIn = (values: readonly Scalar[]): string =>
   values
     .map(String)
@@ -80,7 +80,7 @@ function encodeQuery(query: object): URLSearchParams {
   for (const [name, value] of Object.entries(query) as [string, Scalar | readonly Scalar[] | undefined][]) {
     if (value === undefined) continue;
     const values = Array.isArray(value) ? (value as readonly Scalar[]) : undefined;
-    // Any of no values is no record; without the parameter it would be every record.
+    // No values would match no record, but without the parameter every record would match.
     if (values?.length === 0) throw new TypeError(`${name} needs at least one value.`);
     if (!values) parameters.append(name, String(value));
     else if (name.endsWith('__in')) parameters.append(name, encodeIn(values));
@@ -90,7 +90,7 @@ function encodeQuery(query: object): URLSearchParams {
   return parameters;
 }
 
-/** The digits of a bigint as the text that the service takes; JSON has no other form that keeps them. */
+/** The body as JSON, with bigints as strings: the service accepts both, and a JSON number would lose digits. */
 const encodeBody = (body: object): string =>
   JSON.stringify(
     Object.fromEntries(
@@ -104,7 +104,7 @@ const encodeBody = (body: object): string =>
 const toBase64 = (text: string): string =>
   btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));
 
-/** The seconds of a `Retry-After`, which something in between may have written as a date. */
+/** The seconds of a `Retry-After` header. Proxies may send a date instead. */
 function secondsOf(header: string | null): number | undefined {
   if (header === null) return undefined;
   const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
@@ -151,19 +151,19 @@ type Send = (path: string, sent?: Sent) => Promise<Response>;
 
 function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
   const base = baseUrl.replace(/\/+$/, '');
-  const own = new Headers(headers);
-  own.set('Accept', 'application/json');
+  const defaults = new Headers(headers);
+  defaults.set('Accept', 'application/json');
   if (credentials)
-    own.set('Authorization', `Basic ${toBase64(`${credentials.username}:${credentials.password}`)}`);
+    defaults.set('Authorization', `Basic ${toBase64(`${credentials.username}:${credentials.password}`)}`);
 
   return async (path, { method = 'GET', body, headers: more = {}, signal } = {}) => {
-    const all = new Headers(own);
+    const all = new Headers(defaults);
     for (const [name, value] of Object.entries(more)) all.set(name, value);
     if (body) all.set('Content-Type', 'application/json');
     const request: RequestInit = {
       method,
       headers: all,
-      // A browser would add what it has kept, and ask people for a password after a 401.
+      // Otherwise a browser adds stored credentials, and shows a password dialog after a 401.
       credentials: 'omit',
       ...(body ? { body: encodeBody(body) } : {}),
       ...(signal ? { signal } : {}),
@@ -192,16 +192,16 @@ const conditions = ({ etag, signal }: ChangeOptions): Sent => ({
 });
 
 /**
- * A key as it stands in an address.
- * @throws TypeError for one that would name another record, or none
+ * A key for use in a URL.
+ * @throws TypeError for a key that would address another record, or none
  */
 function keyText(id: Id): string {
-  // A number beyond 2^53 has lost its last digits when JSON was read: it would be the key of somebody else's record.
+  // A number beyond 2^53 lost digits when the JSON was parsed, so it may be the key of another record.
   if (typeof id === 'number' && !Number.isSafeInteger(id))
-    throw new TypeError(`${id} is no exact key: give it as a text or a bigint`);
+    throw new TypeError(`${id} is not a safe integer: pass the key as a string or a bigint`);
   const text = String(id);
-  // These never reach a record: they are taken out of addresses.
-  if (['', '.', '..'].includes(text)) throw new TypeError(`${JSON.stringify(text)} is the key of no record`);
+  // URLs drop these path segments.
+  if (['', '.', '..'].includes(text)) throw new TypeError(`${JSON.stringify(text)} is not a valid key`);
   return text;
 }
 
@@ -228,7 +228,7 @@ function createResourceClient(model: string, send: Send) {
       const response = await send(pathOf({ ...query, limit: 1 }), { headers, signal });
       await response.arrayBuffer();
       const total = response.headers.get('x-total-count');
-      if (total === null) throw new Error('The answer has no X-Total-Count.');
+      if (total === null) throw new Error('The response has no X-Total-Count header.');
       return Number(total);
     },
     get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
@@ -243,8 +243,8 @@ function createResourceClient(model: string, send: Send) {
 }
 
 /**
- * A client of the resources of a registry: `createClient<typeof resources>({ baseUrl })` takes all names from the type, and
- * nothing of the registry is needed at run time.
+ * Creates a client for the resources of a registry: `createClient<typeof resources>({ baseUrl })`. It takes all names from the
+ * type, and does not need the registry at run time.
  */
 export function createClient<const Resources extends readonly WrittenResource[]>(
   options: ClientOptions,
@@ -253,11 +253,11 @@ export function createClient<const Resources extends readonly WrittenResource[]>
   const clients = new Map<string, object>();
   return new Proxy(Object.create(null) as Client<Resources>, {
     get(_, model) {
-      // A promise would be asked for `then`: a client is none.
+      // `await client` looks for `then`, which must not be a resource.
       if (typeof model !== 'string' || model === 'then') return undefined;
-      const known = clients.get(model) ?? createResourceClient(model, send);
-      clients.set(model, known);
-      return known;
+      const client = clients.get(model) ?? createResourceClient(model, send);
+      clients.set(model, client);
+      return client;
     },
   });
 }

@@ -1,3 +1,4 @@
+// The library: `createVitrine` runs the service inside another program.
 import { checkSettings, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { createLogger } from './http/observability/logger.ts';
@@ -14,31 +15,31 @@ export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/d
 export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
 export { StartError } from './errors.ts';
 
-/** The settings of the service by their names in code; `resources` are the objects themselves. */
+/** The settings of the service in camel case. `resources` holds the resources themselves instead of a file name. */
 export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl'>> {
   readonly databaseUrl: string;
   readonly resources: readonly WrittenResource[];
-  /** What the start page of the admin area shows beside the resources. */
+  /** Panels on the start page of the admin area. */
   readonly panels?: readonly Panel[];
-  /** Gets the log lines, JSON unless `logFormat` says otherwise; standard error when absent. */
+  /** Receives the log lines, JSON unless `logFormat` says otherwise. Without it, they go to standard error. */
   readonly log?: (lines: string) => void;
 }
 
 export interface Vitrine {
-  /** Answers a request: for `http.createServer(vitrine.handler)`, or for the paths under `/api/` of a server of one's own. */
+  /** Answers a request: for `http.createServer(vitrine.handler)`, or for the paths under `/api/` of your own server. */
   readonly handler: Handler;
-  /** Starts a server of its own, at `host` and `port`. */
+  /** Starts a server at `host` and `port`. */
   readonly start: () => Promise<{ readonly url: string }>;
   /**
-   * Finishes what is in flight, for 10 seconds at most and whichever server it came in through; stops the server of `start`,
-   * and closes the database connections. A server of one's own is not stopped.
+   * Waits at most 10 seconds for the requests in flight, from any server. Then stops the server of `start`, if any, and closes the
+   * database connections. Your own server keeps running.
    */
   readonly close: () => Promise<void>;
 }
 
 /**
- * The very service as a library. Resolves when the database has been read and the handler serves.
- * @throws StartError that lists every fault of the options, else every fault of the registry, else every difference to the database
+ * Creates the service. Resolves when the database has been read and the handler can serve.
+ * @throws StartError that lists all faults of the options, or else of the registry, or else all differences to the database
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
@@ -61,7 +62,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   return {
     handler: service.handler,
     start: async () => {
-      if (isClosed) throw new StartError('This service has been closed.');
+      if (isClosed) throw new StartError('This service is closed.');
       starting ??= openListener(service, settings, logger).catch((error: unknown) => {
         starting = undefined;
         throw error;

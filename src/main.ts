@@ -1,5 +1,6 @@
+// The `vitrine` program: runs a command and turns errors into messages and exit codes.
 import { readFileSync } from 'node:fs';
-import { noWords, parse, print, UsageError } from './commands/command.ts';
+import { refuseArguments, parse, print, UsageError } from './commands/command.ts';
 import { SETTINGS } from './config.ts';
 import { Problem, StartError } from './errors.ts';
 
@@ -7,17 +8,17 @@ const USAGE = `Usage: vitrine <command>
 
 Commands
   serve                     start the service
-  init [FOLDER]             make a project: a registry, settings, a systemd unit
-  introspect                print a registry that serves the tables of a database as they are
-  check                     tell what is wrong or dangerous before anything listens, and change nothing in the database
-  schema                    print the SQL that creates the tables, or the grants of a role
+  init [FOLDER]             create a project: a registry, settings, a systemd unit
+  introspect                print a registry for the tables of an existing database
+  check                     report errors and risky settings without starting the service or changing the database
+  schema                    print the SQL that creates the tables, or the grants for a role
   user add NAME [--admin] [--set COLUMN=VALUE]...
                             create a user; the password comes from the terminal or standard input
-  user password NAME        set a user's password, read likewise
+  user password NAME        set a user's password, read in the same way
   user list                 list the users
 
 Options
-  --help                    show this, or the help of a command (also -h and help)
+  --help                    show this help, or the help of a command (also -h and help)
   --version                 show the version (also -v)
 
 Settings (environment variables)
@@ -36,34 +37,34 @@ function version(): string {
 }
 
 /**
- * Each takes the words behind its name, and gives an exit code where it is not 0. Only what is asked for is loaded: most
- * commands need little of the program.
+ * The commands by name. Each gets the arguments after its name, and returns an exit code unless that is 0. Imports are dynamic,
+ * because most commands need little of the program.
  */
-const COMMANDS: Readonly<Record<string, (words: readonly string[]) => Promise<number | void>>> = {
-  serve: async (words) => (await import('./commands/serve.ts')).serve(words, help()),
-  init: async (words) => (await import('./commands/init.ts')).init(words),
-  introspect: async (words) => (await import('./commands/introspect-command.ts')).introspectCommand(words),
-  check: async (words) => (await import('./commands/check-command.ts')).checkCommand(words),
-  schema: async (words) => (await import('./commands/schema.ts')).schema(words),
-  user: async (words) => (await import('./commands/users.ts')).users(words),
+const COMMANDS: Readonly<Record<string, (args: readonly string[]) => Promise<number | void>>> = {
+  serve: async (args) => (await import('./commands/serve.ts')).serve(args, help()),
+  init: async (args) => (await import('./commands/init.ts')).init(args),
+  introspect: async (args) => (await import('./commands/introspect-command.ts')).introspectCommand(args),
+  check: async (args) => (await import('./commands/check-command.ts')).checkCommand(args),
+  schema: async (args) => (await import('./commands/schema.ts')).schema(args),
+  user: async (args) => (await import('./commands/users.ts')).users(args),
 };
 
-const isCommand = (word = ''): boolean => Object.hasOwn(COMMANDS, word);
+const isCommand = (name = ''): boolean => Object.hasOwn(COMMANDS, name);
 
-/** `vitrine help` and `vitrine help COMMAND` do what `--help` does. */
-function withoutHelp(words: readonly string[]): readonly string[] {
-  const [first, command = ''] = words;
-  if (first !== 'help') return words;
+/** Turns `vitrine help` and `vitrine help COMMAND` into `--help`. */
+function expandHelp(args: readonly string[]): readonly string[] {
+  const [first, command = ''] = args;
+  if (first !== 'help') return args;
   return isCommand(command) ? [command, '--help'] : ['--help'];
 }
 
-async function main([command, ...words]: readonly string[]): Promise<number | void> {
-  if (isCommand(command)) return COMMANDS[command ?? '']?.(words);
-  const options = command?.startsWith('-') ? [command, ...words] : [];
-  const given = parse(options, { version: { type: 'boolean', short: 'v' } }, help());
-  if (!given) return;
-  if (given.values.version) {
-    noWords(given.positionals);
+async function main([command, ...args]: readonly string[]): Promise<number | void> {
+  if (isCommand(command)) return COMMANDS[command ?? '']?.(args);
+  const options = command?.startsWith('-') ? [command, ...args] : [];
+  const parsed = parse(options, { version: { type: 'boolean', short: 'v' } }, help());
+  if (!parsed) return;
+  if (parsed.values.version) {
+    refuseArguments(parsed.positionals);
     return print(version());
   }
   throw new UsageError(
@@ -71,45 +72,45 @@ async function main([command, ...words]: readonly string[]): Promise<number | vo
   );
 }
 
-/** What a setting is set by, for those who try an option: `--port 9000` is meant as `PORT=9000`. */
-function settingFor(text: string): string {
+/** A hint for an option that is the name of a setting: `--port 9000` means `PORT=9000`. */
+function settingHint(text: string): string {
   const name = /^Unknown option '--([a-z-]+)'/.exec(text)?.[1]?.toUpperCase().replaceAll('-', '_') ?? '';
   return Object.hasOwn(SETTINGS, name) ? `. Settings are environment variables: ${name}=… vitrine serve` : '';
 }
 
-/** One message for standard error. */
-function describe(error: unknown, word: string | undefined): string {
+/** The message for standard error, with a stack only for unexpected errors. */
+function errorMessage(error: unknown, firstArgument: string | undefined): string {
   const isExpected = [StartError, Problem].some((kind) => error instanceof kind);
   if (!(error instanceof UsageError)) {
     const text = isExpected ? (error as Error).message : ((error as Error)?.stack ?? String(error));
     return `vitrine: ${text}\n`;
   }
-  const command = isCommand(word) ? `vitrine ${word}` : 'vitrine';
-  const hint = word === 'serve' ? settingFor(error.message) : '';
+  const command = isCommand(firstArgument) ? `vitrine ${firstArgument}` : 'vitrine';
+  const hint = firstArgument === 'serve' ? settingHint(error.message) : '';
   return `${command}: ${error.message}${hint}\nTry ${command} --help.\n`;
 }
 
-// Whoever read our output may be gone (`vitrine --help | head`): no reason to die of it.
+// A closed pipe (`vitrine --help | head`) must not crash the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-const parameters = withoutHelp(process.argv.slice(2));
+const commandLine = expandHelp(process.argv.slice(2));
 
-/** Nothing is left that could happen, and the command is not done. */
-const unfinished = (): void => {
+/** Runs when the event loop is empty before the command has finished, for example because of a promise that never settles. */
+const reportStall = (): void => {
   process.stderr.write(
-    'vitrine: The command cannot be finished: it waits for something that never comes. Look at what the registry file awaits.\n',
+    'vitrine: The command cannot finish: it waits for something that never happens. Check what the registry file awaits.\n',
   );
   process.exitCode = 1;
 };
-process.once('beforeExit', unfinished);
+process.once('beforeExit', reportStall);
 
-main(parameters).then(
+main(commandLine).then(
   (code) => {
-    process.off('beforeExit', unfinished);
+    process.off('beforeExit', reportStall);
     if (code) process.exitCode = code;
   },
   (error: unknown) => {
-    process.stderr.write(describe(error, parameters[0]));
+    process.stderr.write(errorMessage(error, commandLine[0]));
     process.exit(error instanceof UsageError ? 2 : 1);
   },
 );

@@ -1,10 +1,11 @@
+// Builds the service from its parts: database, registry, API, admin area and metrics.
 import type { Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
 import type { Catalog } from './db/schema/catalog.ts';
 import { openDatabase, type Database } from './db/connection/database.ts';
 import type { Requester } from './db/scheduling/requester.ts';
-import { missingIndexes, missingSchema } from './db/schema/missing-schema.ts';
+import { missingSchema } from './db/schema/missing-schema.ts';
 import { isAway, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
@@ -30,13 +31,13 @@ import {
   readCatalog,
   SchemaLocked,
   sealHistory,
-  type Schema,
 } from './resources/serve/schema-setup.ts';
-import { hasLogins, serveResources, type ServedResources } from './resources/serve/served-resource.ts';
+import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
+import { startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
 
-/** What a database that was read and fits the registry makes possible. */
+/** What is available once the database has been read and fits the registry. */
 export interface Prepared extends Site {
   readonly operations: Operations;
   readonly users: Users | undefined;
@@ -46,25 +47,26 @@ export interface Service {
   readonly handler: Handler;
   readonly metrics: Metrics;
   /**
-   * Applies or checks the schema, and from then on the handler serves. A database that is not there yet is waited for, unless
-   * `waits` is false.
-   * @throws StartError that lists everything in which the database does not fit
+   * Applies or checks the schema; afterwards the handler serves requests. Waits for an unreachable database, unless `waits` is
+   * false.
+   * @throws StartError that lists every difference between the database and the registry
    */
   readonly prepare: (options?: { readonly waits?: boolean }) => Promise<Prepared>;
-  /** From now on replies close their connections, `/readyz` says no, and the time runs that requests in flight are given. */
+  /** Begins the shutdown: responses close their connections, `/readyz` fails, and requests in flight get 10 seconds to finish. */
   readonly drain: () => void;
-  /** Drains, and closes the database connections once no request is in flight, or the time for them is over. */
+  /** Drains, waits for the requests in flight or the timeout, and closes the database connections. */
   readonly close: () => Promise<void>;
 }
 
-const RETRY = 500;
+/** Milliseconds between attempts to reach the database or to apply the schema. */
+const RETRY_DELAY = 500;
 
 const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * The registry as `Resource[]`; the panels, which may be anything as well, are `Panel[]` from then on.
- * @throws StartError that names every fault, its resource or panel and its key
+ * Checks the registry and the panels. After the call, `panels` is a valid `Panel[]`.
+ * @throws StartError that lists every fault with its resource or panel and its key
  */
 export function requireRegistry(
   registry: unknown,
@@ -76,98 +78,74 @@ export function requireRegistry(
   return registry as readonly Resource[];
 }
 
-/** Reads the catalog, waiting for a database that is not there yet. */
+/** Reads the catalog, and waits for the database while it is unreachable. */
 async function awaitCatalog(
   database: Database,
   resources: readonly Resource[],
   logger: Logger,
-  givesUp: () => boolean,
+  mustStop: () => boolean,
 ): Promise<Catalog> {
-  for (let tries = 0; ; tries += 1) {
+  for (let attempts = 0; ; attempts += 1) {
     try {
       return await readCatalog(database, resources);
     } catch (error) {
-      if (givesUp() || !isAway(error)) throw databaseFault(error);
-      if (tries % 10 === 0) logger.warn({ message: `waiting for the database: ${(error as Error).message}` });
-      await sleep(RETRY);
+      if (mustStop() || !isAway(error)) throw databaseFault(error);
+      if (attempts % 10 === 0)
+        logger.warn({ message: `waiting for the database: ${(error as Error).message}` });
+      await sleep(RETRY_DELAY);
     }
   }
 }
 
-/** How often the schema is tried to be applied while others hold a lock on a table, which is for more than a minute. */
-const MOST_TRIES = 20;
+/** Attempts to apply the schema while another transaction locks a table: together more than a minute. */
+const MAX_ATTEMPTS = 20;
 
-/** Applies the schema; between two tries it lets those through who have waited behind it. */
-async function applied(
+/** Applies the schema. Between attempts it releases its locks, so that blocked statements can run. */
+async function applyWithRetries(
   apply: () => Promise<readonly string[]>,
   logger: Logger,
-  givesUp: () => boolean,
+  mustStop: () => boolean,
 ): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
+  for (let attempts = 1; ; attempts += 1) {
     try {
       for (const statement of await apply()) logger.info({ message: 'schema', statement });
       return;
     } catch (error) {
-      if (!(error instanceof SchemaLocked) || tries === MOST_TRIES || givesUp()) throw error;
+      if (!(error instanceof SchemaLocked) || attempts === MAX_ATTEMPTS || mustStop()) throw error;
       logger.warn({ message: `trying again: ${error.message}` });
-      await sleep(RETRY);
+      await sleep(RETRY_DELAY);
     }
   }
 }
 
-/** Errors after which somebody should look at the address: nobody there, a refused login, no such database. */
+/** Errors that DATABASE_URL can cause: unreachable host, refused login, unknown database. */
 const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
 
 function databaseFault(error: unknown): unknown {
   if (!isDatabaseError(error)) return error;
-  const hint = ADDRESS_FAULTS.test(error.code) ? '. Look at DATABASE_URL' : '';
+  const hint = ADDRESS_FAULTS.test(error.code) ? '. Check DATABASE_URL' : '';
   return new StartError(`The database cannot be used: ${reasonOf(error)}${hint}`);
 }
 
-function warn(
-  served: ServedResources,
-  resources: readonly Resource[],
-  { catalog, missing }: Schema,
-  logger: Logger,
-): void {
-  if (missing.length > 0) {
-    const names = missing.join(' and ');
-    logger.warn({
-      message: `no table ${names} that the database role may use: without both there is no admin area, and without vitrine_history no change is written down`,
-    });
-  }
-  for (const { name, output, access, read, methods } of served.values()) {
-    if (access === 'user' && read === 'admin' && methods.has('PUT')) {
-      logger.warn({
-        message: `${name} can be read by admins alone, but a PUT shows its record to any user who may write it`,
-      });
-    }
-    const shown = output.filter(({ isPassword }) => isPassword).map((column) => column.name);
-    if (shown.length > 0)
-      logger.warn({ message: `${name} outputs the password hashes in ${shown.join(', ')}: exclude them` });
-  }
-  for (const message of missingIndexes(resources, catalog)) logger.warn({ message });
-}
-
-/** Milliseconds within which the database has to answer for the service to be ready. */
+/** Milliseconds. `/readyz` fails when the database takes longer to answer. */
 const PROBE_TIMEOUT = 800;
 
-/** Asks the database for a sign of life. Requests share one statement, so that a frozen database gets no queue of them. */
-function createProbe(ask: () => Promise<unknown>): () => Promise<boolean> {
+/** Checks that the database answers. Concurrent checks share one statement, so that none pile up when the database hangs. */
+function createProbe(query: () => Promise<unknown>): () => Promise<boolean> {
   let running: Promise<boolean> | undefined;
   return async () => {
-    running ??= ask()
+    running ??= query()
       .then(
         () => true,
         () => false,
       )
       .finally(() => (running = undefined));
-    const late = sleep(PROBE_TIMEOUT).then(() => false);
-    return Promise.race([running, late]);
+    const timeout = sleep(PROBE_TIMEOUT).then(() => false);
+    return Promise.race([running, timeout]);
   };
 }
 
-/** Puts the parts together. Nothing happens before `prepare`; until it is done the handler answers 503. */
+/** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   settings: Settings,
   resources: readonly Resource[],
@@ -187,12 +165,12 @@ export function createService(
   let pruning: NodeJS.Timeout | undefined;
 
   async function prepare({ waits = true } = {}): Promise<Prepared> {
-    const first = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
+    const catalog = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
     try {
       const hasUsers = hasLogins(resources, settings);
       const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
-      if (settings.schema === 'apply' && missingSchema(definitions, first).length > 0)
-        await applied(
+      if (settings.schema === 'apply' && missingSchema(definitions, catalog).length > 0)
+        await applyWithRetries(
           () => applySchema(database, definitions, settings),
           logger,
           () => isClosing,
@@ -202,13 +180,13 @@ export function createService(
         for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
       const { models } = schema;
       const served = serveResources(resources, models, settings);
-      warn(served, resources, schema, logger);
+      for (const message of startWarnings(resources, served, schema)) logger.warn({ message });
       const passwords = createPasswords();
-      const log = models.get(HISTORY.model);
+      const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>
-        createOperations(one, served, passwords, log, requester);
+        createOperations(one, served, passwords, history, requester);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-      const recording = userResource && recordingOf({ ...userResource, source: 'command' }, null, log);
+      const recording = userResource && recordingOf({ ...userResource, source: 'command' }, null, history);
       const users =
         userResource &&
         createUsers(database, userResource.model, passwords, {
@@ -220,7 +198,7 @@ export function createService(
       const sessions = models.get(SESSION.model);
       const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
       if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
-      const hasAdmin = authentication !== undefined && sessions !== undefined && log !== undefined;
+      const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
       const pages = createApiPages(served, hasAdmin);
       const listings: ListingSite = { resources: served, maxPage: settings.maxPage, firstPages: new Map() };
       site = {
@@ -238,7 +216,7 @@ export function createService(
         pages,
         authentication,
         admin:
-          authentication && logins && log
+          authentication && logins && history
             ? createAdmin({
                 settings,
                 database,

@@ -1,14 +1,14 @@
-// The Chinook music store: a database that was there before, served as it is. README.md beside this file starts and uses it.
+// The registry for Chinook, a music store: an existing database that is served unchanged. README.md shows how to use it.
 //
-// A resource's table is called like its model, and a foreign key `artist` is stored in the column `artist_id`, unless the
-// resource says otherwise; here most names fit, but no key is called `id`. Lengths and precisions are read from the database.
+// By default, a table has the name of its model, a foreign key `artist` is the column `artist_id`, and the primary key is `id`.
+// Most names fit here, but each primary key needs its `column`. Lengths and precisions come from the database.
 
 // Where Vitrine is installed from npm, this line reads: import type { Panel, Registry, Resource } from 'vitrine';
 import type { Panel, Registry, Resource } from '../../src/index.ts';
 
-// The catalogue: anyone may look at it.
+// The catalogue: everyone may read it.
 
-/** No `access`: the level is `default`, at which nobody writes through the API; admins may in the admin area. */
+/** Without `access`, the level is `default`: no one writes through the API, but admins may in the admin area. */
 const genre = {
   model: 'genre',
   primaryKey: { type: 'integer', column: 'genre_id' },
@@ -90,8 +90,8 @@ const track = {
   },
 } satisfies Resource;
 
-// Chinook's eleventh table, playlist_track, says which tracks a playlist has. Its key is made of two columns (playlist_id
-// and track_id), so none of its rows has an `id` to stand in a URL: it cannot be served.
+// Chinook's eleventh table, playlist_track, lists the tracks of each playlist. Its primary key has two columns (playlist_id and
+// track_id), so a row has no single `id` for a URL, and the table cannot be served.
 const playlist = {
   model: 'playlist',
   primaryKey: { type: 'integer', column: 'playlist_id' },
@@ -103,9 +103,9 @@ const playlist = {
   },
 } satisfies Resource;
 
-// The business: only people with a login see it.
+// The business: only users with a login may read it.
 
-/** Where employees live and when they were born stays in the database: a column that is not named here is not served. */
+/** The addresses and birth dates of employees stay private: columns that are not listed here are not served. */
 const employee = {
   model: 'employee',
   primaryKey: { type: 'integer', column: 'employee_id' },
@@ -208,7 +208,7 @@ const invoiceLine = {
   },
 } satisfies Resource;
 
-/** The table that users.sql adds. Vitrine finds its users in the resource named `user`, whatever the table is called. */
+/** The table that users.sql adds. The user model must have the name `user`, but its table may have another name. */
 const user = {
   model: 'user',
   table: 'login',
@@ -244,7 +244,7 @@ const resources = [
 
 export default resources satisfies Registry<typeof resources>;
 
-/** What the start page of the admin area shows beside the resources: three questions to the database, in SQL. */
+/** Panels for the start page of the admin area: three SQL queries. */
 export const panels = [
   {
     title: 'Sales by year',
@@ -263,7 +263,7 @@ export const panels = [
   },
   {
     title: 'Best customers',
-    text: 'By what they have spent in all',
+    text: 'By total spending',
     async load({ query }) {
       const customers = await query(
         `select first_name || ' ' || last_name as name, customer.country, sum(total) as spent

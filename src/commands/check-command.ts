@@ -6,26 +6,26 @@ import { printMatrix } from './check/access-matrix.ts';
 import { checkPanels } from '../resources/definition/panel.ts';
 import { examine, type Fault, type RegistryReport } from './check/registry-report.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { noWords, parse, print, tell, withSettingsDatabase } from './command.ts';
+import { refuseArguments, parse, print, printMessage, withSettingsDatabase } from './command.ts';
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]
 
-Tells what is wrong, with which the service does not start (with SCHEMA=check; SCHEMA=apply creates what is
-missing), and what is dangerous; changes nothing in the database. Without DATABASE_URL that is the embedded
-one, which is made where there is none yet.
-It looks at the settings, the registry (RESOURCES) and the database (DATABASE_URL).
+Checks the settings, the registry (RESOURCES) and the database (DATABASE_URL), and changes nothing in the database.
+Reports errors, with which the service does not start, and warnings about risky settings. Missing tables and columns
+are errors here, although SCHEMA=apply creates them at the start.
+Without DATABASE_URL it starts the embedded database, and creates it when it does not exist.
 
 Options
-  --matrix  print who may read, join, filter and write each column, and where
-  --json    print one document with errors, warnings and the matrix
-  --strict  warnings end it with exit code 2
-  --help    show this
+  --matrix  print who may read, join, filter and write each column, in the API and in the admin area
+  --json    print errors, warnings and the matrix as one JSON document
+  --strict  exit with code 2 when there are warnings
+  --help    show this help
 
 Exit codes
-  0  nothing is wrong; there may be warnings, unless --strict was given
-  1  something is wrong
-  2  there are warnings, and --strict was given; or a mistake on the command line
+  0  no errors; with --strict also no warnings
+  1  errors
+  2  only warnings, with --strict; or a mistake on the command line
 `;
 
 const OPTIONS = {
@@ -35,12 +35,12 @@ const OPTIONS = {
 } as const;
 
 interface Outcome extends RegistryReport {
-  /** The errors as the start would say them; undefined where there are none. */
+  /** The errors as the service reports them at the start; undefined when there are none. */
   readonly message: string | undefined;
-  readonly count: number;
+  readonly resourceCount: number;
 }
 
-/** Looks at settings, registry and database in this order, and no further where one is wrong: each needs the one before. */
+/** Checks the settings, then the registry, then the database. Each step needs the one before, so errors end the check. */
 async function examineAll(): Promise<Outcome> {
   let kind: Fault['kind'] = 'settings';
   try {
@@ -56,33 +56,35 @@ async function examineAll(): Promise<Outcome> {
     );
     const texts = report.errors.map(({ text }) => text);
     const { message } = startError('The database does not fit the registry', texts);
-    return { ...report, message: texts.length > 0 ? message : undefined, count: resources.length };
+    return { ...report, message: texts.length > 0 ? message : undefined, resourceCount: resources.length };
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     const errors = error.faults.map((text) => ({ kind, text }));
-    return { errors, message: error.message, warnings: [], matrix: [], count: 0 };
+    return { errors, message: error.message, warnings: [], matrix: [], resourceCount: 0 };
   }
 }
 
-/** For people: what is wrong in one message, and each danger in one. */
-function printForPeople({ message, warnings, matrix, count }: Outcome, withMatrix: boolean): void {
-  if (message !== undefined) tell(message);
-  for (const { text } of warnings) tell(`warning: ${text}`);
+/** Prints text: all errors in one message, and one message per warning. */
+function printText({ message, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
+  if (message !== undefined) printMessage(message);
+  for (const { text } of warnings) printMessage(`warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(`${printMatrix(matrix)}\n`);
   if (message === undefined)
-    print(`the registry (${count} ${count === 1 ? 'resource' : 'resources'}) fits the database`);
+    print(
+      `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
+    );
 }
 
-/** `vitrine check`: everything that is wrong or dangerous, before anything listens. */
-export async function checkCommand(words: readonly string[]): Promise<number> {
-  const given = parse(words, OPTIONS, HELP);
-  if (!given) return 0;
-  noWords(given.positionals);
-  const { matrix, json, strict } = given.values;
+/** `vitrine check`: reports errors and warnings without starting the service. */
+export async function checkCommand(args: readonly string[]): Promise<number> {
+  const parsed = parse(args, OPTIONS, HELP);
+  if (!parsed) return 0;
+  refuseArguments(parsed.positionals);
+  const { matrix, json, strict } = parsed.values;
   const outcome = await examineAll();
   const { errors, warnings } = outcome;
   if (json) print(JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
-  else printForPeople(outcome, matrix === true);
+  else printText(outcome, matrix === true);
   if (errors.length > 0) return 1;
   return strict && warnings.length > 0 ? 2 : 0;
 }

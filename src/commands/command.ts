@@ -1,3 +1,4 @@
+// What the commands share: arguments, output, and access to the database.
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readSettings, type Settings } from '../config.ts';
@@ -6,14 +7,14 @@ import { startEmbedded } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 
-/** A mistake on the command line, said without the name of the command: exit code 2. */
+/** A mistake on the command line: exit code 2. The message leaves out the command's name. */
 export class UsageError extends Error {}
 
-/** A result, on standard output. */
+/** Prints a result to standard output. */
 export const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
-/** A message for whoever sits there, on standard error. */
-export const tell = (text: string): void => void process.stderr.write(`vitrine: ${text}\n`);
+/** Prints a message for the user to standard error. */
+export const printMessage = (text: string): void => void process.stderr.write(`vitrine: ${text}\n`);
 
 interface Option {
   readonly type: 'string' | 'boolean';
@@ -22,64 +23,64 @@ interface Option {
 }
 type Options = Readonly<Record<string, Option>>;
 
-/** What was given of the options: a text, several of them, or true. */
-type Values<Given extends Options> = {
-  readonly [Name in keyof Given]?: Given[Name] extends { readonly multiple: true }
+/** The options that were given: a string, several strings, or true. */
+type Values<Known extends Options> = {
+  readonly [Name in keyof Known]?: Known[Name] extends { readonly multiple: true }
     ? string[]
-    : Given[Name] extends { readonly type: 'string' }
+    : Known[Name] extends { readonly type: 'string' }
       ? string
       : boolean;
 };
 
-/** What stands behind a command's name. */
-export interface GivenWords<Given extends Options> {
-  readonly values: Values<Given>;
+/** The arguments after the name of a command. */
+export interface ParsedArguments<Known extends Options> {
+  readonly values: Values<Known>;
   readonly positionals: readonly string[];
 }
 
 /**
- * The options and words of a command.
- * @returns undefined where only the command's help was asked for, which is printed
- * @throws UsageError for an option that the command does not have
+ * Parses the arguments of a command.
+ * @returns undefined for `--help`, after printing the help
+ * @throws UsageError for an unknown option
  */
-export function parse<Given extends Options>(
-  words: readonly string[],
-  options: Given,
+export function parse<Known extends Options>(
+  args: readonly string[],
+  options: Known,
   help: string,
-): GivenWords<Given> | undefined {
+): ParsedArguments<Known> | undefined {
   const all = { ...options, help: { type: 'boolean', short: 'h' } } as const;
   try {
-    const { values, positionals } = parseArgs({ args: [...words], allowPositionals: true, options: all });
+    const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: all });
     if (!(values as { help?: boolean }).help) return { values, positionals };
   } catch (error) {
-    // Behind the first sentence Node tells of things that no command here takes.
-    const [what = ''] = (error as Error).message.split('. ');
-    throw new UsageError(what);
+    // The further sentences are advice that does not apply here.
+    const [mistake = ''] = (error as Error).message.split('. ');
+    throw new UsageError(mistake);
   }
   print(help.trim());
   return undefined;
 }
 
-/** @throws UsageError for a word that the command does not take */
-export function noWords(words: readonly string[]): void {
-  if (words.length > 0) throw new UsageError(`Unexpected argument ${JSON.stringify(words[0])}`);
+/** @throws UsageError for any argument that is not an option */
+export function refuseArguments(args: readonly string[]): void {
+  if (args.length > 0) throw new UsageError(`Unexpected argument ${JSON.stringify(args[0])}`);
 }
 
 /**
- * The address of a database that must be there already.
- * @throws StartError without one
+ * The DATABASE_URL, for commands that need an existing database.
+ * @throws StartError when it is not set
  */
 export function requireDatabaseUrl(command: string): string {
   const { databaseUrl } = readSettings({ DATABASE_URL: process.env['DATABASE_URL'] });
   if (databaseUrl === undefined) {
     throw new StartError(
-      `vitrine ${command} reads a database: set DATABASE_URL=postgres://user:password@host:port/name.`,
+      `vitrine ${command} needs an existing database: set DATABASE_URL=postgres://user:password@host:port/name.`,
     );
   }
   return databaseUrl;
 }
 
-/** Works with a database, and leaves nothing open. */
+/** Runs the work with a connected database, and closes it afterwards. */
 export async function withDatabase<T>(url: string, work: (database: Database) => Promise<T>): Promise<T> {
   const database = openDatabase(url);
   try {
@@ -91,7 +92,7 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   }
 }
 
-/** The database of the settings; where they name none, the embedded PostgreSQL runs for as long as the work takes. */
+/** Runs the work with the database of the settings, or else with the embedded PostgreSQL, which it starts and stops. */
 export async function withSettingsDatabase<T>(
   { databaseUrl }: Settings,
   work: (database: Database) => Promise<T>,

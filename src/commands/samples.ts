@@ -19,14 +19,14 @@ const FOLLOWS: readonly [from: string, to: string][] = [
 ];
 const NOTES = ['Look, but do not touch.', 'The key is with the admin.'];
 
-/** Fills the tables of the shipped registry with a few records to look at; nobody knows the passwords of its users. */
+/** Adds a few sample records to the tables of the shipped registry. The passwords of the sample users are random and not shown. */
 export async function loadSamples(
   resources: ServedResources,
   operations: Operations,
   users: Users,
   minPassword = 1,
 ): Promise<void> {
-  const people = new Map<string, Caller>();
+  const authors = new Map<string, Caller>();
   for (const name of USERS) {
     await users.add(
       name,
@@ -35,16 +35,16 @@ export async function loadSamples(
       new Map([['email', `${name}@example.org`]]),
     );
     const user = await users.find(name);
-    if (user) people.set(name, user);
+    if (user) authors.set(name, user);
   }
   const create = async (model: string, author: string, fields: object): Promise<void> => {
     const resource = resources.get(model);
-    const caller = people.get(author);
+    const caller = authors.get(author);
     if (resource && caller)
       await operations.create(resource, parseJsonFields(JSON.stringify(fields)), caller);
   };
   for (const [author, content] of MESSAGES) await create('message', author, { content });
   for (const [from, to] of FOLLOWS)
-    await create('relationship', from, { to_user_id: Number(people.get(to)?.id) });
+    await create('relationship', from, { to_user_id: Number(authors.get(to)?.id) });
   for (const message of NOTES) await create('note', 'ada', { message });
 }

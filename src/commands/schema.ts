@@ -1,3 +1,4 @@
+// `vitrine schema`: prints the SQL that creates the tables, or the grants of a role.
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
 import type { Catalog } from '../db/schema/catalog.ts';
@@ -13,19 +14,27 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { readCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
-import { noWords, parse, print, requireDatabaseUrl, tell, UsageError, withDatabase } from './command.ts';
+import {
+  refuseArguments,
+  parse,
+  print,
+  requireDatabaseUrl,
+  printMessage,
+  UsageError,
+  withDatabase,
+} from './command.ts';
 
 const HELP = `
 Usage: vitrine schema [--diff]
        vitrine schema --role NAME
 
-Prints SQL, and runs none of it: what SCHEMA=apply would run on an empty database, or the grants of a role that
-can serve the registry (RESOURCES) and nothing else.
+Prints SQL without running it: the statements of SCHEMA=apply for an empty database, or the grants that a role
+needs to serve the registry (RESOURCES), and no more.
 
 Options
-  --diff       only what is missing in the database that DATABASE_URL names
-  --role NAME  the grants of this role; where DATABASE_URL is set, with what that database has of its own
-  --help       show this
+  --diff       only what is missing in the database of DATABASE_URL
+  --role NAME  the grants for this role; with DATABASE_URL, adapted to the tables of that database
+  --help       show this help
 `;
 
 const OPTIONS = { diff: { type: 'boolean' }, role: { type: 'string' } } as const;
@@ -33,39 +42,42 @@ const OPTIONS = { diff: { type: 'boolean' }, role: { type: 'string' } } as const
 const sqlOf = (statements: readonly string[]): string =>
   statements.map((statement) => `${statement};`).join('\n');
 
-/** A database as the start finds it. */
-interface Found {
+/** The current state of a database. */
+interface DatabaseState {
   readonly catalog: Catalog;
-  /** Whether the service's role would give up its right to change the history. */
-  readonly givesUp: boolean;
+  /** Whether the role may still change the history, a right that the start revokes. */
+  readonly mayChangeHistory: boolean;
 }
 
-/** What the start would run with SCHEMA=apply, in its order: the registry's tables, and then the service's own. */
-function statementsFor(resources: readonly Resource[], own: readonly Resource[], found: Found): string[] {
-  const { catalog, givesUp } = found;
-  const makesHistory = own.includes(HISTORY) && !catalog.has(HISTORY.model);
+/** The statements of SCHEMA=apply in their order: the tables of the registry, then the system tables. */
+function statementsFor(
+  resources: readonly Resource[],
+  systemTables: readonly Resource[],
+  { catalog, mayChangeHistory }: DatabaseState,
+): string[] {
+  const createsHistory = systemTables.includes(HISTORY) && !catalog.has(HISTORY.model);
   return [
     ...missingSchema(resources, catalog),
-    ...missingSchema(own, catalog),
-    ...(makesHistory || givesUp ? [APPEND_ONLY] : []),
+    ...missingSchema(systemTables, catalog),
+    ...(createsHistory || mayChangeHistory ? [APPEND_ONLY] : []),
   ];
 }
 
-const findDatabase = (resources: readonly Resource[]): Promise<Found> =>
+const readState = (resources: readonly Resource[]): Promise<DatabaseState> =>
   withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
     const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'read');
-    return { catalog: await readCatalog(database, resources), givesUp: text(row?.[0]) === 't' };
+    return { catalog: await readCatalog(database, resources), mayChangeHistory: text(row?.[0]) === 't' };
   });
 
-/** PostgreSQL takes these for something else than a role's name, in quotes, too. */
+/** @throws UsageError for a name that PostgreSQL reserves or does not accept, even quoted */
 function checkRole(role: string): void {
   if (role === '' || role.includes('\0') || Buffer.byteLength(role) > 63)
     throw new UsageError('--role takes a name of 1 to 63 bytes');
   if (role === 'public' || role === 'none')
-    throw new UsageError(`--role ${role}: this is not one role, but a word of PostgreSQL's own`);
+    throw new UsageError(`--role ${role}: PostgreSQL reserves this name`);
 }
 
-const readSurroundings = async (database: Database, tables: readonly string[]): Promise<DatabaseInfo> => {
+const readDatabaseInfo = async (database: Database, tables: readonly string[]): Promise<DatabaseInfo> => {
   const [row] = await database.run(databaseInfoStatement(tables), 'read');
   return JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
 };
@@ -74,39 +86,41 @@ async function printGrants(role: string, resources: readonly Resource[], setting
   const served = serveResources(resources, buildModels(resources), settings);
   const privileges = allPrivileges(resources, served, settings);
   const { databaseUrl } = settings;
-  const surroundings =
+  const info =
     databaseUrl === undefined
       ? undefined
-      : await withDatabase(databaseUrl, (database) => readSurroundings(database, [...privileges.keys()]));
+      : await withDatabase(databaseUrl, (database) => readDatabaseInfo(database, [...privileges.keys()]));
   const missing = [...privileges.keys()].filter(
-    (table) => surroundings && !surroundings.tables.some(({ name }) => name === table),
+    (table) => info && !info.tables.some(({ name }) => name === table),
   );
   if (missing.length > 0)
-    tell(`not in the database yet: ${missing.join(', ')}; create them first, see vitrine schema --diff`);
+    printMessage(
+      `missing in the database: ${missing.join(', ')}. Create them first (see vitrine schema --diff)`,
+    );
   const create = `create role "${role.replaceAll('"', '""')}" login password '...'`;
   print(
-    `-- Run it as the owner of the tables. Where there is no such role yet, before it:\n-- ${create.replace(/[\r\n]/g, ' ')};`,
+    `-- Run this as the owner of the tables. If the role does not exist, first run:\n-- ${create.replace(/[\r\n]/g, ' ')};`,
   );
-  print(sqlOf(grantsFor(role, privileges, surroundings)));
+  print(sqlOf(grantsFor(role, privileges, info)));
 }
 
-/** `vitrine schema`: the SQL that the service would run, or needs to have been run. */
-export async function schema(words: readonly string[]): Promise<void> {
-  const given = parse(words, OPTIONS, HELP);
-  if (!given) return;
-  noWords(given.positionals);
-  const { diff = false, role } = given.values;
-  if (diff && role !== undefined) throw new UsageError('give one of --diff and --role');
+/** `vitrine schema` */
+export async function schema(args: readonly string[]): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP);
+  if (!parsed) return;
+  refuseArguments(parsed.positionals);
+  const { diff = false, role } = parsed.values;
+  if (diff && role !== undefined) throw new UsageError('--diff and --role cannot be combined');
   if (role !== undefined) checkRole(role);
   const settings = readSettings(process.env);
   const { registry, panels } = await loadResources(settings.resources);
   const resources = requireRegistry(registry, settings, panels);
   if (role !== undefined) return printGrants(role, resources, settings);
-  const own = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
-  const found = diff ? await findDatabase(resources) : { catalog: new Map(), givesUp: false };
+  const systemTables = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
+  const state = diff ? await readState(resources) : { catalog: new Map(), mayChangeHistory: false };
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
-  if (!diff && schemas.size > 0) tell(`these schemas must be there already: ${[...schemas].join(', ')}`);
-  const statements = statementsFor(resources, own, found);
+  if (!diff && schemas.size > 0) printMessage(`these schemas must exist already: ${[...schemas].join(', ')}`);
+  const statements = statementsFor(resources, systemTables, state);
   if (statements.length > 0) print(sqlOf(statements));
-  else tell('nothing is missing: vitrine check tells whether all of it fits');
+  else printMessage('nothing is missing. To compare the rest, run: vitrine check');
 }

@@ -1,14 +1,15 @@
+// `vitrine serve`: runs the service until a signal stops it.
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Prepared } from '../service.ts';
-import { noWords, parse, print } from './command.ts';
-import { open, refusal, type Session } from './session.ts';
+import { refuseArguments, parse, print } from './command.ts';
+import { open, refusal, type RunningService } from './session.ts';
 
-/** What makes a first look worthwhile: a user to log in with, and records of the shipped registry. */
-async function welcome(
+/** Fills a new embedded database: creates an admin, and sample records when the registry is the shipped one. */
+async function fillNewDatabase(
   { users, resources, operations }: Prepared,
   { resources: registry, minPassword }: Settings,
 ): Promise<void> {
@@ -22,26 +23,27 @@ async function welcome(
     const reason = refusal(error);
     if (!(reason instanceof StartError)) throw error;
     return print(
-      `no user "admin" could be created: ${reason.message} Create one with: vitrine user add NAME --admin`,
+      `could not create the user "admin": ${reason.message} Create an admin with: vitrine user add NAME --admin`,
     );
   }
-  print(`created the user "admin" with the password ${password}`); // at once: nobody else knows it
+  // Before the samples, which may fail: the password is not stored anywhere else.
+  print(`created the user "admin" with the password ${password}`);
   if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
 async function run(settings: Settings): Promise<void> {
-  let session: Session | undefined;
+  let running: RunningService | undefined;
   let server: Listener | undefined;
-  let welcoming: Promise<void> | undefined;
+  let filling: Promise<void> | undefined;
   let isLoaded = false;
   let isStopping = false;
   let ending: Promise<void> | undefined;
   const shutDown = (): Promise<void> =>
     (ending ??= (async () => {
-      session?.service.drain();
+      running?.service.drain();
       await server?.close();
-      await welcoming?.catch(() => undefined);
-      await session?.close();
+      await filling?.catch(() => undefined);
+      await running?.close();
     })());
   const exit = (): Promise<never> =>
     shutDown().then(
@@ -49,28 +51,28 @@ async function run(settings: Settings): Promise<void> {
       () => process.exit(1),
     );
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    const early = process.listeners(signal); // those of bin/vitrine.js
+    const earlyListeners = process.listeners(signal); // from bin/vitrine.js
     process.on(signal, () => {
-      if (!isStopping) session?.logger.info({ message: `${signal}: shutting down` });
+      if (!isStopping) running?.logger.info({ message: `${signal}: shutting down` });
       isStopping = true;
       if (!isLoaded) process.exit(0);
-      // A database that is being started must be there before it can be stopped.
-      if (session) void exit();
+      // An embedded database that is starting can only be stopped after the start.
+      if (running) void exit();
     });
-    // Not before: where nobody listens Node forgets a signal that has come and is not told yet.
-    for (const listener of early) process.off(signal, listener);
+    // Only after adding the new listener: Node.js drops pending signals that have no listener.
+    for (const listener of earlyListeners) process.off(signal, listener);
   }
   try {
-    const passed = takePassedSocket(); // before anything is started that would take it for its own
-    session = await open(settings, () => (isLoaded = true));
+    const passed = takePassedSocket(); // first, so that child processes do not get its variables
+    running = await open(settings, () => (isLoaded = true));
     if (isStopping) return await exit();
-    const { service, embedded, logger } = session;
+    const { service, embedded, logger } = running;
     const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);
     if (!isSocketInherited(passed)) server = await listen();
     const prepared = await service.prepare();
-    logger.flush(); // the password is to stand below what was done to the schema
-    if (embedded) welcoming = welcome(prepared, settings);
-    await welcoming;
+    logger.flush(); // so that the password is printed after the schema's log lines
+    if (embedded) filling = fillNewDatabase(prepared, settings);
+    await filling;
     if (!server && !isStopping) server = await listen();
   } catch (error) {
     if (isStopping) return exit();
@@ -79,23 +81,23 @@ async function run(settings: Settings): Promise<void> {
   }
   if (isStopping || !server) return;
   print(`listening on ${server.name}`);
-  process.send?.('ready'); // to PM2, or whoever else has started this process and waits for it
+  process.send?.('ready'); // for PM2 and other parent processes that wait for it
 }
 
 const HELP = `
 Usage: vitrine serve
 
-Starts the service. It ends with SIGTERM or SIGINT, once it has answered what it was asked.
-It takes no options but --help; the settings below say what it serves, and where.
+Starts the service. SIGTERM and SIGINT stop it after the requests in progress are answered.
+The only option is --help. Configure the service with the settings below.
 `;
 
 /**
- * `vitrine serve`: the service, until a signal ends it.
- * @param general the help of the whole program, which lists the settings
+ * `vitrine serve`
+ * @param generalHelp the help of the whole program, which lists the settings
  */
-export async function serve(words: readonly string[], general: string): Promise<void> {
-  const given = parse(words, {}, `${HELP}\n${general}`);
-  if (!given) return;
-  noWords(given.positionals);
+export async function serve(args: readonly string[], generalHelp: string): Promise<void> {
+  const parsed = parse(args, {}, `${HELP}\n${generalHelp}`);
+  if (!parsed) return;
+  refuseArguments(parsed.positionals);
   await run(readSettings(process.env));
 }

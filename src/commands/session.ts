@@ -8,8 +8,8 @@ import { loadResources } from '../resources/load-registry.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
 
-/** Everything that a running service works with, opened together and closed together. */
-export interface Session {
+/** A service with its logger and its embedded database, if any. They are opened and closed together. */
+export interface RunningService {
   readonly settings: Settings;
   readonly logger: Logger;
   readonly service: Service;
@@ -17,14 +17,21 @@ export interface Session {
   readonly close: () => Promise<void>;
 }
 
-/** Milliseconds after which it is told that a registry file is still being loaded: it may wait for something. */
-const LONG = 5_000;
+/** Milliseconds. A registry file that takes longer to load may be stuck in a top-level await. */
+const SLOW_LOAD = 5_000;
 
-/** @param onLoaded is told when nothing of the registry's own runs any more, and what is begun has to be ended */
-export async function open(settings: Settings, onLoaded?: () => void): Promise<Session> {
+/**
+ * Loads the registry and starts the service, with an embedded database when DATABASE_URL is not set.
+ * @param onLoaded called after the registry file has run; from then on, resources must be closed before the process exits
+ * @throws StartError
+ */
+export async function open(settings: Settings, onLoaded?: () => void): Promise<RunningService> {
   const logger = createLogger(settings.logLevel, undefined, settings.logFormat);
-  const late = setTimeout(() => logger.warn({ message: 'the registry file is still being loaded' }), LONG);
-  const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(late));
+  const slowLoad = setTimeout(
+    () => logger.warn({ message: 'the registry file is still being loaded' }),
+    SLOW_LOAD,
+  );
+  const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(slowLoad));
   onLoaded?.();
   const resources = requireRegistry(registry, settings, panels);
   const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
@@ -38,23 +45,23 @@ export async function open(settings: Settings, onLoaded?: () => void): Promise<S
   return { settings, logger, service, embedded, close };
 }
 
-/** What the database says of what a command has asked for, as the reason why it cannot be done. */
+/** Turns a database error into a StartError with the reason. Returns other errors unchanged. */
 export const refusal = (error: unknown): unknown =>
-  isDatabaseError(error) ? new StartError(`The database refuses this: ${reasonOf(error)}`) : error;
+  isDatabaseError(error) ? new StartError(`The database refused the change: ${reasonOf(error)}`) : error;
 
-/** Runs a command on a prepared service, and leaves nothing open. */
+/** Runs a command with a prepared service, and closes it afterwards. */
 export async function withService(
   settings: Settings,
   work: (prepared: Prepared) => Promise<void>,
 ): Promise<void> {
-  const session = await open(settings);
+  const running = await open(settings);
   try {
-    const prepared = await session.service.prepare({ waits: false });
-    session.logger.flush(); // what was done to the schema is told before a command asks for anything
+    const prepared = await running.service.prepare({ waits: false });
+    running.logger.flush(); // so that schema changes are logged before the command prompts
     await work(prepared);
   } catch (error) {
     throw refusal(error);
   } finally {
-    await session.close();
+    await running.close();
   }
 }

@@ -1,3 +1,4 @@
+// `vitrine user`: adds users, sets passwords and lists users.
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { readSettings } from '../config.ts';
@@ -12,18 +13,18 @@ Usage: vitrine user add NAME [--admin] [--set COLUMN=VALUE]...
        vitrine user password NAME
        vitrine user list
 
-Creates a user, sets a user's password, or lists the users: those of the user model (see USER_MODEL).
-A password is asked for on a terminal, and else read from standard input.
+Creates a user, sets a user's password, or lists the users of the user model (see USER_MODEL).
+Prompts for the password on a terminal, and otherwise reads it from standard input.
 
 Options
-  --admin             the user may do what admins may
-  --set COLUMN=VALUE  fills a further column; may be given again
-  --help              show this
+  --admin             make the user an admin
+  --set COLUMN=VALUE  set a further column; may be repeated
+  --help              show this help
 `;
 
 const OPTIONS = { admin: { type: 'boolean' }, set: { type: 'string', multiple: true } } as const;
 
-/** Reads a password: typed twice without echo on a terminal, else all of standard input but the last line break. */
+/** Reads a password: on a terminal typed twice without echo, else all of standard input without the final line break. */
 async function readPassword(): Promise<string> {
   if (!process.stdin.isTTY) {
     const chunks: Buffer[] = [];
@@ -31,54 +32,55 @@ async function readPassword(): Promise<string> {
     try {
       return UTF8_FATAL.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
     } catch {
-      throw new StartError('The password is not UTF-8.');
+      throw new StartError('The password is not valid UTF-8.');
     }
   }
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const ask = async (prompt: string): Promise<string> => {
-    // The terminal stops to echo before it asks: what is typed or pasted at once must not be seen either.
+    // Echo must be off before the prompt appears, so that early or pasted input stays hidden.
     const terminal = createInterface({ input: process.stdin, output: silent, terminal: true });
     process.stderr.write(prompt);
     const answer = await terminal.question('').catch(() => {
-      throw new StartError('No password was given.'); // Ctrl-C or Ctrl-D
+      throw new StartError('No password was entered.'); // Ctrl-C or Ctrl-D
     });
     terminal.close();
     process.stderr.write('\n');
     return answer;
   };
   const password = await ask('Password: ');
-  if ((await ask('Again: ')) !== password) throw new StartError('The two passwords differ.');
+  if ((await ask('Repeat password: ')) !== password) throw new StartError('The passwords do not match.');
   return password;
 }
 
+/** @throws UsageError for a --set without `=` or for a repeated column */
 function parseSets(sets: readonly string[]): Map<string, string> {
   const values = new Map<string, string>();
   for (const set of sets) {
     const equals = set.indexOf('=');
-    if (equals < 1) throw new UsageError(`--set ${set}: give COLUMN=VALUE`);
+    if (equals < 1) throw new UsageError(`--set ${set}: expected COLUMN=VALUE`);
     const column = set.slice(0, equals);
-    if (values.has(column)) throw new UsageError(`--set ${column} is said twice`);
+    if (values.has(column)) throw new UsageError(`--set ${column} is given twice`);
     values.set(column, set.slice(equals + 1));
   }
   return values;
 }
 
-/** `vitrine user`: the users, from the command line. */
-export async function users(words: readonly string[]): Promise<void> {
-  const given = parse(words, OPTIONS, HELP);
-  if (!given) return;
-  const { admin = false, set: sets = [] } = given.values;
+/** `vitrine user` */
+export async function users(args: readonly string[]): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP);
+  if (!parsed) return;
+  const { admin = false, set: sets = [] } = parsed.values;
   const settings = readSettings(process.env);
-  const [action = '', name, ...rest] = given.positionals;
+  const [action = '', name, ...rest] = parsed.positionals;
   const takesName = action === 'add' || action === 'password';
   if (!takesName && action !== 'list') throw new UsageError('Expected add, password or list');
   if (takesName ? name === undefined || rest.length > 0 : name !== undefined) {
     throw new UsageError(takesName ? `"user ${action}" takes one NAME` : '"user list" takes no name');
   }
   if (action !== 'add' && (admin || sets.length > 0))
-    throw new UsageError('--admin and --set are options of "user add"');
+    throw new UsageError('--admin and --set are only for "user add"');
   const values = parseSets(sets);
-  // Only the first user can be one of a database that is still to be made.
+  // Only `add` may create tables: it is the first command for a new database.
   const schema = action === 'add' ? settings.schema : 'check';
   await withService({ ...settings, schema }, async ({ users: stored }) => {
     if (!stored) throw new StartError('The registry has no user model.');

@@ -1,23 +1,24 @@
+// Loads the registry file that the RESOURCES setting names.
 import { existsSync } from 'node:fs';
 import { extname, isAbsolute, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { StartError } from '../errors.ts';
 import shipped from './registry.ts';
 
-/** Whether this process can import TypeScript: Node itself does since 22.18, and tsx makes older ones do it. */
+/** Whether this process can import TypeScript: Node.js can since 22.18, and tsx enables it in older versions. */
 const readsTypeScript = (): boolean =>
   Boolean((process.features as { typescript?: unknown }).typescript) || import.meta.url.endsWith('.ts');
 
-/** What a resource file exports, unchecked. */
+/** The exports of a registry file, unchecked. */
 export interface ResourceFile {
-  /** Its default export. */
+  /** The default export. */
   readonly registry: unknown;
-  /** Its export of this name; none of them when absent. */
+  /** The export `panels`; an empty array when absent. */
   readonly panels: unknown;
 }
 
 /**
- * The registry file's exports; the shipped registry when there is none.
+ * Loads a registry file, or the shipped registry when no file is set.
  * @throws StartError when the file cannot be loaded
  */
 export async function loadResources(file: string | undefined): Promise<ResourceFile> {
@@ -28,24 +29,24 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
   if (!existsSync(path)) throw new StartError(`RESOURCES=${file}: there is no such file.`);
   if (/\.m?ts$/.test(path) && !readsTypeScript()) {
     throw new StartError(
-      `RESOURCES=${file}: Node ${process.version} does not read TypeScript. Use Node 22.18 or later, or a .js or .mjs file.`,
+      `RESOURCES=${file}: Node.js ${process.version} cannot read TypeScript. Use Node.js 22.18 or later, or a .js or .mjs file.`,
     );
   }
   try {
-    // By its path: behind a whole URL tsx takes x.ts for x.js.
+    // As a path: with a file URL, tsx confuses x.ts and x.js.
     return exportsOf((await import(pathToFileURL(path).pathname)) as Exports);
   } catch (error) {
     const { code, resource = '' } = (error ?? {}) as { code?: unknown; resource?: string };
     if (code === 'ERR_ACCESS_DENIED' && isAbsolute(resource)) {
       throw new StartError(
-        `RESOURCES=${file} cannot be loaded: this process may not access ${resource}. To let it be read, list its folder in CONFINE_READ.`,
+        `RESOURCES=${file} cannot be loaded: this process may not access ${resource}. To allow it, add its folder to CONFINE_READ.`,
       );
     }
-    // Node says in the first line of the stack where a file cannot be read as JavaScript.
+    // For a syntax error, only the first line of the stack has the line number.
     const { stack = '', message = String(error) } = error instanceof Error ? error : {};
     const [, line] = /^file:.*:(\d+)\n/.exec(stack) ?? [];
-    const where = line === undefined ? '' : ` (line ${line})`;
-    throw new StartError(`RESOURCES=${file} cannot be loaded: ${message}${where}`);
+    const position = line === undefined ? '' : ` (line ${line})`;
+    throw new StartError(`RESOURCES=${file} cannot be loaded: ${message}${position}`);
   }
 }
 
@@ -54,10 +55,10 @@ interface Exports {
   readonly panels?: unknown;
 }
 
-/** A CommonJS file's own exports arrive one level further down, as the default export. */
+/** Importing a CommonJS file puts its exports under the default export. */
 function exportsOf(module: Exports): ResourceFile {
   const { default: registry } = module;
-  const isCommon = typeof registry === 'object' && registry !== null && 'default' in registry;
-  const { default: found, panels } = isCommon ? (registry as Exports) : module;
+  const isCommonJs = typeof registry === 'object' && registry !== null && 'default' in registry;
+  const { default: found, panels } = isCommonJs ? (registry as Exports) : module;
   return { registry: found, panels: panels ?? [] };
 }

@@ -1,3 +1,4 @@
+// The registry that Vitrine serves when RESOURCES is not set.
 import type { Registry, Resource } from './definition/resource.ts';
 
 export const user = {

@@ -83,7 +83,7 @@ describe('the typed client, in what is its own', () => {
     });
     await assert.rejects(createClient<Resources>({ baseUrl: service.base }).diary.list(), {
       name: 'VitrineError',
-      message: 'The answer is 401.',
+      message: 'The service answered with status 401.',
     });
   });
 

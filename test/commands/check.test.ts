@@ -78,8 +78,8 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     ['superuser', [USER, BOOK], /superuser/, { DATABASE_URL: '' }],
     ['password-output', [{ ...USER, exclude: [] }, BOOK], /user outputs the password hashes in password/],
     ['self-promotion', [{ ...USER, access: 'user' }, BOOK], /user lets users set active, admin:/],
-    ['history-off', [USER, { ...BOOK, history: false }], /book can be changed without a trace/],
-    ['write-shows', [USER, { ...BOOK, read: 'admin' }], /book can be read by admins alone/],
+    ['history-off', [USER, { ...BOOK, history: false }], /changes of book are not recorded/],
+    ['write-shows', [USER, { ...BOOK, read: 'admin' }], /book can only be read by admins/],
     [
       'default-access',
       [USER, { ...BOOK, access: undefined }],
@@ -102,7 +102,7 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     });
   }
 
-  test('says that a foreign key has no index, and what looks at every row of a large table', async () => {
+  test('says that a foreign key has no index, and what reads every row of a large table', async () => {
     const { sql } = database;
     await sql.unsafe(
       `drop index book_reader_id_idx; update pg_class set reltuples = 200000 where relname = 'book'`,
@@ -119,9 +119,9 @@ describe('vitrine check', { timeout: 110_000 }, () => {
       warnings.map(({ text }) => text),
       [
         'book has no index on its foreign key reader_id',
-        'book: ordering title looks at every row of a large table: no index begins with it',
-        'book: admin.filters title looks at every row of a large table: no index begins with it',
-        'book: admin.search title looks at every row of a large table: no index finds parts of texts (pg_trgm)',
+        'book: ordering title reads every row of a large table: no index begins with it',
+        'book: admin.filters title reads every row of a large table: no index begins with it',
+        'book: admin.search title reads every row of a large table: no index supports substring search (pg_trgm)',
       ],
     );
     await sql
@@ -144,13 +144,13 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     for (const privilege of ['update', 'update (at)', 'delete', 'truncate']) {
       await database.sql.unsafe(`grant ${privilege} on vitrine_history to ${role}`);
       const { stderr } = await check([USER, BOOK]);
-      assert.match(stderr, /may change or delete what stands in vitrine_history/, privilege);
+      assert.match(stderr, /may change or delete entries of vitrine_history/, privilege);
       await database.sql.unsafe(`revoke ${privilege} on vitrine_history from ${role}`);
     }
     await database.sql.unsafe(`revoke all on vitrine_history from ${role}`);
     assert.match(
       (await check([USER, BOOK])).stderr,
-      /^vitrine: warning: no table vitrine_history that the database role may use/,
+      /^vitrine: warning: missing, or not usable by the database role: vitrine_history\./,
     );
     await database.sql.unsafe(`grant select, insert on vitrine_history to ${role}`);
   });

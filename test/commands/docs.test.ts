@@ -86,7 +86,7 @@ describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
       .simple();
   }
 
-  const withoutPrompts = (shown: string): string => shown.replace(/^(Password|Again):\n?/gm, '');
+  const withoutPrompts = (shown: string): string => shown.replace(/^(Password|Repeat password):\n?/gm, '');
 
   assert.ok(blocks.length >= 12);
   for (const [, language = '', code = ''] of blocks) {

@@ -80,7 +80,7 @@ describe('vitrine init', { timeout: 110_000 }, () => {
     await mkdir(join(cwd, 'vitrine.service')); // the last of the files
     const { code, stdout, stderr } = await init(cwd, '--force');
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: The project cannot be made: .*vitrine\.service is in the way/);
+    assert.match(stderr, /^vitrine: Cannot create the project: .*vitrine\.service exists and is not a file/);
     assert.deepEqual((await readdir(cwd)).sort(), ['package.json', 'vitrine.service']);
     assert.equal(await readFile(join(cwd, 'package.json'), 'utf8'), 'mine');
   });
@@ -88,7 +88,7 @@ describe('vitrine init', { timeout: 110_000 }, () => {
   test('ends with a message where no folder can be made', { skip: !existsSync('/proc/self') }, async () => {
     const { code, stderr } = await init(await temporaryFolder(), '/proc/none/site');
     assert.equal(code, 1);
-    assert.match(stderr, /^vitrine: The project cannot be made: .*\/proc/);
+    assert.match(stderr, /^vitrine: Cannot create the project: .*\/proc/);
   });
 
   test('mistakes on the command line are refused, and make nothing', async () => {

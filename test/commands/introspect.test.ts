@@ -68,10 +68,10 @@ describe('vitrine introspect', { timeout: 110_000 }, () => {
     await database.sql.unsafe('create schema other');
     const empty = await run(['introspect'], { env });
     assert.deepEqual([empty.code, empty.stdout], [1, '']);
-    assert.equal(empty.stderr, 'vitrine: The schema public has no tables. There are: other.\n');
+    assert.equal(empty.stderr, 'vitrine: The schema public has no tables. Other schemas: other.\n');
     const missing = await run(['introspect', '--schema', 'nope'], { env });
     assert.deepEqual([missing.code, missing.stdout], [1, '']);
-    assert.equal(missing.stderr, 'vitrine: There is no schema nope. There are: other, public.\n');
+    assert.equal(missing.stderr, 'vitrine: There is no schema nope. Other schemas: other, public.\n');
     await database.sql.unsafe('create view other.v as select 1 as one');
     const views = await run(['introspect', '--schema', 'other'], { env });
     assert.equal(
@@ -133,7 +133,7 @@ describe('the registry of Chinook', { timeout: 110_000 }, () => {
     ]); // prettier-ignore
     assert.match(
       stdout,
-      /^\/\/ playlist_track is not served: its key is made of several columns \(playlist_id, track_id\)\.$/m,
+      /^\/\/ playlist_track is not served: its key has several columns \(playlist_id, track_id\)\.$/m,
     );
     assert.deepEqual(resources.get('album'), {
       model: 'album',
@@ -198,22 +198,25 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
       ['length', 'interval'],
       ['tags', 'tag[]'],
     ])
-      assert.ok(stdout.includes(`// ${field} is left out: no column type serves ${type}.`), field);
+      assert.ok(stdout.includes(`// ${field} is left out: no column type supports ${type}.`), field);
     assert.match(
       stdout,
-      /fulltext is left out: no column type serves tsvector\. It is required, so that no record/,
+      /fulltext is left out: no column type supports tsvector\. It is required, so no record/,
     );
     assert.deepEqual(staff?.exclude, ['password_hash', 'api_key', 'reset_token', 'pw']);
-    assert.match(stderr, /excluded: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw/);
+    assert.match(
+      stderr,
+      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw/,
+    );
     assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
     for (const [table, reason] of [
-      ['film_actor', 'its key is made of several columns'],
+      ['film_actor', 'its key has several columns'],
       ['film_list', 'it is a view'],
       ['film_totals', 'it is a materialized view'],
       ['payment_2024', 'it is a partition'],
       ['nothing', 'it has no key'],
       ['person', 'other tables inherit from it (member), and its key is not unique across their rows'],
-      ['login_session', 'its key session_token is called like a secret'],
+      ['login_session', 'the name of its key session_token suggests a secret'],
       ['interval_key', 'its key every is interval'],
     ])
       assert.ok(stdout.includes(`// ${table} is not served: ${reason}`), table);
@@ -254,7 +257,7 @@ describe('the registry of a schema with awkward names', { timeout: 110_000 }, ()
     assert.deepEqual(order?.readonly, ['total']);
     assert.match(
       stdout,
-      /PersonEmail refers to E-Mail of person, which is not the key that it is served by\./,
+      /PersonEmail refers to E-Mail of person, which is not the key that serves as its id\./,
     );
     assert.deepEqual(person?.primaryKey, { type: 'bigint', column: 'Person No' });
     assert.deepEqual(person?.columns['parent'], {
@@ -285,12 +288,12 @@ describe('the registry of a schema with awkward names', { timeout: 110_000 }, ()
     assert.ok(long && long.model.length <= 60);
     assert.deepEqual(resources.get('the_vitrine_like')?.columns, { name: { type: 'text' } });
     for (const text of [
-      'has.dot is not served: its name has a dot in it.',
+      'has.dot is not served: its name contains a dot.',
       'counted refers to person on delete set default.',
-      'must refers to person on delete set null, and may not be NULL.',
+      'must refers to person on delete set null, but is NOT NULL.',
       'elsewhere refers to a table that is not served.',
-      '(a, b) is a foreign key of several columns, which is not served as one.',
-      'child_id refers to person, but a key is served as nothing else.',
+      '(a, b) is a foreign key of several columns, which cannot be served as a foreign key.',
+      'child_id refers to person, but a primary key cannot also be a foreign key.',
     ])
       assert.ok(stdout.includes(`// ${text}`), `${text}\n${stdout}`);
   });

@@ -111,7 +111,7 @@ describe(PAGE, { timeout: 115_000 }, () => {
       if (name === 'admin') password = typed;
       sameBody(
         await run(command, typed),
-        shown.replace(/^(Password|Again):\n?/gm, '').replace(/\n\n/g, '\n'),
+        shown.replace(/^(Password|Repeat password):\n?/gm, '').replace(/\n\n/g, '\n'),
       );
     }
   }

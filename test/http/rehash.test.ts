@@ -4,12 +4,12 @@ import { describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { createDecoys } from '../../src/resources/passwords/decoy-hashes.ts';
-import { COSTS } from '../../src/resources/passwords/hash-costs.ts';
+import { CURRENT_COSTS } from '../../src/resources/passwords/hash-costs.ts';
 import { logIn } from '../admin/support.ts';
 import { basic, startService, type Answer } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
 
-const OTHER = { ...COSTS, memoryCost: 64, timeCost: 1 };
+const OTHER = { ...CURRENT_COSTS, memoryCost: 64, timeCost: 1 };
 
 test('a login replaces a hash of other costs, ends no session, and leaves no trace in the history', async () => {
   const service = await startService([user, note], { trustProxy: 1 });
@@ -87,7 +87,7 @@ test('a login works where the database refuses to change the hash', async () => 
 
 describe('a failed login of an unknown user', () => {
   test('costs what the hashes in the table cost', async () => {
-    const costly = await hash('x', { ...COSTS, memoryCost: 8 * COSTS.memoryCost });
+    const costly = await hash('x', { ...CURRENT_COSTS, memoryCost: 8 * CURRENT_COSTS.memoryCost });
     const service = await startService([user, note], {
       trustProxy: 1,
       prepare: async (sql) => {
@@ -122,8 +122,8 @@ describe('a failed login of an unknown user', () => {
     ]);
     const counts = [0, 0, 0];
     for (let index = 0; index < 1000; index += 1) {
-      const stored = await decoys.of(`name ${index}`);
-      assert.equal(await decoys.of(`name ${index}`), stored);
+      const stored = await decoys.hashFor(`name ${index}`);
+      assert.equal(await decoys.hashFor(`name ${index}`), stored);
       const kind = [/m=64,t=1,/, /m=64,t=2,/].findIndex((pattern) => pattern.test(stored));
       counts[kind] = (counts[kind] ?? 0) + 1;
     }

@@ -82,7 +82,7 @@ describe('what the command line says of itself', { concurrency: 2, timeout: 60_0
     ['user add', /NAME/],
     ['user add ada bob', /NAME/],
     ['user add ada --set email', /--set email/],
-    ['user add ada --set email=a --set email=b', /--set email is said twice/],
+    ['user add ada --set email=a --set email=b', /--set email is given twice/],
     ['user password ada --admin', /--admin/],
     ['user list ada', /list/],
   ];
@@ -153,7 +153,7 @@ test('a checkout where nothing is installed says what to do', { timeout: 60_000 
   for (const words of [['--version'], ['check'], ['serve']]) {
     const { code, stdout, stderr } = await run(['bin/vitrine.js', ...words], options);
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: Not everything is here yet: run npm ci first\. \(.+\)\n$/);
+    assert.match(stderr, /^vitrine: The installation is incomplete: run npm ci first\. \(.+\)\n$/);
   }
   const env = { NODE_ENV: 'production' };
   const { code, stderr } = await run(['bin/vitrine.js', 'check'], { ...options, env });

@@ -153,7 +153,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     for (const command of ['serve', 'check']) {
       const { code, stdout, stderr } = await run([command], { env, cwd });
       assert.deepEqual([code, stdout], [1, ''], command);
-      assert.match(stderr, /^vitrine: .* never comes\. .*registry file awaits\.\n$/);
+      assert.match(stderr, /^vitrine: .* never happens\. .*registry file awaits\.\n$/);
     }
   });
 

@@ -139,7 +139,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     const { code, stderr } = await user(['add', 'a'.repeat(20)], 'secret');
     await database.sql`alter table "user" drop constraint short`;
     assert.equal(code, 1);
-    assert.match(stderr, /^vitrine: The database refuses this: .*"short"\n$/);
+    assert.match(stderr, /^vitrine: The database refused the change: .*"short"\n$/);
   });
 
   test('a key that the database does not make is set, or for a text is the name', async () => {

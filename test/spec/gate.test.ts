@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ClientGone } from '../../src/db/scheduling/requester.ts';
 import { Problem } from '../../src/errors.ts';
-import { createGate, type Turn } from '../../src/resources/passwords/password-gate.ts';
+import { createGate, type SlotRequest } from '../../src/resources/passwords/password-gate.ts';
 
 /** A gate whose work ends when the test says so. */
 function openGate(atOnce = 1, reserved = 0) {
@@ -10,12 +10,12 @@ function openGate(atOnce = 1, reserved = 0) {
   const started: string[] = [];
   const ends: (() => void)[] = [];
   const refused: string[] = [];
-  const enter = (name: string, turn: Partial<Turn> = {}): void => {
+  const enter = (name: string, turn: Partial<SlotRequest> = {}): void => {
     const work = (): Promise<void> => {
       started.push(name);
       return new Promise((resolve) => ends.push(resolve));
     };
-    gate({ client: name.slice(0, 1), standing: 'stranger', ...turn }, work).catch((error: unknown) => {
+    gate({ client: name.slice(0, 1), priority: 'stranger', ...turn }, work).catch((error: unknown) => {
       assert.ok(error instanceof ClientGone || (error instanceof Problem && error.status === 503));
       refused.push(name);
     });
@@ -46,7 +46,7 @@ describe('the gate', () => {
     const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 100, maxWait: 100 });
     const results = await Promise.allSettled(
       [...Array<string>(20).fill('many'), 'few'].map((client) =>
-        gate({ client, standing: 'stranger' }, () => Promise.resolve(client)),
+        gate({ client, priority: 'stranger' }, () => Promise.resolve(client)),
       ),
     );
     const statuses = results.map(({ status }) => status);
@@ -57,8 +57,8 @@ describe('the gate', () => {
   test('serves a known address first, then a known name, and neither waits behind strangers', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0']) enter(name);
-    for (const name of ['N0', 'M0']) enter(name, { standing: 'name' });
-    enter('A0', { standing: 'address' });
+    for (const name of ['N0', 'M0']) enter(name, { priority: 'name' });
+    enter('A0', { priority: 'address' });
     await settle();
     assert.deepEqual(started, ['s0', 'N0']);
     await drain();
@@ -70,7 +70,7 @@ describe('the gate', () => {
     for (const name of ['s0', 't0', 'u0', 'v0', 'w0']) enter(name);
     await settle();
     assert.deepEqual(started, ['s0'], 'strangers do not take the place that is kept');
-    for (const name of ['A0', 'B0', 'C0']) enter(name, { standing: 'address' });
+    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'address' });
     await settle();
     assert.deepEqual(started, ['s0', 'A0']);
     await drain();
@@ -81,7 +81,7 @@ describe('the gate', () => {
     const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 1000, maxWait: 1000 });
     const order: string[] = [];
     const enter = (address: string, network: string): Promise<unknown> =>
-      gate({ client: address, standing: 'stranger', from: { address, network } }, async () => {
+      gate({ client: address, priority: 'stranger', from: { address, network } }, async () => {
         order.push(address);
         await new Promise(setImmediate);
       });
@@ -109,17 +109,17 @@ describe('the gate', () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     const from = { address: 'f', network: 'flood' };
     for (const name of ['f0', 'f1', 'f2']) enter(name, { from });
-    enter('N0', { standing: 'name', from });
+    enter('N0', { priority: 'name', from });
     await settle();
     assert.deepEqual(started, ['f0'], 'the flood does not see that the name is known');
-    enter('N1', { standing: 'name', from: { address: 'x', network: 'home' } });
-    enter('N2', { standing: 'name', from: { address: 'x', network: 'home' } });
+    enter('N1', { priority: 'name', from: { address: 'x', network: 'home' } });
+    enter('N2', { priority: 'name', from: { address: 'x', network: 'home' } });
     await settle();
     assert.deepEqual(started, ['f0', 'N1']);
     await drain();
     assert.deepEqual(started.slice(2), ['f1', 'N2', 'f2', 'N0']);
     for (const name of ['s0', 't0']) enter(name);
-    enter('N3', { standing: 'name', from });
+    enter('N3', { priority: 'name', from });
     await settle();
     assert.deepEqual(started.slice(6), ['s0', 'N3'], 'the network has no other try by now');
     await drain();
@@ -127,27 +127,27 @@ describe('the gate', () => {
 
   test('lets known addresses and known names take turns, however many there are of one kind', async () => {
     const { enter, started, drain } = openGate();
-    for (const name of ['A0', 'B0', 'C0', 'D0']) enter(name, { standing: 'address' });
-    for (const name of ['M0', 'N0']) enter(name, { standing: 'name' });
+    for (const name of ['A0', 'B0', 'C0', 'D0']) enter(name, { priority: 'address' });
+    for (const name of ['M0', 'N0']) enter(name, { priority: 'name' });
     await drain();
     assert.deepEqual(started, ['A0', 'B0', 'M0', 'C0', 'N0', 'D0']);
   });
 
   test('gives new passwords one place, behind all logins that wait', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
-    for (const name of ['p0', 'p1', 'p2', 'q0']) enter(name, { standing: 'new' });
+    for (const name of ['p0', 'p1', 'p2', 'q0']) enter(name, { priority: 'new' });
     await settle();
     assert.deepEqual(started, ['p0'], 'a place is left');
-    for (const name of ['A0', 'B0', 'C0']) enter(name, { standing: 'address' });
-    enter('N0', { standing: 'name' });
+    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'address' });
+    enter('N0', { priority: 'name' });
     await drain();
     assert.deepEqual(started.slice(1), ['A0', 'B0', 'N0', 'C0', 'p1', 'q0', 'p2']);
   });
 
   test('lets the clients of a group share its turns', async () => {
     const { enter, started, drain } = openGate();
-    for (const name of ['a0', 'b0', 'c0']) enter(name, { standing: 'new', group: 'anonymous' });
-    for (const name of ['u0', 'v0']) enter(name, { standing: 'new' });
+    for (const name of ['a0', 'b0', 'c0']) enter(name, { priority: 'new', group: 'anonymous' });
+    for (const name of ['u0', 'v0']) enter(name, { priority: 'new' });
     await drain();
     assert.deepEqual(started, ['a0', 'b0', 'u0', 'v0', 'c0']);
   });

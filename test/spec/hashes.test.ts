@@ -168,7 +168,7 @@ test('the turn of a user depends on logins of that user, not of one with a simil
   const recording: Passwords = {
     ...passwords,
     verify(stored, password, how) {
-      turns.push([how?.standing, how?.client]);
+      turns.push([how?.priority, how?.client]);
       return passwords.verify(stored, password, how);
     },
   };

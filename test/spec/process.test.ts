@@ -85,7 +85,7 @@ describe('the program', { concurrency: true, timeout: 90_000 }, () => {
         ['user', 'add', 'eve'],
         [
           [/Password: /, 'open, sesame'],
-          [/Again: /, 'open, sesame'],
+          [/Repeat password: /, 'open, sesame'],
         ],
       );
       assert.equal(code, 0, shown);
@@ -99,11 +99,11 @@ describe('the program', { concurrency: true, timeout: 90_000 }, () => {
       ['user', 'add', 'zoe'],
       [
         [/Password: /, 'one password'],
-        [/Again: /, 'another'],
+        [/Repeat password: /, 'another'],
       ],
     );
     assert.equal(code, 1, shown);
-    assert.match(shown, /differ/);
+    assert.match(shown, /do not match/);
     assert.equal(await stored('zoe'), undefined);
   });
 });

@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/browsing.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
-  leastCharacters,
+  minimumLength,
   passwordFault,
   type PasswordRules,
 } from '../../resources/passwords/password-rules.ts';
@@ -135,7 +135,7 @@ export const newPasswordFault = (
 export function passwordHint(context: AdminContext, resource: AdminResource): string {
   const [column] = resource.passwords;
   const rules = rulesOf(context, resource);
-  const least = column ? leastCharacters(column, rules) : 1;
+  const least = column ? minimumLength(column, rules) : 1;
   const isUser = rules.name !== undefined;
   return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', and not the user name' : ''}.`;
 }

@@ -1,17 +1,18 @@
+// The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
 import type { AccessLevel } from '../../config.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
-/** Who may do something, from everyone to no one. */
+/** Who may do something, from everyone down to no one. */
 export type Who = (typeof WHO)[number];
 const WHO = ['anyone', 'users', 'owner', 'admins', 'nobody'] as const;
 
-/** Who may do what with one column, and through which door. */
+/** Who may do what with one column: in the API, in the admin area, in exports and in the history. */
 export interface ColumnAccess {
   readonly column: string;
   readonly read: { readonly api: Who; readonly admin: Who; readonly export: Who; readonly history: Who };
-  /** `join`: from other resources, across a foreign key. Whoever may filter by a column can find out what is in it. */
+  /** `join`: from other resources, through a foreign key. Filtering by a column reveals its values. */
   readonly filter: { readonly api: Who; readonly join: Who; readonly admin: Who };
   readonly write: {
     readonly api: { readonly create: Who; readonly change: Who };
@@ -34,77 +35,78 @@ export interface ResourceAccess {
 const READERS: Readonly<Record<AccessLevel, Who>> = { default: 'anyone', user: 'users', admin: 'admins' };
 const WRITERS: Readonly<Record<AccessLevel, Who>> = { default: 'nobody', user: 'users', admin: 'admins' };
 
-/** The larger of two circles of people. */
+/** The larger of two groups. */
 const wider = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? one : other);
+/** The smaller of two groups. */
 const narrower = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? other : one);
 
-const gettersOf = ({ methods, read }: ServedResource): Who => (methods.has('GET') ? READERS[read] : 'nobody');
+const readersOf = ({ methods, read }: ServedResource): Who => (methods.has('GET') ? READERS[read] : 'nobody');
 
-/** Who may write by a method; of a record that has an owner, only that user may change it. */
+/** Who may use a write method. Only the owner of a record may change or delete it. */
 function writersOf({ methods, access, owner }: ServedResource, method: 'POST' | 'PUT' | 'DELETE'): Who {
   if (!methods.has(method) || access === 'default') return 'nobody';
   return owner && method !== 'POST' ? 'owner' : WRITERS[access];
 }
 
-/** Who may filter by the columns of a resource from another one that refers to it. */
-function joinersOf(resource: ServedResource, served: ServedResources): Who {
+/** Who may filter by the columns of a resource from another resource that refers to it. */
+function joinReadersOf(resource: ServedResource, served: ServedResources): Who {
   const sources = [...served.values()].filter((source) =>
     source.output.some((column) => column.references === resource.model),
   );
   return sources
-    .map((source) => narrower(gettersOf(source), gettersOf(resource)))
+    .map((source) => narrower(readersOf(source), readersOf(resource)))
     .reduce<Who>(wider, 'nobody');
 }
 
 function columnAccess(
   column: Column,
   resource: ServedResource,
-  people: AdminResource | undefined,
-  joiners: Who,
+  adminResource: AdminResource | undefined,
+  joinReaders: Who,
 ): ColumnAccess {
   const { model, output, owner, readonly, recorded } = resource;
   const isKey = column === model.primaryKey;
-  // A key is given by the client only where the database does not make it, and is never changed.
-  const ownKey = !column.hasDefault && !column.generated;
-  const when = (isSo: boolean | undefined, who: Who): Who => (isSo ? who : 'nobody');
-  const isOut = output.includes(column);
-  const shown = people?.output.includes(column);
-  // The owner is who creates the record, whatever the body says.
-  const settable = isKey ? ownKey : !readonly.has(column) && column !== owner;
-  const typed = isKey ? ownKey : shown && !people?.readonly.has(column);
-  const isPassword = people?.passwords.includes(column);
+  // Clients set a primary key only when the database does not generate it, and never change it.
+  const isNaturalKey = !column.hasDefault && !column.generated;
+  const when = (isAllowed: boolean | undefined, who: Who): Who => (isAllowed ? who : 'nobody');
+  const isOutput = output.includes(column);
+  const isShown = adminResource?.output.includes(column);
+  // The service sets the owner to the user who creates the record.
+  const isSettable = isKey ? isNaturalKey : !readonly.has(column) && column !== owner;
+  const isEditable = isKey ? isNaturalKey : isShown && !adminResource?.readonly.has(column);
+  const isPassword = adminResource?.passwords.includes(column);
   const [creators, changers] = [writersOf(resource, 'POST'), writersOf(resource, 'PUT')];
   return {
     column: column.key,
     read: {
-      // The answer of a write shows the record to whoever wrote it.
-      api: when(isOut, wider(gettersOf(resource), wider(creators, changers))),
-      admin: when(shown, 'admins'),
-      export: when(shown, 'admins'),
-      history: when(people !== undefined && recorded?.includes(column), 'admins'),
+      // The response to a write contains the record.
+      api: when(isOutput, wider(readersOf(resource), wider(creators, changers))),
+      admin: when(isShown, 'admins'),
+      export: when(isShown, 'admins'),
+      history: when(adminResource !== undefined && recorded?.includes(column), 'admins'),
     },
     filter: {
-      api: when(isOut, gettersOf(resource)),
-      join: when(isOut, joiners),
-      admin: when(shown, 'admins'),
+      api: when(isOutput, readersOf(resource)),
+      join: when(isOutput, joinReaders),
+      admin: when(isShown, 'admins'),
     },
     write: {
-      api: { create: when(settable, creators), change: when(settable && !isKey, changers) },
+      api: { create: when(isSettable, creators), change: when(isSettable && !isKey, changers) },
       admin: {
-        create: when((typed || isPassword) && people?.may.has('add'), 'admins'),
-        change: when(((typed && !isKey) || isPassword) && people?.may.has('change'), 'admins'),
+        create: when((isEditable || isPassword) && adminResource?.may.has('add'), 'admins'),
+        change: when(((isEditable && !isKey) || isPassword) && adminResource?.may.has('change'), 'admins'),
       },
     },
   };
 }
 
 /**
- * Who may read, filter and write what, and through which door.
- * @param people the resources as the admin area serves them; none of them where there is no admin area
+ * The access to every resource and column.
+ * @param adminResources the resources of the admin area; empty when there is no admin area
  */
-export function accessMatrix(served: ServedResources, people: AdminResources): ResourceAccess[] {
+export function accessMatrix(served: ServedResources, adminResources: AdminResources): ResourceAccess[] {
   return [...served.values()].map((resource) => {
-    const joiners = joinersOf(resource, served);
+    const joinReaders = joinReadersOf(resource, served);
     const { model } = resource;
     return {
       resource: resource.name,
@@ -112,9 +114,9 @@ export function accessMatrix(served: ServedResources, people: AdminResources): R
       create: writersOf(resource, 'POST'),
       change: writersOf(resource, 'PUT'),
       delete: writersOf(resource, 'DELETE'),
-      adminDelete: people.get(resource.name)?.may.has('delete') ? 'admins' : 'nobody',
+      adminDelete: adminResources.get(resource.name)?.may.has('delete') ? 'admins' : 'nobody',
       columns: [model.primaryKey, ...model.columns].map((column) =>
-        columnAccess(column, resource, people.get(resource.name), joiners),
+        columnAccess(column, resource, adminResources.get(resource.name), joinReaders),
       ),
     };
   });
@@ -138,7 +140,7 @@ function cellsOf({ column, read, filter, write }: ColumnAccess): string[] {
   ];
 }
 
-/** The matrix as people read it: a table for each resource, and a dash for nobody. */
+/** The matrix as text: a table for each resource. A dash means nobody. */
 export function printMatrix(matrix: readonly ResourceAccess[]): string {
   const tables = matrix.map(({ resource, columns, ...may }) => {
     const rows = [[resource, ...HEADS.slice(1)], ...columns.map(cellsOf)].map((cells) =>

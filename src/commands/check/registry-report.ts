@@ -1,3 +1,4 @@
+// The report of `vitrine check`.
 import type { Settings } from '../../config.ts';
 import { text, type Database } from '../../db/connection/database.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
@@ -10,13 +11,13 @@ import { compareSchema, readCatalog } from '../../resources/serve/schema-setup.t
 import { hasLogins } from '../../resources/serve/served-resource.ts';
 import { warningsOf, type Warning } from './risk-warnings.ts';
 
-/** What is wrong, and where: with it the service does not start. */
+/** An error with which the service does not start. */
 export interface Fault {
   readonly kind: 'settings' | 'registry' | 'database';
   readonly text: string;
 }
 
-/** What `vitrine check` has to say. */
+/** The result of `vitrine check`. */
 export interface RegistryReport {
   readonly errors: readonly Fault[];
   readonly warnings: readonly Warning[];
@@ -24,8 +25,8 @@ export interface RegistryReport {
 }
 
 /**
- * Looks at a registry that has no faults and at its database, and changes nothing.
- * @param isEmbedded the database was made by this program, for trying things out
+ * Checks a valid registry against its database, and changes nothing.
+ * @param isEmbedded the database is the embedded one, which is for trying things out
  */
 export async function examine(
   database: Database,
@@ -36,15 +37,23 @@ export async function examine(
   const catalog = await readCatalog(database, resources);
   const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
   const [row] = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
-  const surroundings = JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
+  const databaseInfo = JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
-  const people: AdminResources = hasAdminArea
+  const adminResources: AdminResources = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)
     : new Map();
-  const circumstances = { settings, resources, served, people, schema, surroundings, isEmbedded };
+  const warnings = warningsOf({
+    settings,
+    resources,
+    served,
+    adminResources,
+    schema,
+    databaseInfo,
+    isEmbedded,
+  });
   return {
     errors: faults.map((fault) => ({ kind: 'database', text: fault })),
-    warnings: warningsOf(circumstances),
-    matrix: accessMatrix(served, people),
+    warnings,
+    matrix: accessMatrix(served, adminResources),
   };
 }

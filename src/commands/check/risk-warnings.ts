@@ -1,3 +1,4 @@
+// The warnings of `vitrine check`: settings that work but are risky or slow.
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, type Column, type Model } from '../../db/schema/model.ts';
@@ -12,8 +13,13 @@ import {
   type ServedResource,
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
+import {
+  missingTablesWarning,
+  passwordOutputWarning,
+  writeShowsWarning,
+} from '../../resources/serve/start-warnings.ts';
 
-/** Something that works and is dangerous all the same; scripts know it by its kind. */
+/** Something that works but is risky or slow. Scripts recognize it by its kind. */
 export interface Warning {
   readonly kind:
     | 'superuser'
@@ -29,40 +35,40 @@ export interface Warning {
   readonly text: string;
 }
 
-/** Everything that warnings are made of. */
-export interface Circumstances {
+/** What the warnings depend on. */
+export interface RiskInput {
   readonly settings: Settings;
   readonly resources: readonly Resource[];
   readonly served: ServedResources;
-  readonly people: AdminResources;
+  readonly adminResources: AdminResources;
   readonly schema: Schema;
-  readonly surroundings: DatabaseInfo;
-  /** The database was made by this program, for trying things out. */
+  readonly databaseInfo: DatabaseInfo;
+  /** The database is the embedded one, which is for trying things out. */
   readonly isEmbedded: boolean;
 }
 
-/** Columns called like this say what people may do: whoever may set them may do everything. */
-const POWER =
+/** Names of columns that usually grant rights. Users who may set them can promote themselves. */
+const PRIVILEGE_NAMES =
   /(^|_)(admin|administrator|active|enabled|roles?|staff|superuser|permissions?|privileges?)(_|$)/;
-/** From so many rows on a look at all of them takes too long. */
-const LARGE = 100_000;
+/** Rows. A full scan of a larger table takes too long. */
+const LARGE_TABLE = 100_000;
 
 const wordsOf = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
 const namesOf = (columns: readonly Column[]): string => columns.map(({ name }) => name).join(', ');
 const writes = ({ access, methods }: ServedResource): boolean =>
   access !== 'default' && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
 
-/** The resources whose tables are not there yet. */
-const absent = (resources: readonly Resource[], { catalog }: Schema): Resource[] =>
+/** The resources whose tables do not exist yet. */
+const withoutTable = (resources: readonly Resource[], { catalog }: Schema): Resource[] =>
   resources.filter((resource) => !catalog.has(tableOf(resource)));
 
-function aboutDatabase({ settings, resources, schema, surroundings, isEmbedded }: Circumstances): Warning[] {
+function databaseWarnings({ settings, resources, schema, databaseInfo, isEmbedded }: RiskInput): Warning[] {
   const warnings: Warning[] = [];
-  const { isSuperuser, tables } = surroundings;
+  const { isSuperuser, tables } = databaseInfo;
   const hasUsers = hasLogins(resources, settings);
   if (isSuperuser && !isEmbedded) {
     const text =
-      'the database role is a superuser, whom no grant holds back: vitrine schema --role NAME prints what a role needs';
+      'the database role is a superuser, which bypasses all privileges: vitrine schema --role NAME prints the grants for a restricted role';
     warnings.push({ kind: 'superuser', text });
   }
   if (
@@ -70,56 +76,48 @@ function aboutDatabase({ settings, resources, schema, surroundings, isEmbedded }
     hasUsers &&
     tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable)
   ) {
-    const text = `the database role may change or delete what stands in ${HISTORY.model}`;
+    const text = `the database role may change or delete entries of ${HISTORY.model}`;
     warnings.push({ kind: 'history-open', text });
   }
-  // Where tables of the registry are not there either, all of it is still to be made.
-  if (hasUsers && schema.missing.length > 0 && absent(resources, schema).length === 0) {
-    const names = schema.missing.join(' and ');
-    const text = `no table ${names} that the database role may use: without both there is no admin area, and without ${HISTORY.model} no change is written down`;
-    warnings.push({ kind: 'own-tables', text });
+  // When tables of the registry are missing as well, the database is new and the start creates all tables.
+  if (hasUsers && schema.missing.length > 0 && withoutTable(resources, schema).length === 0) {
+    warnings.push({ kind: 'own-tables', text: missingTablesWarning(schema.missing) });
   }
   return warnings;
 }
 
-function aboutAccess({ settings, resources, served, people }: Circumstances): Warning[] {
+function accessWarnings({ settings, resources, served, adminResources }: RiskInput): Warning[] {
   const warnings: Warning[] = [];
-  const bare = resources.filter(({ access }) => access === undefined).map(({ model }) => model);
-  if (settings.access !== 'default' && bare.length > 0) {
+  const withoutLevel = resources.filter(({ access }) => access === undefined).map(({ model }) => model);
+  if (settings.access !== 'default' && withoutLevel.length > 0) {
     const who = settings.access === 'user' ? 'every user' : 'every admin';
-    const text = `ACCESS=${settings.access} lets ${who} write where the registry says nothing: ${bare.join(', ')}`;
+    const text = `ACCESS=${settings.access} lets ${who} write to the resources without an access level: ${withoutLevel.join(', ')}`;
     warnings.push({ kind: 'default-access', text });
   }
   for (const resource of served.values()) {
-    const { name, output, access, read, methods, model, readonly } = resource;
-    const shown = output.filter(({ isPassword }) => isPassword);
-    if (shown.length > 0)
-      warnings.push({
-        kind: 'password-output',
-        text: `${name} outputs the password hashes in ${namesOf(shown)}: exclude them`,
-      });
-    if (access === 'user' && read === 'admin' && methods.has('PUT')) {
-      const text = `${name} can be read by admins alone, but a PUT shows its record to any user who may write it`;
-      warnings.push({ kind: 'write-shows', text });
-    }
-    const powerful = model.columns.filter(
-      (column) => POWER.test(wordsOf(column.name)) && !readonly.has(column),
+    const { name, access, methods, model, readonly } = resource;
+    const passwordOutput = passwordOutputWarning(resource);
+    if (passwordOutput !== undefined) warnings.push({ kind: 'password-output', text: passwordOutput });
+    const writeShows = writeShowsWarning(resource);
+    if (writeShows !== undefined) warnings.push({ kind: 'write-shows', text: writeShows });
+    const privileged = model.columns.filter(
+      (column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column),
     );
-    if (access === 'user' && (methods.has('POST') || methods.has('PUT')) && powerful.length > 0) {
-      const text = `${name} lets users set ${namesOf(powerful)}: make it readonly, unless that is meant`;
+    if (access === 'user' && (methods.has('POST') || methods.has('PUT')) && privileged.length > 0) {
+      const text = `${name} lets users set ${namesOf(privileged)}: make it readonly, unless this is intended`;
       warnings.push({ kind: 'self-promotion', text });
     }
-    if (!resource.recorded && (writes(resource) || (people.get(name)?.may.size ?? 0) > 0)) {
+    if (!resource.recorded && (writes(resource) || (adminResources.get(name)?.may.size ?? 0) > 0)) {
       warnings.push({
         kind: 'history-off',
-        text: `${name} can be changed without a trace: its history is off`,
+        text: `changes of ${name} are not recorded: its history is off`,
       });
     }
   }
   return warnings;
 }
 
-/** The column at the end of a path, and the model that has it. */
+/** The column that a path leads to, and its model. */
 function follow(model: Model, path: readonly string[]): { model: Model; column: Column } | undefined {
   const [head = '', ...rest] = path;
   const column = findColumn(model, head);
@@ -128,19 +126,19 @@ function follow(model: Model, path: readonly string[]): { model: Model; column: 
   return column.references && follow(column.references, rest);
 }
 
-function aboutSpeed({ resources, served, people, schema, surroundings }: Circumstances): Warning[] {
-  const rowsOf = ({ table }: Model) => surroundings.tables.find(({ name }) => name === table);
+function speedWarnings({ resources, served, adminResources, schema, databaseInfo }: RiskInput): Warning[] {
+  const rowsOf = ({ table }: Model) => databaseInfo.tables.find(({ name }) => name === table);
   const slow = (model: Model, paths: readonly (readonly string[])[], isSearch = false): string[] =>
     paths.flatMap((path) => {
       const end = follow(model, path);
       const table = end && rowsOf(end.model);
-      if (!end || !table || table.rows <= LARGE) return [];
+      if (!end || !table || table.rows <= LARGE_TABLE) return [];
       const { column } = end;
       const isFast = isSearch ? table.searchable.includes(column.field) : column.indexed;
       return isFast ? [] : [path.join('__')];
     });
-  const there = resources.filter((resource) => !absent(resources, schema).includes(resource));
-  const warnings = missingIndexes(there, schema.catalog).map((text): Warning => ({
+  const stored = resources.filter((resource) => !withoutTable(resources, schema).includes(resource));
+  const warnings = missingIndexes(stored, schema.catalog).map((text): Warning => ({
     kind: 'foreign-key-index',
     text,
   }));
@@ -148,25 +146,25 @@ function aboutSpeed({ resources, served, people, schema, surroundings }: Circums
     const model = served.get(name)?.model;
     if (!model) continue;
     const split = (paths: readonly string[]): string[][] => paths.map((path) => path.split('__'));
-    // The rows are sorted by the first column; the others only sort those that are alike.
+    // Only the first column matters: an index that begins with it avoids the full scan.
     const [first = ''] = (ordering ?? '').replace(/^-/, '').split(',');
-    const tell = (what: string, paths: readonly string[], index: string): void => {
+    const warn = (key: string, paths: readonly string[], index: string): void => {
       if (paths.length === 0) return;
-      const text = `${name}: ${what} ${paths.join(', ')} looks at every row of a large table: no index ${index}`;
+      const text = `${name}: ${key} ${paths.join(', ')} reads every row of a large table: no index ${index}`;
       warnings.push({ kind: 'slow-filter', text });
     };
-    tell('ordering', slow(model, first === '' ? [] : split([first])), 'begins with it');
-    const face = people.get(name);
-    if (!face) continue;
-    tell('admin.filters', slow(model, split(admin.filters ?? [])), 'begins with it');
-    tell('admin.search', slow(model, face.search, true), 'finds parts of texts (pg_trgm)');
+    warn('ordering', slow(model, first === '' ? [] : split([first])), 'begins with it');
+    const adminResource = adminResources.get(name);
+    if (!adminResource) continue;
+    warn('admin.filters', slow(model, split(admin.filters ?? [])), 'begins with it');
+    warn('admin.search', slow(model, adminResource.search, true), 'supports substring search (pg_trgm)');
   }
   return warnings;
 }
 
-/** Everything that is dangerous, the worst first; what is plainly wrong is not here, but in the differences. */
-export const warningsOf = (circumstances: Circumstances): Warning[] => [
-  ...aboutDatabase(circumstances),
-  ...aboutAccess(circumstances),
-  ...aboutSpeed(circumstances),
+/** All warnings, the most serious first. Errors are reported elsewhere: see `compareSchema`. */
+export const warningsOf = (input: RiskInput): Warning[] => [
+  ...databaseWarnings(input),
+  ...accessWarnings(input),
+  ...speedWarnings(input),
 ];

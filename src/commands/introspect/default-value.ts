@@ -1,21 +1,22 @@
+// Column defaults: from PostgreSQL's expression to the value in a registry.
 import type { ColumnType } from '../../db/types/column-type.ts';
 import type { TypeName } from '../../db/types/column-types.ts';
 
-/** A value of the file to be printed: plain data. */
+/** A value in the printed registry file. */
 export type Printed =
   string | number | boolean | null | readonly Printed[] | { readonly [key: string]: Printed };
 
 const NUMBER = /^\(?(-?\d+(?:\.\d+)?)\)?(?:::[\w ]+(?:\([\d,]+\))?)?$/;
 const QUOTED = /^'((?:[^']|'')*)'(?:::[^']+)?$/;
 const CAST = String.raw`::[\w ]+(?:\(\d\))?(?: with(?:out)? time zone)?`;
-/** The present moment, and nothing added to it. */
+/** Expressions for the current time, without further arithmetic. */
 const NOW = new RegExp(
   String.raw`^\(*(?:(?:now|transaction_timestamp|statement_timestamp|clock_timestamp)\(\)|(?:current_timestamp|localtimestamp|current_date|current_time|localtime)(?:\(\d\))?)(?:\)|${CAST}| at time zone '(?:utc|etc/utc|gmt)'(?:${CAST})?)*$`,
   'i',
 );
 
-/** A number as JavaScript has it, or its digits where that would lose some, or might as far as the registry's check can tell. */
-function number(digits: string, { input }: ColumnType): number | string {
+/** A number, or its digits as a string when a number would lose some or the registry check would suspect that. */
+function parseNumber(digits: string, { input }: ColumnType): number | string {
   const value = Number(digits);
   const isSafe = input.json === 'number' || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
   return isSafe && Number.isFinite(value) && String(value) === digits ? value : digits;
@@ -30,8 +31,7 @@ function parseJson(text: string): Printed | undefined {
 }
 
 /**
- * The default of a column as a registry says it, where it is a plain value and no computation: the database computes those
- * anyway, whatever the registry says.
+ * The default of a column in a registry. Undefined for computed defaults: the database applies those in any case.
  * @param expression as PostgreSQL prints it
  */
 export function defaultOf(
@@ -47,5 +47,5 @@ export function defaultOf(
   if (name === 'json') return text === undefined ? undefined : (parseJson(text) ?? undefined);
   if (type.input.control !== 'number') return text;
   const [, digits] = NUMBER.exec(text ?? expression) ?? [];
-  return digits === undefined ? undefined : number(digits, type);
+  return digits === undefined ? undefined : parseNumber(digits, type);
 }

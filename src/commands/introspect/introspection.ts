@@ -1,3 +1,4 @@
+// Builds a registry from the catalog of an existing database.
 import {
   isKey,
   sameFields,
@@ -19,10 +20,10 @@ export interface IntrospectedColumn {
   readonly definition: Readonly<Record<string, Printed>>;
 }
 
-/** A resource that serves a table as it is, and what its author should know of it. */
+/** A resource for an existing table, with notes for its author. */
 export interface IntrospectedResource {
   readonly model: string;
-  /** As in the registry. */
+  /** As written in the registry. */
   readonly table: string;
   readonly comment: string | undefined;
   readonly primaryKey: Readonly<Record<string, Printed>> | undefined;
@@ -30,13 +31,13 @@ export interface IntrospectedResource {
   readonly readonly: readonly string[];
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
-  /** Why columns are left out or are less than they could be, a sentence each. */
+  /** Why columns are left out or served as a plainer type. One sentence each. */
   readonly notes: readonly string[];
 }
 
 export interface Introspection {
   readonly resources: readonly IntrospectedResource[];
-  /** Relations that cannot be served, a sentence each. */
+  /** Which tables cannot be served and why. One sentence each. */
   readonly notes: readonly string[];
 }
 
@@ -45,7 +46,7 @@ const KINDS: Readonly<Record<string, string>> = {
   m: 'a materialized view',
   f: 'a foreign table',
 };
-/** The registry's names for PostgreSQL's types; each serves what it says it accepts. */
+/** The column types of the registry; `accepts` lists the PostgreSQL types of each. */
 const TYPES = Object.entries(COLUMN_TYPES).filter(([name]) => name !== 'password') as [
   TypeName,
   ColumnType,
@@ -57,15 +58,15 @@ const KEYS: Readonly<Record<KeyTypeName, readonly string[]>> = {
   string: KEY_TYPES.string.accepts,
 };
 
-/** What the table is called in a registry, and to PostgreSQL from here. */
+/** The name of a table in a registry: with its schema when the search path does not find it. */
 export const tableName = ({ schema, name, isHidden }: Relation): string =>
   isHidden ? `${schema}.${name}` : name;
 
 /** Whether a registry can name the table. */
-export const isNameable = (relation: Relation): boolean =>
+export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
-/** The registry's type for a stored one, the plainest that serves it; undefined where none does. */
+/** The simplest column type for a stored column; undefined when no type accepts it. */
 function typeFor({ type }: CatalogColumn): TypeName | undefined {
   if (type === 'text') return 'text';
   return TYPES.find(([, { accepts }]) => accepts.includes(type))?.[0];
@@ -79,7 +80,7 @@ interface Key {
   readonly type: KeyTypeName;
 }
 
-/** The one column that the table can be keyed by, or why there is none. */
+/** The column that serves as the primary key, or why there is none. */
 function keyOf(found: CatalogTable): Key | { readonly fault: string } {
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   const keys = [...primary, ...found.columns.map(({ field }) => field)].filter((one) => isKey(found, one));
@@ -88,17 +89,17 @@ function keyOf(found: CatalogTable): Key | { readonly fault: string } {
     const column = found.columns.find((one) => one.field === field);
     const type = column && keyTypeFor(column);
     if (isSecret(field))
-      faults.push(`its key ${field} is called like a secret, and everyone would see it as id`);
+      faults.push(`the name of its key ${field} suggests a secret, and everyone would see it as id`);
     else if (type) return { field, type };
-    else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type serves`);
+    else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type supports`);
   }
   const [first] = faults;
   if (first !== undefined) return { fault: first };
   return {
     fault:
       primary.length > 1
-        ? `its key is made of several columns (${primary.join(', ')})`
-        : 'it has no key: neither a primary key nor a unique column that is never NULL',
+        ? `its key has several columns (${primary.join(', ')})`
+        : 'it has no key: neither a primary key nor a unique NOT NULL column',
   };
 }
 
@@ -109,14 +110,14 @@ interface Served {
   readonly key: Key;
 }
 
-/** A relation with its key, or why it is not served. */
+/** A relation with its key, or why it cannot be served. */
 function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
-    return 'the service calls a table of its own so';
-  if (relation.isPartition) return 'it is a partition: its rows are served by the table that it is a part of';
+    return 'the name is reserved for a system table of the service';
+  if (relation.isPartition) return 'it is a partition: its rows are served with the partitioned table';
   const kind = KINDS[relation.kind];
   if (kind !== undefined) return `it is ${kind}, and only tables are served`;
-  if (!isNameable(relation)) return 'its name has a dot in it';
+  if (!hasServableName(relation)) return 'its name contains a dot';
   if (!found) return 'the database role may not see it';
   if (!relation.isReadable) return 'the database role may not read it';
   if (found.childTables.length > 0) return inheritance(found);
@@ -127,11 +128,11 @@ function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served
 interface Link {
   readonly target: Served | undefined;
   readonly onDelete: string;
-  /** Why it is no foreign key in the registry, where it is not. */
+  /** Why it cannot be a foreign key in the registry, as the end of "... refers to ..."; undefined when it can. */
   readonly fault: string | undefined;
 }
 
-/** The foreign key of a column, if there is one: the first that the registry can speak of. */
+/** The foreign key of a column, preferring one that the registry can express. */
 function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly Served[]): Link | undefined {
   const links = found.foreignKeys
     .filter(({ fields }) => sameFields(fields, [stored.field]))
@@ -142,12 +143,13 @@ function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly 
       if (!target) return link('a table that is not served');
       if (!sameFields(foreignKey.targetFields, [target.key.field]))
         return link(
-          `${foreignKey.targetFields.join(', ')} of ${target.model}, which is not the key that it is served by`,
+          `${foreignKey.targetFields.join(', ')} of ${target.model}, which is not the key that serves as its id`,
         );
-      if (stored.field === key.field) return link(`${target.model}, but a key is served as nothing else`);
+      if (stored.field === key.field)
+        return link(`${target.model}, but a primary key cannot also be a foreign key`);
       if (onDelete === 'setDefault') return link(`${target.model} on delete set default`);
       if (onDelete === 'setNull' && stored.nullable === false)
-        return link(`${target.model} on delete set null, and may not be NULL`);
+        return link(`${target.model} on delete set null, but is NOT NULL`);
       const type = KEY_TYPES[target.key.type];
       const widths = type.accepts.includes('int4') ? ['int8'] : [];
       return [...type.accepts, ...widths].includes(stored.type)
@@ -157,7 +159,7 @@ function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly 
   return links.find(({ fault }) => fault === undefined) ?? links[0];
 }
 
-/** The keys of a column, in the order in which people would write them. */
+/** The definition of a column, its keys in the usual order. */
 function defineColumn(
   stored: CatalogColumn,
   name: string,
@@ -202,9 +204,9 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     if (field === key.field) continue;
     const type = link && link.fault === undefined ? 'foreignKey' : typeFor(stored);
     if (!type) {
-      const isNeeded = !stored.nullable && !stored.hasDefault;
-      const needed = isNeeded ? ' It is required, so that no record can be added.' : '';
-      notes.push(`${field} is left out: no column type serves ${stored.printed}.${needed}`);
+      const isRequired = !stored.nullable && !stored.hasDefault;
+      const consequence = isRequired ? ' It is required, so no record can be added.' : '';
+      notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
     }
     const fields = found.columns.map((other) => other.field);
@@ -217,13 +219,15 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     if (isSecret(field)) secrets.push(name);
   }
   for (const { fields } of found.foreignKeys.filter((foreignKey) => foreignKey.fields.length > 1))
-    notes.push(`(${fields.join(', ')}) is a foreign key of several columns, which is not served as one.`);
-  const isUsual = key.type === 'integer' && key.field === 'id';
+    notes.push(
+      `(${fields.join(', ')}) is a foreign key of several columns, which cannot be served as a foreign key.`,
+    );
+  const isDefaultKey = key.type === 'integer' && key.field === 'id';
   return {
     model,
     table: tableName(relation),
     comment: relation.comment ?? undefined,
-    primaryKey: isUsual
+    primaryKey: isDefaultKey
       ? undefined
       : { type: key.type, ...(key.field === 'id' ? {} : { column: key.field }) },
     columns,
@@ -233,12 +237,12 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   };
 }
 
-/** The registry that serves the tables of a database as they are, at the level at which nobody writes. */
+/** Builds a registry for the existing tables, at the access level `default`: everyone reads, no one writes. */
 export function introspect(relations: readonly Relation[], catalog: Catalog): Introspection {
   const notes: string[] = [];
   const served: Served[] = [];
   for (const relation of relations) {
-    const found = serve(relation, isNameable(relation) ? catalog.get(tableName(relation)) : undefined);
+    const found = serve(relation, hasServableName(relation) ? catalog.get(tableName(relation)) : undefined);
     if (typeof found === 'string') notes.push(`${tableName(relation)} is not served: ${found}.`);
     else {
       const model = nameModel(relation.name, (name) => served.some((one) => one.model === name));

@@ -1,12 +1,13 @@
+// Names for models and columns, made from the names in the database.
 import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 
-/** Columns called like this hold what nobody should see until somebody has decided otherwise. */
+/** Names of columns that probably hold secrets. They are excluded until the author decides otherwise. */
 const SECRET =
   /(^|_)(pass(word|wd|phrase|code)?|pwd?|secret|token|hash|salt|(api|private|access|secret)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)/;
-/** Names of columns that the service takes for itself. */
+/** Column names that the service reserves. */
 const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
-/** Bytes; there is room for `_id` and a number behind it. */
-const LONGEST = 50;
+/** Bytes. Leaves room for `_id` and a number. */
+const MAX_LENGTH = 50;
 
 const words = (name: string): string =>
   name
@@ -17,36 +18,35 @@ const words = (name: string): string =>
     .replace(/\p{M}+/gu, '')
     .replace(/[^a-z0-9]+/g, '_');
 
-/** Whether a column's name suggests that it holds a secret, however its words are put together. */
+/** Whether the name of a column suggests a secret, in camel case or snake case. */
 export const isSecret = (field: string): boolean => SECRET.test(words(field));
 
-/** A name of the registry made of one of the database: `User Name` becomes `user_name`. */
+/** A valid registry name: `User Name` becomes `user_name`. */
 function plainName(name: string, fallback: string): string {
   const plain = words(name)
     .replace(/^[^a-z]+|_+$/g, '')
-    .slice(0, LONGEST)
+    .slice(0, MAX_LENGTH)
     .replace(/_+$/, '');
   return plain === '' ? fallback : plain;
 }
 
-/** A name that is not taken yet, with a number behind it where it is. */
+/** The name, with a number appended when it is taken. */
 function unique(name: string, isTaken: (name: string) => boolean): string {
   let candidate = name;
   for (let count = 2; isTaken(candidate); count += 1) candidate = `${name}_${count}`;
   return candidate;
 }
 
-/** The name of a model, made of that of its table. */
+/** The model name for a table. */
 export function nameModel(table: string, isTaken: (name: string) => boolean): string {
   const plain = plainName(table, 'model');
   return unique(plain.startsWith(SYSTEM_PREFIX) ? `the_${plain}` : plain, isTaken);
 }
 
 /**
- * The name of a column, made of the one that it has in the database. A foreign key `artist_id` is called `artist`, since its
- * name in JSON gets `_id`.
- * @param names those that are given already
- * @param fields all columns of the table: another one has the better right to its own name
+ * The registry name for a column of a table. A foreign key `artist_id` becomes `artist`, because JSON output appends `_id`.
+ * @param names the names that are in use already
+ * @param fields all columns of the table; their names are reserved for them
  */
 export function nameColumn(
   field: string,

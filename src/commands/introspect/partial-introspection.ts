@@ -1,3 +1,4 @@
+// Removes from an introspection what the service would refuse to serve.
 import type { Catalog } from '../../db/schema/catalog.ts';
 import { fieldOf, tableOf } from '../../db/schema/model-definition.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
@@ -5,7 +6,7 @@ import { checkRegistry } from '../../resources/check/check-registry.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 
-/** The definition that the printed file has. */
+/** The resource as the printed file defines it. */
 export function definitionOf({ model, table, primaryKey, columns, readonly, secrets }: IntrospectedResource) {
   return {
     model,
@@ -19,12 +20,12 @@ export function definitionOf({ model, table, primaryKey, columns, readonly, secr
 
 interface Fault {
   readonly model: string;
-  /** Undefined where it is a fault of the whole resource. */
+  /** Undefined for a fault of the whole resource. */
   readonly column: string | undefined;
   readonly text: string;
 }
 
-/** The column that a sentence about a table begins with; names may have spaces, so the longest counts. */
+/** The column that a message begins with. Names can contain spaces, so the longest match counts. */
 function columnNamed(text: string, { columns }: Resource): string | undefined {
   const named = Object.entries(columns)
     .map(([name, column]) => ({ name, field: fieldOf(name, column) }))
@@ -33,13 +34,13 @@ function columnNamed(text: string, { columns }: Resource): string | undefined {
   return named[0]?.name;
 }
 
-/** Everything for which the service would refuse these definitions, by the resource and the column that it is about. */
+/** The faults for which the service would refuse these definitions, by resource and column. */
 function faultsOf(resources: readonly Resource[], catalog: Catalog): Fault[] {
   const privileges = new Map(resources.map(({ model }) => [model, ['SELECT' as const]]));
-  const told = checkRegistry(resources, { access: 'default', userModel: 'user' });
+  const registryFaults = checkRegistry(resources, { access: 'default', userModel: 'user' });
   return resources.flatMap((resource) => {
     const { model } = resource;
-    const own = told
+    const own = registryFaults
       .filter((text) => text.startsWith(`${model}: `))
       .map((text) => text.slice(model.length + 2));
     const prefix = `${model} (table ${tableOf(resource)}): `;
@@ -68,25 +69,25 @@ function withoutColumns(
 }
 
 /**
- * The part of an introspection with which the service starts, held to the very checks that the start makes: whatever they
- * would refuse becomes a note.
+ * The part of an introspection that the service can serve. It runs the same checks as the start: a column or table that they
+ * refuse is left out, with a note.
  */
-export function soundIntrospection(found: Introspection, catalog: Catalog): Introspection {
+export function servableIntrospection(found: Introspection, catalog: Catalog): Introspection {
   let { resources, notes } = found;
   for (;;) {
     const definitions = resources.map(definitionOf) as unknown as Resource[];
     const faults = definitions.length === 0 ? [] : faultsOf(definitions, catalog);
     if (faults.length === 0) return { resources, notes };
-    const whole = faults.filter(({ column }) => column === undefined);
+    const tableFaults = faults.filter(({ column }) => column === undefined);
     notes = [
       ...notes,
       ...resources.flatMap(({ model, table }) => {
-        const fault = whole.find((one) => one.model === model);
+        const fault = tableFaults.find((one) => one.model === model);
         return fault ? [`${table} is not served: ${fault.text}.`] : [];
       }),
     ];
     resources = resources
-      .filter(({ model }) => !whole.some((one) => one.model === model))
+      .filter(({ model }) => !tableFaults.some((one) => one.model === model))
       .map((one) =>
         withoutColumns(
           one,

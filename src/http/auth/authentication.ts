@@ -3,7 +3,7 @@ import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { isClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
-import type { Turn } from '../../resources/passwords/password-gate.ts';
+import type { SlotRequest } from '../../resources/passwords/password-gate.ts';
 import type { Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { User, Users } from '../../resources/users/users.ts';
@@ -97,23 +97,23 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     user !== undefined && familiars.find(address, user.id) !== undefined;
 
   /** The place in the queue for verification. Users who have logged in from an address do not wait behind its other clients. */
-  function turnOf(address: string, user: User | undefined, signal?: AbortSignal): Turn {
+  function turnOf(address: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
     const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
     // Familiar users queue by user id, so that logging in from many addresses gives an account no more slots.
     const client = user ? `user ${user.id}` : address;
-    if (isFamiliar(address, user)) return { client, standing: 'address', from, signal };
+    if (isFamiliar(address, user)) return { client, priority: 'address', from, signal };
     const userId = familiars.userAt(address);
-    if (userId !== undefined) return { client: `neighbor of ${userId}`, standing: 'address', from, signal };
+    if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'address', from, signal };
     return user && familiars.isKnown(user.id)
-      ? { client, standing: 'name', from, signal }
-      : { client: address, standing: 'stranger', from, signal };
+      ? { client, priority: 'name', from, signal }
+      : { client: address, priority: 'stranger', from, signal };
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
-  async function rehash(user: User, password: string, turn: Turn): Promise<string> {
+  async function rehash(user: User, password: string, turn: SlotRequest): Promise<string> {
     if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
     try {
-      const hash = await passwords.hash(password, { ...turn, standing: 'address' });
+      const hash = await passwords.hash(password, { ...turn, priority: 'address' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
       if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = Date.now() + REHASH_PAUSE;

@@ -1,56 +1,57 @@
 import { hash } from '@node-rs/argon2';
 import { createHmac, randomBytes } from 'node:crypto';
-import { COSTS, type HashCosts, type UsedCosts } from './hash-costs.ts';
+import { CURRENT_COSTS, type HashCosts, type UsedCosts } from './hash-costs.ts';
 
 interface Decoy {
-  readonly stored: Promise<string>;
+  readonly hash: Promise<string>;
   readonly users: number;
 }
 
 /**
- * Hashes that no password matches, verified for unknown users. Each name has a decoy of its own choice, with the same costs as
- * often as users have them, so that the time of a failed login does not show whether there is such a user.
+ * Hashes that no password matches. A login with an unknown name verifies one of them, so that its duration does not reveal
+ * whether the user exists. The decoys have the same mix of costs as the hashes of real users.
  */
 export interface Decoys {
-  readonly of: (name: string) => Promise<string>;
-  /** Imitates the hashes of a sample of users from now on. */
+  /** The decoy of a name, always the same one while the mix of costs stays. */
+  readonly hashFor: (name: string) => Promise<string>;
+  /** Replaces the mix of costs by that of a sample of users. */
   readonly imitate: (used: readonly UsedCosts[]) => Promise<void>;
 }
 
 export function createDecoys(): Decoys {
-  const key = randomBytes(32);
-  const made = new Map<string, Promise<string>>();
+  const secret = randomBytes(32);
+  /** One hash for each combination of costs, by the JSON of the costs. */
+  const hashes = new Map<string, Promise<string>>();
 
-  /** Computed once for each kind of costs. */
-  function make(costs: HashCosts): Promise<string> {
-    const name = JSON.stringify(costs);
-    const stored = made.get(name) ?? hash(randomBytes(18).toString('base64'), costs);
-    made.set(name, stored);
-    stored.catch(() => made.delete(name));
-    return stored;
+  function hashWith(costs: HashCosts): Promise<string> {
+    const key = JSON.stringify(costs);
+    const made = hashes.get(key) ?? hash(randomBytes(18).toString('base64'), costs);
+    hashes.set(key, made);
+    made.catch(() => hashes.delete(key));
+    return made;
   }
 
-  let decoys: readonly Decoy[] = [{ stored: make(COSTS), users: 1 }];
+  let decoys: readonly Decoy[] = [{ hash: hashWith(CURRENT_COSTS), users: 1 }];
 
   return {
-    of(name) {
+    hashFor(name) {
       const total = decoys.reduce((sum, { users }) => sum + users, 0);
-      const digest = createHmac('sha256', key).update(name).digest();
-      let at = (digest.readUInt32BE(0) / 2 ** 32) * total;
-      const chosen = decoys.find(({ users }) => (at -= users) < 0) ?? decoys[0];
-      return chosen?.stored ?? make(COSTS);
+      const digest = createHmac('sha256', secret).update(name).digest();
+      let position = (digest.readUInt32BE(0) / 2 ** 32) * total;
+      const chosen = decoys.find(({ users }) => (position -= users) < 0) ?? decoys[0];
+      return chosen?.hash ?? hashWith(CURRENT_COSTS);
     },
 
     async imitate(used) {
       const next: Decoy[] = [];
       for (const { costs, users } of used) {
-        // Costs that the library cannot hash with cannot be verified either.
-        const stored = make(costs);
-        if (await stored.then(Boolean, () => false)) next.push({ stored, users });
+        // The library cannot verify a hash whose costs it cannot hash with.
+        const made = hashWith(costs);
+        if (await made.then(Boolean, () => false)) next.push({ hash: made, users });
       }
       if (next.length > 0) decoys = next;
-      for (const name of made.keys())
-        if (!used.some(({ costs }) => JSON.stringify(costs) === name)) made.delete(name);
+      for (const key of hashes.keys())
+        if (!used.some(({ costs }) => JSON.stringify(costs) === key)) hashes.delete(key);
     },
   };
 }

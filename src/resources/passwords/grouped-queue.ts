@@ -1,14 +1,14 @@
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 
-/** Where an entry belongs: groups take turns, and so do the clients of each group. */
+/** Where an entry waits: groups take turns, and within a group its clients take turns. */
 export interface QueuePosition {
   readonly group: string;
   readonly client: string;
 }
 
-/** A queue that is fair twice, so that a group with many clients delays only itself. */
+/** A queue that is fair between groups and between the clients of a group. A group with many clients delays only itself. */
 export class GroupedQueue<T> {
-  /** Groups are in the order in which they are served next. */
+  /** In the order in which the groups are served next. */
   readonly #groups = new Map<string, FairQueue<T>>();
   #size = 0;
 
@@ -16,33 +16,33 @@ export class GroupedQueue<T> {
     return this.#size;
   }
 
-  /** How many entries are served before a new one of this client. */
+  /** How many waiting entries are served before a new one of this client. */
   ahead({ group, client }: QueuePosition): number {
-    const own = this.#groups.get(group);
-    const groups = this.#groups.size + (own ? 0 : 1);
-    return Math.min(this.#size, (own?.ahead(client) ?? 0) * groups + groups - 1);
+    const queue = this.#groups.get(group);
+    const groups = this.#groups.size + (queue ? 0 : 1);
+    return Math.min(this.#size, (queue?.ahead(client) ?? 0) * groups + groups - 1);
   }
 
   push({ group, client }: QueuePosition, entry: T): void {
-    const own = this.#groups.get(group) ?? new FairQueue<T>();
-    own.push(client, entry);
-    this.#groups.set(group, own);
+    const queue = this.#groups.get(group) ?? new FairQueue<T>();
+    queue.push(client, entry);
+    this.#groups.set(group, queue);
     this.#size += 1;
   }
 
   remove({ group, client }: QueuePosition, entry: T): void {
-    const own = this.#groups.get(group);
-    if (!own?.remove(client, entry)) return;
+    const queue = this.#groups.get(group);
+    if (!queue?.remove(client, entry)) return;
     this.#size -= 1;
-    if (own.size === 0) this.#groups.delete(group);
+    if (queue.size === 0) this.#groups.delete(group);
   }
 
   /** Takes the oldest entry of the next client of the next group. */
   shift(): T | undefined {
-    for (const [group, own] of this.#groups) {
-      const entry = own.shift(() => true);
+    for (const [group, queue] of this.#groups) {
+      const entry = queue.shift(() => true);
       this.#groups.delete(group);
-      if (own.size > 0) this.#groups.set(group, own);
+      if (queue.size > 0) this.#groups.set(group, queue);
       if (entry === undefined) continue;
       this.#size -= 1;
       return entry;
@@ -50,11 +50,14 @@ export class GroupedQueue<T> {
     return undefined;
   }
 
-  /** The entry that makes room for a new one: the last of the largest group, unless the new one's group would be as large. */
-  displacedBy({ group }: QueuePosition): T | undefined {
+  /**
+   * The entry to drop from a full queue in favor of a new one: the last of the largest group. Undefined when the new entry's
+   * group would become as large.
+   */
+  displacedBy({ group: newGroup }: QueuePosition): T | undefined {
     let largest: FairQueue<T> | undefined;
-    for (const one of this.#groups.values()) if (one.size > (largest?.size ?? 0)) largest = one;
-    if (!largest || largest.size <= (this.#groups.get(group)?.size ?? 0) + 1) return undefined;
+    for (const group of this.#groups.values()) if (group.size > (largest?.size ?? 0)) largest = group;
+    if (!largest || largest.size <= (this.#groups.get(newGroup)?.size ?? 0) + 1) return undefined;
     let last: T | undefined;
     for (const [, entry] of largest.entries()) last = entry;
     return last;

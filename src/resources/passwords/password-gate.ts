@@ -3,31 +3,35 @@ import { unavailable, type Problem } from '../../errors.ts';
 import { GroupedQueue, type QueuePosition } from './grouped-queue.ts';
 
 /**
- * What is known of a client: its address has logged in lately, the name that it gives has logged in lately from another
- * address, or neither. A new password is a kind of its own, as one client can ask for any number of them.
+ * The class in which a client waits for a password hash:
+ * - `address`: the address has logged in recently;
+ * - `name`: the user name has logged in recently, from another address;
+ * - `stranger`: neither;
+ * - `new`: a new password is hashed. One client can ask for any number of these.
  */
-export type Standing = 'address' | 'name' | 'stranger' | 'new';
+export type PriorityClass = 'address' | 'name' | 'stranger' | 'new';
 
-/** Who asks for a turn. */
-export interface Turn {
-  /** Clients take turns; each has a queue to itself. */
+/** Who wants to run a hash. */
+export interface SlotRequest {
+  /** Each client has its own queue; the queues take turns. */
   readonly client: string;
-  readonly standing: Standing;
-  /** Clients of one group share its turns; without one, each client is a group. */
+  readonly priority: PriorityClass;
+  /** The clients of a group share one turn. The default is a group for each client. */
   readonly group?: string | undefined;
-  /** Where the client is: its address, and the largest network that one customer may have. */
+  /** The address of the client, and the largest network that one customer may own. */
   readonly from?: { readonly address: string; readonly network: string } | undefined;
-  /** Aborted when the client is gone: a waiting turn is given back. */
+  /** Aborted when the client disconnects; the request then leaves the queue. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface GateOptions {
+  /** How many may run at once. */
   readonly atOnce: number;
-  /** How many of these strangers cannot take, and neither can new passwords. */
+  /** How many of these slots neither strangers nor new passwords may use. */
   readonly reserved: number;
-  /** How many may wait, of each standing. */
+  /** How many may wait in each class. */
   readonly maxWaiting: number;
-  /** Milliseconds. What is expected to wait longer is refused at once. */
+  /** Milliseconds. Requests that would wait longer are refused immediately. */
   readonly maxWait: number;
 }
 
@@ -36,80 +40,86 @@ interface Waiter {
   readonly refuse: () => void;
 }
 
-/** A turn as it is queued. */
-interface Queued extends QueuePosition, Pick<Turn, 'signal'> {
-  readonly standing: Standing;
+/** A request with its place in the queues. */
+interface Queued extends QueuePosition, Pick<SlotRequest, 'signal'> {
+  readonly priority: PriorityClass;
 }
 
-export type Gate = <T>(turn: Turn, work: () => Promise<T>) => Promise<T>;
+/**
+ * Runs the work when a slot is free.
+ * @throws Problem 503 when the wait would be too long
+ * @throws ClientGone when the client disconnects first
+ */
+export type Gate = <T>(request: SlotRequest, work: () => Promise<T>) => Promise<T>;
 
 const busy = (): Problem => unavailable('Too many passwords are being checked. Try again.');
 
-/** Weight of the latest duration in the mean, and the mean to begin with (milliseconds). */
-const LATEST = 0.2;
-const FIRST_MEAN = 30;
+/** The weight of the latest duration in the moving average, and its initial value in milliseconds. */
+const LATEST_WEIGHT = 0.2;
+const INITIAL_MEAN = 30;
 
-/** Bounds how much costly work runs at once, fairly between clients, so that a flood of strangers does not delay known clients. */
+/** Limits how many hashes run at once, fairly between clients. A flood of strangers does not delay known clients. */
 export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOptions): Gate {
-  const queues: Readonly<Record<Standing, GroupedQueue<Waiter>>> = {
+  const queues: Readonly<Record<PriorityClass, GroupedQueue<Waiter>>> = {
     address: new GroupedQueue(),
     name: new GroupedQueue(),
     stranger: new GroupedQueue(),
     new: new GroupedQueue(),
   };
   const unreserved = Math.max(1, atOnce - reserved);
-  const most: Readonly<Record<Standing, number>> = {
+  const limits: Readonly<Record<PriorityClass, number>> = {
     address: atOnce,
     name: atOnce,
     stranger: atOnce - reserved,
     new: unreserved,
   };
-  const runningOf: Record<Standing, number> = { address: 0, name: 0, stranger: 0, new: 0 };
-  /** How many tries of each network wait or run. */
-  const tries = new Map<string, number>();
+  const runningOf: Record<PriorityClass, number> = { address: 0, name: 0, stranger: 0, new: 0 };
+  /** How many requests of each network wait or run. */
+  const attempts = new Map<string, number>();
   let running = 0;
-  let mean = FIRST_MEAN;
-  /** Known clients, those first whose turn is next: a flood of one kind must not starve the other. */
-  let known: readonly ['address' | 'name', 'address' | 'name'] = ['address', 'name'];
+  let mean = INITIAL_MEAN;
+  /** The classes of known clients, the next one first. They alternate, so that a flood of one does not starve the other. */
+  let knownClasses: readonly ['address' | 'name', 'address' | 'name'] = ['address', 'name'];
 
-  const mayStart = (standing: Standing): boolean => running < atOnce && runningOf[standing] < most[standing];
+  const mayStart = (priority: PriorityClass): boolean =>
+    running < atOnce && runningOf[priority] < limits[priority];
 
-  function begin(standing: Standing): void {
+  function begin(priority: PriorityClass): void {
     running += 1;
-    runningOf[standing] += 1;
+    runningOf[priority] += 1;
   }
 
   /**
-   * Strangers take turns by network, and within it by address. A name counts for the first try from a network only: otherwise a
-   * flood from there would show by its times which names have logged in.
+   * Strangers are grouped by network. Of several concurrent requests from one network, only the first gets the class
+   * `name`: otherwise an attacker could learn from response times which names have logged in.
    */
-  function queuedAs({ client, standing, group = client, from, signal }: Turn): Queued {
-    const isStranger = standing === 'stranger' || (standing === 'name' && from && tries.has(from.network));
-    if (!isStranger) return { group, client, standing, signal };
+  function place({ client, priority, group = client, from, signal }: SlotRequest): Queued {
+    const isStranger = priority === 'stranger' || (priority === 'name' && from && attempts.has(from.network));
+    if (!isStranger) return { group, client, priority, signal };
     const { network, address } = from ?? { network: client, address: client };
-    return { group: network, client: address, standing: 'stranger', signal };
+    return { group: network, client: address, priority: 'stranger', signal };
   }
 
-  /** How many of another kind are served before a new try with so many of its own kind before it. */
-  function othersBefore(standing: Standing, ahead: number): number {
+  /** How many requests of other classes are served before a new one with this many of its own class ahead. */
+  function othersBefore(priority: PriorityClass, ahead: number): number {
     const { address, name } = queues;
-    if (standing === 'new') return address.size + name.size;
-    if (standing === 'stranger') return 0;
-    return Math.min(ahead + 1, standing === 'name' ? address.size : name.size);
+    if (priority === 'new') return address.size + name.size;
+    if (priority === 'stranger') return 0;
+    return Math.min(ahead + 1, priority === 'name' ? address.size : name.size);
   }
 
-  /** Whether a new try of the client would start in time. */
-  function isInTime(queued: Queued): boolean {
-    const { standing } = queued;
-    const places = standing === 'stranger' || standing === 'new' ? unreserved : Math.max(1, reserved);
-    const ahead = queues[standing].ahead(queued);
-    // The mean is a guess, and a try that is refused late has waited for nothing.
-    return ((ahead + othersBefore(standing, ahead)) * mean) / places <= maxWait / 2;
+  /** Whether a new request would probably start within `maxWait`. */
+  function startsInTime(queued: Queued): boolean {
+    const { priority } = queued;
+    const slots = priority === 'stranger' || priority === 'new' ? unreserved : Math.max(1, reserved);
+    const ahead = queues[priority].ahead(queued);
+    // Half of it, since the mean is an estimate and a late refusal wastes the client's time.
+    return ((ahead + othersBefore(priority, ahead)) * mean) / slots <= maxWait / 2;
   }
 
-  /** Whether there is room for a new try, which may take that of a group with more tries. */
+  /** Whether the queue has room for a new request. A full queue drops the last request of the largest group. */
   function makeRoom(queued: Queued): boolean {
-    const queue = queues[queued.standing];
+    const queue = queues[queued.priority];
     if (queue.size < maxWaiting) return true;
     const displaced = queue.displacedBy(queued);
     displaced?.refuse();
@@ -117,10 +127,10 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   }
 
   function wait(queued: Queued): Promise<void> {
-    const { standing, signal } = queued;
+    const { priority, signal } = queued;
     if (signal?.aborted) return Promise.reject(new ClientGone());
-    if (!isInTime(queued) || !makeRoom(queued)) return Promise.reject(busy());
-    const queue = queues[standing];
+    if (!startsInTime(queued) || !makeRoom(queued)) return Promise.reject(busy());
+    const queue = queues[priority];
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
@@ -129,7 +139,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
       const waiter: Waiter = {
         start: () => {
           end();
-          begin(standing);
+          begin(priority);
           resolve();
         },
         refuse: () => leave(busy()),
@@ -146,44 +156,44 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     });
   }
 
-  function startNext(standing: Standing): void {
-    if (!mayStart(standing)) return;
-    const waiter = queues[standing].shift();
-    if (waiter && standing === known[0]) known = [known[1], known[0]];
+  function startNext(priority: PriorityClass): void {
+    if (!mayStart(priority)) return;
+    const waiter = queues[priority].shift();
+    if (waiter && priority === knownClasses[0]) knownClasses = [knownClasses[1], knownClasses[0]];
     waiter?.start();
   }
 
-  function leave(standing: Standing): void {
+  function leave(priority: PriorityClass): void {
     running -= 1;
-    runningOf[standing] -= 1;
-    // Strangers come first to the places that are not reserved, so that neither kind starves the other.
-    for (const next of ['stranger', ...known, 'new'] as const) startNext(next);
+    runningOf[priority] -= 1;
+    // Strangers get unreserved slots first, so that known clients do not starve them.
+    for (const next of ['stranger', ...knownClasses, 'new'] as const) startNext(next);
   }
 
   async function run<T>(queued: Queued, work: () => Promise<T>): Promise<T> {
-    const { standing } = queued;
-    if (mayStart(standing)) begin(standing);
+    const { priority } = queued;
+    if (mayStart(priority)) begin(priority);
     else await wait(queued);
     const started = performance.now();
     try {
       return await work();
     } finally {
-      mean += (performance.now() - started - mean) * LATEST;
-      leave(standing);
+      mean += (performance.now() - started - mean) * LATEST_WEIGHT;
+      leave(priority);
     }
   }
 
-  return async (turn, work) => {
-    const queued = queuedAs(turn);
-    const network = turn.from?.network;
+  return async (request, work) => {
+    const queued = place(request);
+    const network = request.from?.network;
     if (network === undefined) return run(queued, work);
-    tries.set(network, (tries.get(network) ?? 0) + 1);
+    attempts.set(network, (attempts.get(network) ?? 0) + 1);
     try {
       return await run(queued, work);
     } finally {
-      const left = (tries.get(network) ?? 1) - 1;
-      if (left > 0) tries.set(network, left);
-      else tries.delete(network);
+      const left = (attempts.get(network) ?? 1) - 1;
+      if (left > 0) attempts.set(network, left);
+      else attempts.delete(network);
     }
   };
 }

@@ -1,73 +1,78 @@
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { createDecoys } from './decoy-hashes.ts';
-import { createGate, type Turn } from './password-gate.ts';
-import { COSTS, costsOf, isSameCost, type UsedCosts } from './hash-costs.ts';
+import { createGate, type SlotRequest } from './password-gate.ts';
+import { CURRENT_COSTS, costsOf, isSameCost, type UsedCosts } from './hash-costs.ts';
 
-/** Two hashes at once, one of them at most for strangers, and one at most for new passwords. */
-const GATE = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
+/** At most two hashes at once: at most one of them for unknown clients, and at most one for new passwords. */
+const GATE_LIMITS = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
 
-/** Who waits for its turn where no client does: a command, or the service itself. */
-const SERVICE: Turn = { client: 'service', standing: 'address' };
+/** The default requester: a command, or the service itself. */
+const SERVICE: SlotRequest = { client: 'service', priority: 'address' };
 
-export interface Verification extends Partial<Turn> {
-  /** The name that the client gave, which chooses the decoy of an unknown user. */
+export interface Verification extends Partial<SlotRequest> {
+  /** The user name that the client sent. It selects the decoy when the user is unknown. */
   readonly name?: string;
-  /** Called when the turn has come; it may throw to give the turn up. */
+  /** Called right before the verification. Throws to skip it. */
   readonly admit?: () => void;
 }
 
 export interface Passwords {
   /**
    * The PHC string of a password.
-   * @param turn its turn; what it leaves out is that of a new password of the service
+   * @param request defaults to a new password that the service sets
    */
-  readonly hash: (password: string, turn?: Partial<Turn>) => Promise<string>;
+  readonly hash: (password: string, request?: Partial<SlotRequest>) => Promise<string>;
   /**
-   * Whether the password matches the stored PHC string. Without one, or with one that cannot be verified, a decoy is verified, so
-   * that the time does not tell.
+   * Whether the password matches the stored PHC string. When there is none, or it cannot be verified, a decoy is verified
+   * instead, so that the duration is the same.
    */
-  readonly verify: (stored: string | undefined, password: string, how?: Verification) => Promise<boolean>;
-  /** Whether a stored hash has the costs of new ones. */
+  readonly verify: (
+    stored: string | undefined,
+    password: string,
+    verification?: Verification,
+  ) => Promise<boolean>;
+  /** Whether a stored hash has the costs of new hashes. */
   readonly isCurrent: (stored: string) => boolean;
-  /** Makes decoys cost what the hashes of users cost. */
+  /** Gives the decoys the costs of the users' hashes. */
   readonly imitate: (used: readonly UsedCosts[]) => Promise<void>;
 }
 
 /**
- * A text in a form by which the database can tell whether it holds the very same one, and which tells nothing else of it:
- * `salt:digest`, the digest being the SHA-256 of the salt and the text. A plain password never goes to the database.
+ * `salt:digest`, the digest being the SHA-256 of the salt and the text. The database can compare it with a stored text, but
+ * cannot recover the text from it: plain passwords are never sent to the database.
  */
 export function saltedDigest(text: string): string {
   const salt = randomBytes(16).toString('hex');
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
-/** Argon2 is slow and needs much memory on purpose: a gate bounds what clients can take from the process. */
+/** Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once. */
 export function createPasswords(): Passwords {
-  const gate = createGate(GATE);
+  const gate = createGate(GATE_LIMITS);
   const decoys = createDecoys();
 
   return {
-    hash: (password, turn) => gate({ ...SERVICE, standing: 'new', ...turn }, () => hash(password, COSTS)),
+    hash: (password, request) =>
+      gate({ ...SERVICE, priority: 'new', ...request }, () => hash(password, CURRENT_COSTS)),
 
-    verify: (stored, password, { name = '', admit, ...turn } = {}) =>
-      gate({ ...SERVICE, ...turn }, async () => {
+    verify: (stored, password, { name = '', admit, ...request } = {}) =>
+      gate({ ...SERVICE, ...request }, async () => {
         admit?.();
         if (stored !== undefined && costsOf(stored)) {
           try {
             return await verify(stored, password);
           } catch {
-            // not a PHC string after all
+            // It is not a valid PHC string.
           }
         }
-        await verify(await decoys.of(name), password);
+        await verify(await decoys.hashFor(name), password);
         return false;
       }),
 
     isCurrent: (stored) => {
       const costs = costsOf(stored);
-      return costs !== undefined && isSameCost(costs, COSTS);
+      return costs !== undefined && isSameCost(costs, CURRENT_COSTS);
     },
 
     imitate: (used) => decoys.imitate(used),

@@ -17,7 +17,7 @@ import {
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
-import type { Turn } from '../passwords/password-gate.ts';
+import type { SlotRequest } from '../passwords/password-gate.ts';
 import { historyFault, recordingOf } from '../serve/recording.ts';
 import { referred, REFERRED, conflictProblem, type Attempt } from './conflicts.ts';
 import {
@@ -187,7 +187,7 @@ export function createOperations(
 
   function hashAll(
     changes: readonly Change[],
-    turn: Partial<Turn>,
+    turn: Partial<SlotRequest>,
     resource?: ServedResource,
   ): Promise<Change[]> {
     return Promise.all(

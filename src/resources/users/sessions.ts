@@ -13,24 +13,24 @@ import {
 import { findColumn, reference, type Model } from '../../db/schema/model.ts';
 import type { Caller } from '../serve/served-resource.ts';
 
-/** When a session ends by itself: after this time without a request, and after this time in any case. */
-const IDLE = "interval '12 hours'";
-const LIFE = "interval '14 days'";
-/** A request notes that the session is in use, but not each one does. */
-const STALE = "interval '5 minutes'";
+/** A session expires after this time without a request, and after this time since the login. */
+const IDLE_TIMEOUT = "interval '12 hours'";
+const MAX_AGE = "interval '14 days'";
+/** How precisely `seen` is kept, so that not every request writes to the database. */
+const SEEN_PRECISION = "interval '5 minutes'";
 
-/** Sessions of one user, and marks of those that have ended. Further ones end, or delete, the oldest. */
-const MOST_SESSIONS = 50;
-const MOST_MARKS = 200;
-/** Milliseconds after which a login ends invalid sessions, if the service has not done so meanwhile. */
-const PRUNE_PAUSE = 60_000;
+/** Limits for one user. Beyond them the oldest sessions end, and the oldest tombstones are deleted. */
+const MAX_SESSIONS = 50;
+const MAX_TOMBSTONES = 200;
+/** Milliseconds. A login deletes expired sessions when the last cleanup is longer ago. */
+const PRUNE_INTERVAL = 60_000;
 
-/** How long the mark of an ended session is kept: for a form that is sent after a weekend, say. */
-const MARK_LIFE = "interval '3 days'";
-/** Begins the key of a mark; the keys of sessions are hexadecimal digits. */
-const MARK_PREFIX = "'ended '";
+/** How long a tombstone is kept, so that a form sent after a weekend can still be resumed. */
+const TOMBSTONE_LIFE = "interval '3 days'";
+/** The keys of tombstones start with this. The keys of sessions are hexadecimal digits. */
+const TOMBSTONE_PREFIX = "'ended '";
 
-/** One login of a user, as a list of them shows it. */
+/** A session in the user's list of sessions. Times are in UTC. */
 export interface SessionInfo {
   readonly created: string;
   readonly seen: string;
@@ -39,12 +39,12 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-/** Logins of the admin area, kept in the database so that several processes share them. */
+/** Login sessions of the admin area. They are in the database, so that several processes share them. */
 export interface Sessions {
   /**
-   * Begins a session, and ends the least recently used ones of a user who has too many.
-   * @param precondition that the user's row is still the one that was verified
-   * @returns its token, which is kept nowhere else; undefined where the precondition does not hold
+   * Starts a session, and ends the user's least recently used ones beyond the limit.
+   * @param precondition holds while the user's row is the one whose password was verified
+   * @returns the token, of which the database stores only a hash; undefined when the precondition fails
    */
   readonly open: (
     caller: Caller,
@@ -52,37 +52,40 @@ export interface Sessions {
     address: string,
     agent: string,
   ) => Promise<string | undefined>;
-  /** The admin whose session it is; undefined when it has ended, which it does for good with the user's password, `active` or `admin`. */
+  /**
+   * The admin of a session, or undefined when it has ended. A password change, deactivation or demotion ends the session
+   * permanently.
+   */
   readonly find: (token: string) => Promise<Caller | undefined>;
-  /** Ends the sessions that are too old, or whose user has another password, is no longer active or not an admin. */
+  /** Ends expired sessions, and those of users who changed their password, are inactive or are no longer admins. */
   readonly prune: () => Promise<void>;
-  /** The sessions of a user: this one first, then those that were used last. */
+  /** The valid sessions of a user: the current one first, then by last use. */
   readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
-  /** Ends a session for good, even while another transaction has locked its row. */
+  /** Ends a session permanently, even while another transaction has locked its row. */
   readonly end: (token: string) => Promise<void>;
-  /** The key of the user whose session this was; undefined unless it has ended in the last days. */
+  /** The key of the user whose session this was; undefined unless it ended within the last 3 days. */
   readonly endedUser: (token: string) => Promise<string | undefined>;
-  /** Ends all sessions of the user but this one. @returns how many of them had not ended by themselves */
+  /** Ends the other sessions of the user. @returns how many of them were valid */
   readonly endOthers: (caller: Caller, token: string) => Promise<number>;
   /**
-   * Looks whether a form was done already. The session stays locked until the transaction ends, so that of two that come at once
-   * the second one sees what the first has done.
+   * Looks up whether a form was already submitted. Locks the session until the transaction ends, so that the second of two
+   * concurrent submissions sees the result of the first.
    * @param send runs a statement in the transaction
-   * @param form the form's own mark
-   * @returns what was noted of it
+   * @param form the submit-once token of the form
+   * @returns the noted result, if any
    */
   readonly whatWasDone: (send: Send, token: string, form: string) => Promise<string | undefined>;
-  /** Notes that a form is done, in the transaction that does it. */
-  readonly noteDone: (send: Send, token: string, form: string, what: string) => Promise<void>;
+  /** Notes the result of a form, in the transaction that carries it out. */
+  readonly noteDone: (send: Send, token: string, form: string, result: string) => Promise<void>;
 }
 
 /** Runs a statement in a transaction. */
 export type Send = (text: string, values: Statement['values']) => Promise<readonly RawRow[]>;
 
-/** How many forms of a session are remembered: a second click comes soon. */
-const MOST_DONE = 20;
+/** How many submitted forms a session remembers. Duplicates come soon after the first, for example by a double click. */
+const MAX_COMPLETED = 20;
 
-type Done = readonly (readonly [form: string, what: string])[];
+type CompletedForms = readonly (readonly [form: string, result: string])[];
 
 const digest = (token: string): string => createHash('sha256').update(token).digest('hex');
 
@@ -98,47 +101,47 @@ export function createSessions(database: Database, sessions: Model, users: Model
     if (!found) throw new Error(`the user model has no column ${name}`);
     return reference('u', found);
   };
-  const ours = table(sessions.table);
+  const sessionTable = table(sessions.table);
   const userKey = reference('u', users.primaryKey);
-  const mark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
-  const isAlive = sql`s.created > ${NOW} - ${raw(LIFE)} and s.seen > ${NOW} - ${raw(IDLE)}`;
-  const isMark = sql`s.token_hash like ${raw(MARK_PREFIX)} || '%'`;
-  const isMarked = sql`exists (select from ${ours} e where e.token_hash = ${raw(MARK_PREFIX)} || s.token_hash)`;
-  /** A mark whose session is gone. Any other one still ends a session whose row was locked. */
-  const isSpare = sql`${isMark} and not exists (select from ${ours} e where e.token_hash = substr(s.token_hash, length(${raw(MARK_PREFIX)}) + 1))`;
-  const isValid = sql`${isAlive} and ${column('active')} and ${column('admin')} and s.password_mark = ${mark} and not ${isMarked}`;
-  const joined = sql`${ours} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
+  const passwordMark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
+  const isFresh = sql`s.created > ${NOW} - ${raw(MAX_AGE)} and s.seen > ${NOW} - ${raw(IDLE_TIMEOUT)}`;
+  const isTombstone = sql`s.token_hash like ${raw(TOMBSTONE_PREFIX)} || '%'`;
+  const hasTombstone = sql`exists (select from ${sessionTable} e where e.token_hash = ${raw(TOMBSTONE_PREFIX)} || s.token_hash)`;
+  /** A tombstone whose session is deleted. Other tombstones are still needed to end a session whose row was locked. */
+  const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}) + 1))`;
+  const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
+  const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
 
   const run = async (statement: Fragment): Promise<(string | null)[][]> => {
     const rows = await database.run({ ...compile(statement), fixed: true }, 'quick');
     return rows.map((row) => row.map(text));
   };
 
-  /** Reads what a session has done, and keeps others from it. */
-  async function readDone(send: Send, token: string): Promise<Done> {
+  /** Reads the submitted forms of a session, and locks its row. */
+  async function readCompleted(send: Send, token: string): Promise<CompletedForms> {
     const statement = compile(
-      sql`select s.done from ${ours} s where s.token_hash = ${value(digest(token))} for update`,
+      sql`select s.done from ${sessionTable} s where s.token_hash = ${value(digest(token))} for update`,
     );
     const [row] = await send(statement.text, statement.values);
-    return JSON.parse(text(row?.[0]) || '[]') as Done;
+    return JSON.parse(text(row?.[0]) || '[]') as CompletedForms;
   }
 
   /** The rows that meet a condition and that no other transaction has locked. */
   const unlocked = (condition: Fragment): Fragment =>
-    sql`${identifier('token_hash')} in (select s.token_hash from ${ours} s where ${condition} for update skip locked)`;
+    sql`${identifier('token_hash')} in (select s.token_hash from ${sessionTable} s where ${condition} for update skip locked)`;
 
   /**
-   * Ends the sessions that meet a condition. Each leaves a mark, a row of its own: a session whose row is locked is not
-   * waited for and cannot be deleted, but its mark ends it all the same.
-   * @returns a row for each session, with whether it was valid
+   * Ends the sessions that meet a condition, and inserts a tombstone row for each. A session whose row is locked cannot be
+   * deleted without waiting, but its tombstone ends it.
+   * @returns one row per session: whether it was valid
    */
   function endAll(condition: Fragment): Promise<(string | null)[][]> {
-    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${ours} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where not ${isMark} and ${condition}`;
-    // In one order, or two that end the same sessions could wait for each other.
-    const marks = sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${raw(MARK_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
-    const gone = sql`delete from ${ours} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
+    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where not ${isTombstone} and ${condition}`;
+    // Sorted, so that two transactions that end the same sessions cannot deadlock.
+    const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
+    const gone = sql`delete from ${sessionTable} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
     return run(
-      sql`with ending as (${ending}), marks as (${marks}), gone as (${gone}) select valid from ending`,
+      sql`with ending as (${ending}), tombstones as (${tombstones}), gone as (${gone}) select valid from ending`,
     );
   }
 
@@ -150,41 +153,41 @@ export function createSessions(database: Database, sessions: Model, users: Model
   async function prune(): Promise<void> {
     prunedAt = Date.now();
     await endAll(sql`(${isValid}) is not true`);
-    const isOld = sql`${isSpare} and s.seen < ${NOW} - ${raw(MARK_LIFE)}`;
-    await run(sql`delete from ${ours} where ${unlocked(isOld)}`);
+    const isOld = sql`${isOrphan} and s.seen < ${NOW} - ${raw(TOMBSTONE_LIFE)}`;
+    await run(sql`delete from ${sessionTable} where ${unlocked(isOld)}`);
   }
 
-  /** Ends the user's least recently used sessions beyond the limit, but not this one, and deletes their oldest marks. */
+  /** Ends the user's least recently used sessions beyond the limit, except the current one, and deletes old tombstones. */
   async function trim(id: string, token: string): Promise<void> {
     const hash = value(digest(token));
     const beyond = (condition: Fragment, most: number): Fragment =>
-      sql`s.token_hash in (select s.token_hash from ${ours} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
-    const isOther = sql`not ${isMark} and not ${isMarked} and s.token_hash <> ${hash}`;
-    await endAll(beyond(isOther, MOST_SESSIONS - 1));
-    await run(sql`delete from ${ours} where ${unlocked(beyond(isSpare, MOST_MARKS))}`);
+      sql`s.token_hash in (select s.token_hash from ${sessionTable} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
+    const isOther = sql`not ${isTombstone} and not ${hasTombstone} and s.token_hash <> ${hash}`;
+    await endAll(beyond(isOther, MAX_SESSIONS - 1));
+    await run(sql`delete from ${sessionTable} where ${unlocked(beyond(isOrphan, MAX_TOMBSTONES))}`);
   }
 
   return {
     async whatWasDone(send, token, form) {
-      return (await readDone(send, token)).find(([mark]) => mark === form)?.[1];
+      return (await readCompleted(send, token)).find(([completed]) => completed === form)?.[1];
     },
 
-    async noteDone(send, token, form, what) {
-      const done = [[form, what], ...(await readDone(send, token))].slice(0, MOST_DONE);
+    async noteDone(send, token, form, result) {
+      const done = [[form, result], ...(await readCompleted(send, token))].slice(0, MAX_COMPLETED);
       const hash = value(digest(token));
       const statement = compile(
-        sql`update ${ours} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`,
+        sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`,
       );
       await send(statement.text, statement.values);
     },
 
     async open({ id }, precondition, address, agent) {
       const token = randomBytes(32).toString('base64url');
-      // Later logins do what fails here and below: neither is worth refusing this one.
-      if (prunedAt + PRUNE_PAUSE <= Date.now()) await prune().catch(() => undefined);
-      const values = sql`${value(digest(token))}, ${userKey}::text, ${mark}, ${value(address)}, ${value(agent)}`;
+      // A failed cleanup must not fail the login: the next login repeats it.
+      if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
+      const values = sql`${value(digest(token))}, ${userKey}::text, ${passwordMark}, ${value(address)}, ${value(agent)}`;
       const [opened] = await run(
-        sql`insert into ${ours} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${precondition} returning true`,
+        sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${precondition} returning true`,
       );
       if (!opened) return undefined;
       await trim(id, token).catch(() => undefined);
@@ -194,21 +197,24 @@ export function createSessions(database: Database, sessions: Model, users: Model
     async find(token) {
       const hash = value(digest(token));
       const [row] = await run(
-        sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(STALE)} from ${joined} where s.token_hash = ${hash} and ${isValid}`,
+        sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(SEEN_PRECISION)} from ${sessionsWithUsers} where s.token_hash = ${hash} and ${isValid}`,
       );
       if (!row) {
-        await end(token); // or it would come back with what the user was before
+        // Otherwise the session would become valid again, for example when the user is reactivated.
+        await end(token);
         return undefined;
       }
       if (row[2] === 't')
-        await run(sql`update ${ours} set seen = ${NOW} where ${unlocked(sql`s.token_hash = ${hash}`)}`);
+        await run(
+          sql`update ${sessionTable} set seen = ${NOW} where ${unlocked(sql`s.token_hash = ${hash}`)}`,
+        );
       return { id: row[0] ?? '', name: row[1] ?? '', admin: true };
     },
 
     async list({ id }, token) {
       const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
       const rows = await run(
-        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${joined} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MOST_SESSIONS))}`,
+        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${sessionsWithUsers} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MAX_SESSIONS))}`,
       );
       return rows.map(([created, seen, address, agent, current]) => ({
         created: created ?? '',
@@ -223,9 +229,9 @@ export function createSessions(database: Database, sessions: Model, users: Model
     prune,
 
     async endedUser(token) {
-      const key = sql`${raw(MARK_PREFIX)} || ${value(digest(token))}::text`;
+      const key = sql`${raw(TOMBSTONE_PREFIX)} || ${value(digest(token))}::text`;
       const [row] = await run(
-        sql`select s.user_key from ${ours} s where s.token_hash = ${key} and s.seen > ${NOW} - ${raw(MARK_LIFE)}`,
+        sql`select s.user_key from ${sessionTable} s where s.token_hash = ${key} and s.seen > ${NOW} - ${raw(TOMBSTONE_LIFE)}`,
       );
       return row?.[0] ?? undefined;
     },

@@ -1,3 +1,4 @@
+// The rows of the user model: lookup for authentication, and changes by the command line.
 import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { text, type Database } from '../../db/connection/database.ts';
@@ -25,7 +26,7 @@ import { jsonFieldOf } from '../records/json-fields.ts';
 import { costsOf, type UsedCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { isSuppressed } from '../records/write-result.ts';
+import { isSuppressed, suppressed } from '../records/write-result.ts';
 
 export interface User {
   readonly id: string;
@@ -39,13 +40,13 @@ export interface User {
 /** The rows of the user model, for authentication and for the command line. */
 export interface Users {
   readonly find: (name: string) => Promise<User | undefined>;
-  /** Whether the user's row is there and still says what it said: a condition for a statement. */
+  /** An SQL condition: the user's row exists and is unchanged. */
   readonly precondition: (user: User) => Fragment;
   readonly list: () => Promise<User[]>;
   /**
-   * Creates an active user; required texts that are not given are empty, and a text for a key is the name.
-   * @param values further columns by name, as texts
-   * @throws StartError that says what is wrong
+   * Creates an active user. Required text columns without a value become empty, and a text primary key becomes the name.
+   * @param values further columns by name, as text
+   * @throws StartError for an invalid name, password or column, or when the name is taken
    */
   readonly add: (
     name: string,
@@ -53,38 +54,37 @@ export interface Users {
     admin: boolean,
     values?: ReadonlyMap<string, string>,
   ) => Promise<void>;
-  /** @throws StartError when there is no such user */
+  /** @throws StartError when the user does not exist or the password is invalid */
   readonly setPassword: (name: string, password: string) => Promise<void>;
-  /** What the hashes of some of the users cost, the most frequent costs first. */
+  /** The costs of the stored hashes in a sample of the users, the most frequent ones first. */
   readonly sampleCosts: () => Promise<UsedCosts[]>;
   /**
-   * Replaces the stored hash by one of the same password, unless it has been changed meanwhile. The user's sessions go on, and the
-   * history does not record it.
+   * Replaces the stored hash by a new hash of the same password, unless it has changed meanwhile. The user's sessions stay valid,
+   * and the history does not record the change.
    * @returns whether it was replaced
    */
   readonly rehash: (user: User, hash: string) => Promise<boolean>;
 }
 
 export interface UsersOptions {
-  /** Where changes are recorded, if anywhere. */
+  /** Records changes in the history, when there is one. */
   readonly recording?: Recording | undefined;
-  /** The table of sessions, if there is one. */
+  /** The session table, when there is one. */
   readonly sessions?: Model | undefined;
-  /** The fewest characters of a password. */
+  /** The minimum length of a password, in characters. */
   readonly minPassword: number;
 }
 
-/** Users whose hashes are looked at, and how many kinds of costs are told apart. */
-const SAMPLE = 1000;
-const MOST_COSTS = 8;
+/** How many users `sampleCosts` reads, and how many different costs it returns. */
+const SAMPLE_SIZE = 1000;
+const MAX_COSTS = 8;
 
-/** The hash of a stored hash by which a session knows the password it was opened with. */
+/** The digest of a stored hash. A session stores it, so that a password change ends the session. */
 const markOf = (hash: string): string => createHash('sha256').update(hash).digest('hex');
 
 const ROOT = 't';
-const SUPPRESSED = 'A rule of the database does not allow this.';
 
-/** A column of the user model, which the registry's check has found to be there. */
+/** A column of the user model that the registry check requires. */
 function required(model: Model, name: string): Column {
   const column = findColumn(model, name);
   if (!column) throw new Error(`the user model has no column ${name}`);
@@ -101,18 +101,18 @@ export function createUsers(
   const password = required(model, 'password');
   const active = required(model, 'active');
   const admin = required(model, 'admin');
-  const givenOtherwise = new Map([
-    [username, 'it is the NAME that is given'],
-    [active, 'a new user is active'],
-    [admin, 'an admin is made by --admin'],
+  const notForSet = new Map([
+    [username, 'the NAME argument sets the user name'],
+    [active, 'new users are always active'],
+    [admin, 'use --admin instead'],
   ]);
   const name = reference(ROOT, username);
   const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
-  // A user whose `active` or `admin` is NULL is neither.
-  const all = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)} from ${table(model.table)} ${raw(ROOT)}`;
+  // NULL in `active` or `admin` counts as false.
+  const selectUsers = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)} from ${table(model.table)} ${raw(ROOT)}`;
 
   const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
-  const byName = compile(sql`${all} where ${isNamed('')}`).text;
+  const byName = compile(sql`${selectUsers} where ${isNamed('')}`).text;
 
   const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
 
@@ -128,15 +128,15 @@ export function createUsers(
   }
 
   async function hashed(plain: string, name: string): Promise<Change> {
-    if (plain.includes('\0')) throw new StartError('A password must not contain a NUL character.');
+    if (plain.includes('\0')) throw new StartError('The password must not contain a NUL character.');
     const fault = passwordFault(plain, password, { name, minPassword });
-    if (fault !== undefined) throw new StartError(`A password ${fault}.`);
+    if (fault !== undefined) throw new StartError(`The password ${fault}.`);
     return { column: password, value: null, hash: await passwords.hash(plain) };
   }
 
   function changeOf(column: Column, value: string): Change {
-    const member = jsonFieldOf(column, value);
-    const parsed: Parsed = 'fault' in member ? { fault: member.fault } : parseMember(member, column);
+    const field = jsonFieldOf(column, value);
+    const parsed: Parsed = 'fault' in field ? { fault: field.fault } : parseMember(field, column);
     const { value: given = '', fault } =
       column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
     if (fault !== undefined) throw new StartError(`${nameOf(column)} ${fault}.`);
@@ -148,16 +148,25 @@ export function createUsers(
     precondition: (user) => {
       const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
-      const isSo = (column: Column, flag: boolean): Fragment => sql`${flagOf(column)} = ${raw(String(flag))}`;
-      const all = [isNamed(user.name), key, stored, isSo(active, user.active), isSo(admin, user.admin)];
-      return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(all, ' and ')})`;
+      const hasFlag = (column: Column, flag: boolean): Fragment =>
+        sql`${flagOf(column)} = ${raw(String(flag))}`;
+      const conditions = [
+        isNamed(user.name),
+        key,
+        stored,
+        hasFlag(active, user.active),
+        hasFlag(admin, user.admin),
+      ];
+      return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')})`;
     },
-    list: () => select(compile(sql`${all} order by ${name}`)),
+    list: () => select(compile(sql`${selectUsers} order by ${name}`)),
 
     async add(wanted, plain, makeAdmin, values = new Map()) {
-      // In Basic credentials the first colon ends the name.
+      // In Basic authentication the first colon ends the name.
       if (wanted === '' || /[:\0]/.test(wanted))
-        throw new StartError('A user name must not be empty, nor have a colon.');
+        throw new StartError(
+          `The user name must not be empty, and must not contain a colon or a NUL character (got ${JSON.stringify(wanted)}).`,
+        );
       const changes = new Map<Column, Change>();
       for (const column of model.columns) {
         const isText = column.type.sized && !column.references && !column.choices;
@@ -166,16 +175,16 @@ export function createUsers(
       for (const [key, value] of values) {
         const column = findColumn(model, key);
         if (!column || column === password || (column === model.primaryKey && column.hasDefault))
-          throw new StartError(`The user model has no column ${key} to set.`);
-        const otherwise = givenOtherwise.get(column);
-        if (otherwise) throw new StartError(`--set ${key}: ${otherwise}.`);
+          throw new StartError(`The user model has no column ${key} that --set can fill.`);
+        const reason = notForSet.get(column);
+        if (reason !== undefined) throw new StartError(`--set ${key}: ${reason}.`);
         changes.set(column, changeOf(column, value));
       }
       changes.set(username, changeOf(username, wanted));
       changes.set(active, { column: active, value: 'true' });
       changes.set(admin, { column: admin, value: String(makeAdmin) });
       changes.set(password, await hashed(plain, wanted));
-      // A key that the database does not make: for a text the name itself will do.
+      // A text primary key that the database does not generate gets the name.
       if (!model.primaryKey.hasDefault && model.primaryKey.type.sized && !changes.has(model.primaryKey))
         changes.set(model.primaryKey, changeOf(model.primaryKey, wanted));
       const missing = [model.primaryKey, ...model.columns].filter(
@@ -183,7 +192,7 @@ export function createUsers(
       );
       if (missing.length > 0) {
         throw new StartError(
-          `The user model requires ${missing.map(nameOf).join(', ')}: give --set NAME=VALUE for each.`,
+          `The user model requires ${missing.map(nameOf).join(', ')}: add --set COLUMN=VALUE for each.`,
         );
       }
       try {
@@ -191,14 +200,14 @@ export function createUsers(
           insertStatement(model, [model.primaryKey], [...changes.values()], [], {}, recording),
           'write',
         );
-        if (!row) throw new StartError(SUPPRESSED);
+        if (!row) throw new StartError(suppressed().message);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== DUPLICATE) throw error;
         const taken = duplicated(model, error).map(nameOf).join(', ');
         throw new StartError(
           taken === ''
-            ? `The database has such a value already: ${reasonOf(error)}`
-            : `There is a user with this ${taken} already.`,
+            ? `A value is already in use: ${reasonOf(error)}`
+            : `A user with this ${taken} already exists.`,
         );
       }
     },
@@ -218,13 +227,13 @@ export function createUsers(
         ),
         'write',
       );
-      if (isSuppressed(row)) throw new StartError(SUPPRESSED);
+      if (isSuppressed(row)) throw new StartError(suppressed().message);
     },
 
     async sampleCosts() {
-      const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE))}`;
+      const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;
       const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
-      const statement = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MOST_COSTS))}`;
+      const statement = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MAX_COSTS))}`;
       const rows = await database.run({ ...compile(statement), fixed: true }, 'read');
       return rows.flatMap(([start, count]) => {
         const costs = costsOf(text(start) ?? '');
@@ -239,7 +248,7 @@ export function createUsers(
       const marked = sessions
         ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
         : EMPTY;
-      // A trigger may keep the hash that was there.
+      // A trigger may keep the old hash.
       const statement = compile(sql`with ${changed}${marked} select count(*) from changed where is_stored`);
       const [row] = await database.run({ ...statement, fixed: true }, 'write');
       return text(row?.[0]) === '1';

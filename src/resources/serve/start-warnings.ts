@@ -1,0 +1,41 @@
+// The warnings that the start of the service logs. `vitrine check` reports them and more.
+import { missingIndexes } from '../../db/schema/missing-schema.ts';
+import { HISTORY, SESSION } from '../definition/system-tables.ts';
+import type { Resource } from '../definition/resource.ts';
+import type { Schema } from './schema-setup.ts';
+import type { ServedResource, ServedResources } from './served-resource.ts';
+
+/** @param names the system tables that are missing or that the database role may not use */
+export const missingTablesWarning = (names: readonly string[]): string =>
+  `missing, or not usable by the database role: ${names.join(' and ')}. The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`;
+
+/** Warns when a resource outputs password hashes. */
+export function passwordOutputWarning({ name, output }: ServedResource): string | undefined {
+  const columns = output.filter(({ isPassword }) => isPassword).map((column) => column.name);
+  return columns.length === 0
+    ? undefined
+    : `${name} outputs the password hashes in ${columns.join(', ')}: exclude them`;
+}
+
+/** Warns when the response to a write shows a record to users who may not read it. */
+export function writeShowsWarning({ name, access, read, methods }: ServedResource): string | undefined {
+  return access === 'user' && read === 'admin' && methods.has('PUT')
+    ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
+    : undefined;
+}
+
+export function startWarnings(
+  resources: readonly Resource[],
+  served: ServedResources,
+  { catalog, missing }: Schema,
+): string[] {
+  const warnings = [...served.values()].flatMap((resource) => [
+    writeShowsWarning(resource),
+    passwordOutputWarning(resource),
+  ]);
+  return [
+    ...(missing.length > 0 ? [missingTablesWarning(missing)] : []),
+    ...warnings.filter((warning) => warning !== undefined),
+    ...missingIndexes(resources, catalog),
+  ];
+}
