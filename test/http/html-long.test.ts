@@ -51,7 +51,9 @@ describe('long values on the pages of the API', () => {
       assert.match(shown, /"json": \[1, 1, [1, ]{900,1100}… truncated: 15,003 bytes in total,\n/);
       assert.match(shown, /"decimal": "7{1000,1100}… truncated: 5,000 bytes in total\n/);
       assert.doesNotMatch(markupOf(answer), /<b>/);
-      const links = [...markupOf(answer).matchAll(/<a href="([^"]*)">cut: /g)].map(([, href = '']) => href);
+      const links = [...markupOf(answer).matchAll(/<a href="([^"]*)">truncated: /g)].map(
+        ([, href = '']) => href,
+      );
       assert.deepEqual(links, Array(3).fill(`/api/item/${id}/?_format=json`));
       const full = await get(links[0] ?? '');
       assert.equal(full.headers.get('content-type'), 'application/json; charset=utf-8');
@@ -75,7 +77,7 @@ describe('long values on the pages of the API', () => {
   test('are cut shorter on a page of many records, and the page stays short', async () => {
     await service.sql`insert into note (text) select repeat('x', 1500) from generate_series(1, 1000)`;
     const few = jsonOf(await get('/api/note/?limit=20'));
-    assert.equal(few.includes('cut:'), false);
+    assert.equal(few.includes('truncated:'), false);
     const many = await get('/api/note/?limit=1000');
     assert.equal(many.status, 200);
     assert.equal(

@@ -284,7 +284,7 @@ describe('the API in a browser', () => {
       const broken = await get('/api/letter/', 'bob');
       assert.equal(broken.status, 500);
       assert.doesNotMatch(broken.text, /relation|moved|letter"/);
-      const [, id = ''] = /under <code>([^<]+)</.exec(broken.text) ?? [];
+      const [, id = ''] = /request <code>([^<]+)</.exec(broken.text) ?? [];
       assert.ok(service.lines.some((line) => line['id'] === id && line['stack']));
     } finally {
       await service.sql`alter table moved rename to letter`;

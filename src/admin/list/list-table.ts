@@ -45,10 +45,8 @@ function heading(
   };
   const next = names.map((name) => (position === 0 && !descends ? `-${name}` : name));
   const state = position < 0 ? undefined : descends ? 'descending' : 'ascending';
-  return html`<th
-    scope="col"
-    ${attributes({ class: className, 'aria-sort': position === 0 ? state : undefined })}
-  >
+  const cellAttributes = attributes({ class: className, 'aria-sort': position === 0 ? state : undefined });
+  return html`<th scope="col" ${cellAttributes}>
     <a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>${
       state &&
       html`<span class="sort"
