@@ -29,7 +29,7 @@ import {
   checkSchema,
   readCatalog,
   SchemaLocked,
-  sealHistory,
+  makeHistoryAppendOnly,
   type Schema,
 } from './resources/serve/schema-setup.ts';
 import { hasLogins, serveResources, type ServedResources } from './resources/serve/served-resource.ts';
@@ -199,7 +199,8 @@ export function createService(
         );
       const schema = await checkSchema(database, resources, settings);
       if (settings.schema === 'apply' && hasUsers)
-        for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
+        for (const statement of await makeHistoryAppendOnly(database))
+          logger.info({ message: 'schema', statement });
       const { models } = schema;
       const served = serveResources(resources, models, settings);
       warn(served, resources, schema, logger);

@@ -4,7 +4,7 @@ import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relatio
 import { StartError } from '../errors.ts';
 import { introspect as read, isNameable, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
-import { requireFidelity } from '../resources/serve/schema-setup.ts';
+import { requireLosslessSettings } from '../resources/serve/schema-setup.ts';
 import { soundIntrospection } from './introspect/partial-introspection.ts';
 import { noWords, parse, requireDatabaseUrl, tell, withDatabase } from './command.ts';
 
@@ -51,7 +51,7 @@ export async function introspectCommand(words: readonly string[]): Promise<void>
   noWords(given.positionals);
   const { schema = 'public', table = [] } = given.values;
   const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
-    await requireFidelity(database);
+    await requireLosslessSettings(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(isNameable).map(tableName);
     const [row] = await database.run(catalogStatement(names), 'read');
