@@ -1,16 +1,16 @@
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { Referred } from '../../resources/records/conflicts.ts';
+import { StillReferenced } from '../../resources/records/conflicts.ts';
 import { chosenRecords, hiddenChoice, listOf, type Choice } from './bulk-choice.ts';
 import type { ConfirmationRefusal } from '../session/password-confirmation.ts';
 import {
   confirmDeletion,
   deletionField,
   effectsOf,
-  ownDeletion,
+  selfDeletionRefusal,
   deletionRefusal,
-  removesAdmin,
+  mayDeleteAdmin,
 } from '../form/deletion-effects.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -43,8 +43,8 @@ async function deletePage(
   const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     chosenRecords(context, resource, choice, count),
     effectsOf(context, resource, choice.selection, count, notice?.isRefused),
-    ownDeletion(context, adminRequest, resource, choice.selection),
-    removesAdmin(context, resource, choice.selection),
+    selfDeletionRefusal(context, adminRequest, resource, choice.selection),
+    mayDeleteAdmin(context, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
   const need = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
@@ -98,7 +98,7 @@ export async function bulkDelete(
     });
   };
   if (form.get('_confirm') === undefined) return ask();
-  if (await ownDeletion(context, adminRequest, resource, selection)) return ask({ status: 403 });
+  if (await selfDeletionRefusal(context, adminRequest, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
   const { digest, isForbidden } = await effectsOf(context, resource, selection, expected);
   if (
@@ -106,7 +106,7 @@ export async function bulkDelete(
     !isForbidden &&
     (await bulk.count(resource, selection)) === expected
   ) {
-    const text = 'What goes with these records has changed since you were asked. Nothing was deleted.';
+    const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
     return ask({ status: 409, text });
   }
   const unconfirmed = await confirmDeletion(context, adminRequest, resource, selection, form);
@@ -117,7 +117,7 @@ export async function bulkDelete(
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const count = await bulk.count(resource, selection);
-    const isRefused = problem instanceof Referred && problem.models.length === 0;
+    const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
     const text =
       count === expected
         ? deletionRefusal(context, problem)

@@ -1,5 +1,5 @@
 import type { Column } from '../../db/schema/model.ts';
-import { textOfColumn, textOfField } from '../../resources/records/browsing.ts';
+import { textOfColumn, textOfField } from '../../resources/records/record-entry.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';

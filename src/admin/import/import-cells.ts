@@ -2,7 +2,7 @@ import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import { isFree, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfField } from '../../resources/records/browsing.ts';
+import { textOfField } from '../../resources/records/record-entry.ts';
 import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 
 import { mustHaveText, NULL } from '../fields/form-values.ts';

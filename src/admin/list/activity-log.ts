@@ -1,5 +1,5 @@
 import type { Column } from '../../db/schema/model.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import {
   changeOf,

@@ -1,6 +1,6 @@
 import type { Column } from '../../db/schema/model.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
-import { textOfColumn } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import { textOfColumn } from '../../resources/records/record-entry.ts';
 import { html, type Html } from './html.ts';
 
 /** How much of a long text a list shows (characters). */

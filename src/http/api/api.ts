@@ -8,7 +8,8 @@ import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import type { Listing, RecordPage } from '../../resources/records/listing.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
-import { readRecord, type Operations, type Versions } from '../../resources/records/operations.ts';
+import type { Operations, Versions } from '../../resources/records/operations.ts';
+import { readRecord } from '../../resources/records/read-record.ts';
 import {
   CallerChanged,
   meets,

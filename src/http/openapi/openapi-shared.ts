@@ -55,7 +55,7 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   Conflict: {
     status: 409,
     description: 'Another record has a unique value, or others refer to this one.',
-    detail: 'There is such a record already.',
+    detail: 'A record with the same value already exists.',
     errors: { name: ['another record has this value'] },
   },
   Changed: {
