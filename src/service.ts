@@ -30,7 +30,7 @@ import {
   checkSchema,
   readCatalog,
   SchemaLocked,
-  sealHistory,
+  makeHistoryAppendOnly,
 } from './resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { startWarnings } from './resources/serve/start-warnings.ts';
@@ -177,7 +177,8 @@ export function createService(
         );
       const schema = await checkSchema(database, resources, settings);
       if (settings.schema === 'apply' && hasUsers)
-        for (const statement of await sealHistory(database)) logger.info({ message: 'schema', statement });
+        for (const statement of await makeHistoryAppendOnly(database))
+          logger.info({ message: 'schema', statement });
       const { models } = schema;
       const served = serveResources(resources, models, settings);
       for (const message of startWarnings(resources, served, schema)) logger.warn({ message });

@@ -4,7 +4,7 @@ import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relatio
 import { StartError } from '../errors.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
-import { requireFidelity } from '../resources/serve/schema-setup.ts';
+import { requireLosslessSettings } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import { refuseArguments, parse, requireDatabaseUrl, printMessage, withDatabase } from './command.ts';
 
@@ -54,7 +54,7 @@ export async function introspectCommand(args: readonly string[]): Promise<void> 
   refuseArguments(parsed.positionals);
   const { schema = 'public', table = [] } = parsed.values;
   const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
-    await requireFidelity(database);
+    await requireLosslessSettings(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(hasServableName).map(tableName);
     const [row] = await database.run(catalogStatement(names), 'read');

@@ -9,7 +9,7 @@ import { missingSchema } from '../db/schema/missing-schema.ts';
 import { grantsFor } from '../resources/serve/grants.ts';
 import { loadResources } from '../resources/load-registry.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
-import { allPrivileges, APPEND_ONLY, MAY_GIVE_UP } from '../resources/serve/privileges.ts';
+import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { readCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
@@ -59,13 +59,13 @@ function statementsFor(
   return [
     ...missingSchema(resources, catalog),
     ...missingSchema(systemTables, catalog),
-    ...(createsHistory || mayChangeHistory ? [APPEND_ONLY] : []),
+    ...(createsHistory || mayChangeHistory ? [REVOKE_HISTORY_CHANGES] : []),
   ];
 }
 
 const readState = (resources: readonly Resource[]): Promise<DatabaseState> =>
   withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
-    const [row] = await database.run({ text: MAY_GIVE_UP, values: [] }, 'read');
+    const [row] = await database.run({ text: MAY_CHANGE_HISTORY, values: [] }, 'read');
     return { catalog: await readCatalog(database, resources), mayChangeHistory: text(row?.[0]) === 't' };
   });
 

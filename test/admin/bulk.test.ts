@@ -107,7 +107,7 @@ describe('bulk actions', () => {
   test('delete what was chosen, after saying how many that are and what they are called', async () => {
     const page = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.equal(page.status, 200);
-    assert.match(readable(page), /Delete 2 records\? 2 records selected item 1 item 2 No record that is known here refers to these records\./); // prettier-ignore
+    assert.match(readable(page), /Delete 2 records\? 2 records selected item 1 item 2 No known records refer to these records\./); // prettier-ignore
     assert.equal((await names()).length, 12);
     const done = await goOn(page, 'confirm');
     assert.equal(done.location, '/admin/item/');
@@ -184,14 +184,14 @@ describe('bulk actions', () => {
     const chosen = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 3) });
     assert.match(
       readable(chosen),
-      /What keeps these records from being deleted 1 record of Parts, by “Item”/,
+      /Cannot delete: other records depend on them 1 record of Parts, by “Item”/,
     );
     assert.ok(
       chosen.text.includes(`href="/admin/part/?item__in=${encodeURIComponent(ids.slice(0, 3).join())}"`),
     );
     assert.doesNotMatch(chosen.text, /class="danger"/);
     const all = await ada.post(BULK, { _state: 'amount__in=1,2', _action: 'delete', _all: '1' });
-    assert.match(readable(all), /8 records of Items.*What keeps these records from being deleted 4 records of Parts/); // prettier-ignore
+    assert.match(readable(all), /8 records of Items.*Cannot delete: other records depend on them 4 records of Parts/); // prettier-ignore
     const link = unescaped(/href="(\/admin\/part\/\?[^"]*)"/.exec(all.text)?.[1] ?? '');
     assert.equal(link, '/admin/part/?item__amount__in=1%2C2');
     assert.match(readable(await ada.get(link)), /of 4 records/);
@@ -199,7 +199,10 @@ describe('bulk actions', () => {
       _state: '', _action: 'delete', _all: '1', _expected: '12', _confirm: '1',
     }); // prettier-ignore
     assert.equal(forced.status, 409);
-    assert.match(readable(forced), /Records of Parts need what would be deleted\. Nothing was deleted\./);
+    assert.match(
+      readable(forced),
+      /Records of Parts depend on what would be deleted\. Nothing was deleted\./,
+    );
     assert.equal((await names()).length, 12);
   });
 
@@ -216,11 +219,11 @@ describe('bulk actions', () => {
     assert.match(readable(page), /Text becomes “new” in 6 records/);
     assert.equal((await ada.post(path, { ...hiddenFields(page, 'record'), _confirm: '1' })).status, 303);
     const some = await ada.post(path, { _state: '', _action: 'delete', _id: keys.slice(0, 3) });
-    assert.match(readable(some), /3 records selected.*What keeps these records from being deleted 1 record of Odd ones/); // prettier-ignore
+    assert.match(readable(some), /3 records selected.*Cannot delete: other records depend on them 1 record of Odd ones/); // prettier-ignore
     const link = unescaped(/href="(\/admin\/odd\/\?[^"]*)"/.exec(some.text)?.[1] ?? '');
     assert.match(readable(await ada.get(link)), /1–3 of 3 records/);
     const all = await ada.post(path, { _state: '', _action: 'delete', _id: keys });
-    assert.match(readable(all), /No record that is known here refers to these records/);
+    assert.match(readable(all), /No known records refer to these records/);
     assert.equal((await ada.post(path, hiddenFields(all, 'confirm'))).status, 303);
     const log = (await logged()).filter(({ model }) => model === 'odd');
     assert.deepEqual(
@@ -344,7 +347,7 @@ describe('bulk actions', () => {
     const choice = { _action: 'set', _column: 'name', _value: '1', name: 'same', _confirm: '1', _state: '' };
     const page = await ada.post(BULK, { ...choice, _all: '1', _expected: '12' });
     assert.equal(page.status, 409);
-    assert.match(readable(page), /No two records may have the same value\./);
+    assert.match(readable(page), /Must be unique, so two records cannot have the same value\./);
     assert.equal((await ada.post(BULK, { ...choice, _id: ids[0] ?? '', _expected: '1' })).status, 303);
     assert.equal((await names())[0], 'same');
   });
@@ -386,17 +389,17 @@ describe('bulk actions', () => {
   test('speak of one record as of one', async () => {
     const one = { _state: 'name=item%201', _action: 'delete', _all: '1' };
     const page = await ada.post(BULK, one);
-    assert.match(readable(page), /Delete 1 record\?.*No record that is known here refers to this record\. It will be gone for good\. Delete 1 record Cancel$/); // prettier-ignore
+    assert.match(readable(page), /Delete 1 record\?.*No known records refer to this record\. It will be permanently deleted\. Delete 1 record Cancel$/); // prettier-ignore
     await service.sql`insert into part (item_id) values (${ids[0] ?? ''})`;
     const kept = await ada.post(BULK, one);
     assert.match(
       readable(kept),
-      /What keeps this record.*It cannot be deleted while other records need it\. Delete/,
+      /Cannot delete: other.*It cannot be deleted while other records need it\. Delete/,
     );
     const both = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.match(readable(both), /They cannot be deleted while other records need them\./);
     const others = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(1, 3) });
-    assert.match(readable(others), /They will be gone for good\. Delete 2 records Cancel$/);
+    assert.match(readable(others), /They will be permanently deleted\. Delete 2 records Cancel$/);
   });
 
   test('of records that one of an unknown table needs are not offered', async () => {
@@ -405,7 +408,7 @@ describe('bulk actions', () => {
       insert into unknown select id, 1 from item where amount = 1;`);
     try {
       const page = await ada.post(BULK, { _state: '', _action: 'delete', _all: '1' });
-      assert.match(readable(page), /What keeps these records from being deleted 4 records that the admin area does not show/); // prettier-ignore
+      assert.match(readable(page), /Cannot delete: other records depend on them 4 records that the admin area does not show/); // prettier-ignore
       assert.doesNotMatch(page.text, /class="danger"/);
       const free = await ada.post(BULK, { _state: 'amount=2', _action: 'delete', _all: '1' });
       assert.equal((await goOn(free, 'confirm')).status, 303);
@@ -426,7 +429,7 @@ describe('bulk actions', () => {
     ]) {
       const page = await ada.post(path, { ...choice, _action: 'delete' });
       assert.equal(page.status, 200);
-      assert.match(readable(page), /You cannot delete yourself: let another admin do this\./);
+      assert.match(readable(page), /You cannot delete your own user\. Ask another admin to do it\./);
       assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
       for (const _expected of ['1', '2']) {
         const forced = await ada.post(path, { ...choice, _action: 'delete', _confirm: '1', _expected });

@@ -93,9 +93,9 @@ describe('deleting a record', () => {
     assert.match(text, /Delete Novels <i>\?/);
     assert.match(
       text,
-      /What is deleted with it 2 records of Books, by “Shelf” 1 record of Leaves, by “Book › Shelf”/,
+      /Deleted with it 2 records of Books, by “Shelf” 1 record of Leaves, by “Book › Shelf”/,
     );
-    assert.match(text, /What stays, and no longer refers to it 1 record that the admin area does not show 1 record of Marks, by “Leaf › Book › Shelf”/); // prettier-ignore
+    assert.match(text, /Kept, but no longer linked to it 1 record that the admin area does not show 1 record of Marks, by “Leaf › Book › Shelf”/); // prettier-ignore
     assert.doesNotMatch(text, /Spies|What keeps/);
     assert.doesNotMatch(answer.text, /<i>/);
     const link = unescaped(/href="(\/admin\/mark\/\?[^"]*)"/.exec(answer.text)?.[1] ?? '');
@@ -122,7 +122,7 @@ describe('deleting a record', () => {
       [`/admin/shelf/${shelf}/delete/`, `/admin/loan/?book__shelf=${shelf}`],
     ] as const) {
       const answer = await ada.get(path);
-      assert.match(readable(answer), /What keeps this record from being deleted 1 record of Loans/);
+      assert.match(readable(answer), /Cannot delete: other records depend on it 1 record of Loans/);
       assert.ok(answer.text.includes(`href="${link}"`), link);
       assert.doesNotMatch(answer.text, /class="danger"/);
     }
@@ -135,7 +135,7 @@ describe('deleting a record', () => {
     await insert('loan', { book_id: book });
     const answer = await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'));
     assert.equal(answer.status, 409);
-    assert.match(readable(answer), /Records of Loans need what would be deleted\. Nothing was deleted\..*What keeps this record from being deleted/); // prettier-ignore
+    assert.match(readable(answer), /Records of Loans depend on what would be deleted\. Nothing was deleted\..*Cannot delete: other records depend on it/); // prettier-ignore
   });
 
   test('what has come to go with it after the page was made is asked about anew', async () => {
@@ -152,7 +152,10 @@ describe('deleting a record', () => {
       await ada.post(bulk, hiddenFields(asked, 'confirm')),
     ]) {
       assert.equal(answer.status, 409);
-      assert.match(readable(answer), /has changed since you were asked\..*2 records of Books/);
+      assert.match(
+        readable(answer),
+        /The effects of the deletion have changed since this page was shown\..*2 records of Books/,
+      );
       assert.equal(await countOf('shelf'), before + 1);
     }
     const again = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
@@ -164,7 +167,7 @@ describe('deleting a record', () => {
     const book = await insert('book', { shelf_id: shelf, title: 'Loop' });
     await service.sql`update book set sequel_to_id = ${book} where id = ${book}`;
     const page = await ada.get(`/admin/book/${book}/delete/`);
-    assert.match(readable(page), /No record that is known here refers to this record\./);
+    assert.match(readable(page), /No known records refer to this record\./);
     assert.equal((await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'))).status, 303);
   });
 
@@ -182,7 +185,7 @@ describe('deleting a record', () => {
     for (const fields of [hiddenFields(page, 'confirm'), { _version: '' }, { _version: 'x' }]) {
       const answer = await ada.post(`/admin/shelf/${shelf}/delete/`, fields);
       assert.equal(answer.status, 412);
-      assert.match(readable(answer), /Delete New\? The record has changed since you were asked/);
+      assert.match(readable(answer), /Delete New\? The record has changed since this page was shown/);
     }
     const again = await ada.post(`/admin/shelf/${shelf}/delete/`, { _version: '' });
     assert.equal(
@@ -191,7 +194,7 @@ describe('deleting a record', () => {
     );
     const gone = await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(again, 'confirm'));
     assert.equal(gone.location, '/admin/shelf/');
-    assert.match((await ada.follow(gone)).text, /class="flash failed"[^>]*>The record is no longer there/);
+    assert.match((await ada.follow(gone)).text, /class="flash failed"[^>]*>The record no longer exists/);
   });
 
   test('keys that are texts of any kind stay what they are on the way', async () => {
@@ -238,22 +241,22 @@ describe('deleting a record', () => {
       const answer = await ada.get(path);
       assert.match(
         readable(answer),
-        /What keeps this record from being deleted 2 records that the admin area does not show/,
+        /Cannot delete: other records depend on it 2 records that the admin area does not show/,
       );
       assert.match(readable(answer), /It cannot be deleted while other records need it/);
-      assert.doesNotMatch(readable(answer), /No record that is known|list"|else where/);
+      assert.doesNotMatch(readable(answer), /No known records|list"|else where/);
       assert.doesNotMatch(answer.text, /class="danger"/);
     }
     await service.sql.unsafe('drop schema "else where" cascade');
     const page = await ada.get(`/admin/shelf/${shelf}/delete/`);
-    assert.match(readable(page), /What is deleted with it 2 records of Books, by “Shelf” 1 record that the admin area does not show What stays, and no longer refers to it 3 records that the admin area does not show/); // prettier-ignore
+    assert.match(readable(page), /Deleted with it 2 records of Books, by “Shelf” 1 record that the admin area does not show Kept, but no longer linked to it 3 records that the admin area does not show/); // prettier-ignore
 
     await service.sql.unsafe(`
       alter table book add unique (id, title);
       alter table loan add column also integer, add column title text, add foreign key (also, title) references book (id, title);
       insert into loan (book_id, also, title) select id, ${book}, 'Known' from book where title = 'Other';`);
     const unknown = await ada.get(`/admin/book/${book}/delete/`);
-    assert.match(readable(unknown), /What keeps this record from being deleted 1 record of Loans It cannot/);
+    assert.match(readable(unknown), /Cannot delete: other records depend on it 1 record of Loans It cannot/);
     await service.sql.unsafe(`
       alter table loan drop column also, drop column title; drop table going, staying; delete from loan;`);
     const free = await ada.get(`/admin/shelf/${shelf}/delete/`);
@@ -274,21 +277,18 @@ describe('deleting a record', () => {
       create trigger refuse before delete on shelf for each row execute function refuse()`);
     const path = `/admin/shelf/${shelf}/delete/`;
     const page = await ada.get(path);
-    assert.match(
-      readable(page),
-      /No record that is known here refers to this record\. It will be gone for good\./,
-    );
+    assert.match(readable(page), /No known records refer to this record\. It will be permanently deleted\./);
     const answer = await ada.post(path, hiddenFields(page, 'confirm'));
     assert.equal(answer.status, 409);
-    assert.match(readable(answer), /Other records refer to this one\..*What keeps this record from being deleted Records of a table that is not shown here refer to it\. It cannot be deleted/); // prettier-ignore
-    assert.doesNotMatch(readable(answer), /No record that is known/);
+    assert.match(readable(answer), /Other records refer to this one\..*Cannot delete: other records depend on it Records of a table that the admin area does not show refer to it\. It cannot be deleted/); // prettier-ignore
+    assert.doesNotMatch(readable(answer), /No known records/);
     assert.doesNotMatch(answer.text, /class="danger"/);
 
     const bulk = '/admin/shelf/-/bulk/';
     const choice = { _state: '', _action: 'delete', _id: String(shelf) };
     const many = await ada.post(bulk, hiddenFields(await ada.post(bulk, choice), 'confirm'));
     assert.equal(many.status, 409);
-    assert.match(readable(many), /Nothing was deleted\..*Records of a table that is not shown here refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
+    assert.match(readable(many), /Nothing was deleted\..*Records of a table that the admin area does not show refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
     assert.doesNotMatch(many.text, /class="danger"/);
     await service.sql.unsafe('drop function refuse cascade');
     assert.equal((await ada.post(path, hiddenFields(await ada.get(path), 'confirm'))).status, 303);
@@ -299,14 +299,14 @@ describe('deleting a record', () => {
     const browser = await logIn(service, 'bob');
     const path = `/admin/user/${bob}/delete/`;
     const page = await browser.get(path);
-    assert.match(readable(page), /You cannot delete yourself: let another admin do this\./);
+    assert.match(readable(page), /You cannot delete your own user\. Ask another admin to do it\./);
     assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
     const fields = hiddenFields(await ada.get(path), 'confirm');
     const { _csrf, ...others } = fields; // its own browser's token stays
     assert.ok(_csrf);
     const refused = await browser.post(path, others);
     assert.equal(refused.status, 403);
-    assert.match(readable(refused), /You cannot delete yourself: let another admin do this\./);
+    assert.match(readable(refused), /You cannot delete your own user\. Ask another admin to do it\./);
     assert.equal(await countOf('user'), 2);
     assert.equal((await ada.post(path, { ...fields, _current: 'pw-ada' })).status, 303);
     assert.equal(await countOf('user'), 1);
@@ -331,7 +331,7 @@ describe('deleting what the own user goes with', () => {
       await service.addUser('bob', { team_id: 2 });
       const ada = await logIn(service, 'ada');
       const page = await ada.get('/admin/team/1/delete/');
-      assert.match(readable(page), /You would be deleted as well: let another admin do this\./);
+      assert.match(readable(page), /This would also delete your own user\. Ask another admin to do it\./);
       assert.doesNotMatch(page.text, /class="danger"/);
       const fields = hiddenFields(await ada.get('/admin/team/2/delete/'), 'confirm');
       assert.equal((await ada.post('/admin/team/1/delete/', fields)).status, 403);
@@ -362,8 +362,8 @@ test('a record that goes by one foreign key does not count as one that stays by 
     await service.sql`insert into kid (p_id, q_id) values (1, 2), (1, 1), (3, 1), (4, 4)`;
     const told = async (id: number): Promise<string> =>
       readable(await ada.get(`/admin/parent/${id}/delete/`));
-    assert.match(await told(1), /deleted with it 2 records of Kid, by “P” What stays, and no longer refers to it 1 record of Kid, by “Q”/); // prettier-ignore
-    assert.doesNotMatch(await told(4), /What stays/);
+    assert.match(await told(1), /Deleted with it 2 records of Kid, by “P” Kept, but no longer linked to it 1 record of Kid, by “Q”/); // prettier-ignore
+    assert.doesNotMatch(await told(4), /Kept, but/);
     assert.match(readable(await ada.get('/admin/parent/4/')), /Kid by P 1 .*Kid by Q 1/);
   } finally {
     await service.close();
@@ -400,34 +400,34 @@ describe('deleting what many go with, one through the other', () => {
         readable(await ada.get(`/admin/user/${id}/delete/`));
       assert.match(
         await told(),
-        /What is deleted with it 1 record of Users, by “Boss” 6 records of Users, further away/,
+        /Deleted with it 1 record of Users, by “Boss” 6 records of Users, indirectly/,
       );
       assert.match(
         await told(others[5]),
-        /What is deleted with it 1 record of Users, by “Boss” It will be gone/,
+        /Deleted with it 1 record of Users, by “Boss” It will be permanently deleted/,
       );
       assert.doesNotMatch(await told(others[5]), /further/);
 
       await service.sql`insert into tool (keeper_id) values (${others[6] ?? 0})`;
-      assert.match(await told(), /no longer refers to it 1 record of Tools, further away/);
+      assert.match(await told(), /no longer linked to it 1 record of Tools, indirectly/);
       await service.sql`insert into lock (holder_id) values (${others[6] ?? 0})`;
-      assert.match(await told(), /What keeps this record from being deleted 1 record of Locks, further away/);
+      assert.match(await told(), /Cannot delete: other records depend on it 1 record of Locks, indirectly/);
       assert.match(await told(), /It cannot be deleted/);
       await service.sql`delete from lock`;
 
       // A ring: all of them go, each counted once.
       await service.sql`update "user" set boss_id = ${others[6] ?? 0} where id = ${first}`;
-      assert.match(await told(), /1 record of Users, by “Boss” 6 records of Users, further away/);
+      assert.match(await told(), /1 record of Users, by “Boss” 6 records of Users, indirectly/);
       await service.sql`update "user" set boss_id = null where id = ${first}`;
 
       await service.sql`update "user" set boss_id = ${others[6] ?? 0} where username = 'ada'`;
-      assert.match(await told(), /You cannot delete yourself: let another admin do this\./);
+      assert.match(await told(), /You cannot delete your own user\. Ask another admin to do it\./);
       const bulk = await ada.post('/admin/user/-/bulk/', {
         _state: '',
         _action: 'delete',
         _id: String(first),
       });
-      assert.match(readable(bulk), /You cannot delete yourself/);
+      assert.match(readable(bulk), /You cannot delete your own user/);
       const fields = hiddenFields(await ada.get(`/admin/tool/1/delete/`), 'confirm');
       assert.equal((await ada.post(`/admin/user/${first}/delete/`, fields)).status, 403);
       assert.equal((await service.sql`select from "user"`).count, 9);

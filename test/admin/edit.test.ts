@@ -190,7 +190,7 @@ describe('changing', () => {
     const page = await ada.get(address);
     assert.match(page.text, /mauve/);
     const answer = await ada.post(address, { ...fieldsOf(page), _save: 'stay' });
-    assert.match((await ada.follow(answer)).text, /nothing was changed/);
+    assert.match((await ada.follow(answer)).text, /no changes to save in/);
     assert.deepEqual(
       [...(await service.sql`select id, t::text, xmin::text from thing t where name = 'Odd'`)],
       [...before],
@@ -251,7 +251,7 @@ describe('changing', () => {
     await service.sql`delete from thing where name = 'Going'`;
     const answer = await ada.post(address, { ...fieldsOf(page), note: 'gone' });
     assert.equal(answer.status, 409);
-    assert.match(answer.text, /deleted in the meantime/);
+    assert.match(answer.text, /This record has been deleted/);
     const again = await ada.post('/admin/thing/-/add/', fieldsOf(answer));
     assert.equal(again.status, 303);
     assert.equal((await row('Going'))['note'], 'gone');

@@ -255,7 +255,10 @@ describe('very long values in forms', () => {
     const path = await add('é'.repeat(MB), json(5));
     const page = await ada.post(path, { ...fieldsOf(await ada.get(path)), _save: 'new' });
     assert.equal(page.status, 200);
-    assert.match(readable(page), /This will be a new record.* Too long to be copied: Text\. /);
+    assert.match(
+      readable(page),
+      /This will be saved as a new record.* Not copied, because the value is too long: Text\. /,
+    );
     assert.equal(fieldsOf(page)['text'], '');
   });
 
@@ -265,7 +268,10 @@ describe('very long values in forms', () => {
     await service.sql`delete from item where id = ${Number(/\d+/.exec(path)?.[0])}`;
     const page = await ada.post(path, { ...fields, name: 'b' });
     assert.equal(page.status, 409);
-    assert.match(readable(page), /This record was deleted .* Too long to be copied: Text\. /);
+    assert.match(
+      readable(page),
+      /This record has been deleted\. .* Not copied, because the value is too long: Text\. /,
+    );
     assert.equal(fieldsOf(page)['name'], 'b');
   });
 });

@@ -51,7 +51,7 @@ describe('a form that is sent twice', () => {
     assert.match((await ada.follow(await ada.post(add, fields))).text, /“Told” was added\./);
     assert.match(
       (await ada.follow(await ada.post(add, fields))).text,
-      /“Told” was added once: the form was sent twice\./,
+      /“Told” was added once\. The form was sent twice\./,
     );
   });
 

@@ -70,7 +70,7 @@ describe('a form that is sent after the login has ended', () => {
         password: 'pw-ada',
       });
       assert.equal(back.status, 200);
-      assert.match(back.text, /Nothing was saved yet/);
+      assert.match(back.text, /so nothing was saved/);
       assert.equal(fieldsOf(back)['note'], 'typed <b>');
       assert.equal((await browser.post(address, { ...fieldsOf(back), _save: 'stay' })).status, 303);
       assert.equal(await noteOf(`Kept ${what}`), 'typed <b>');
@@ -165,7 +165,7 @@ describe('a form that is sent after the login has ended', () => {
     const again = await attemptLogin(service, 'ada', 'pw-ada', browser);
     assert.equal(again.status, 303);
     const back = await browser.post(address, { ...fieldsOf(conflict), _csrf: 'of the login that is over' });
-    assert.match(back.text, /Stored now/);
+    assert.match(back.text, /Current value/);
     assert.equal((await browser.post(address, fieldsOf(back))).status, 303);
     const [row] = await service.sql`select note, price from thing where name = 'Chosen'`;
     assert.deepEqual({ ...row }, { note: 'mine', price: '7.00' });

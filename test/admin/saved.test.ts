@@ -118,5 +118,5 @@ test('a record that is gone right after its change leads to the list', async () 
   const fields = { ...fieldsOf(await ada.get(path)), title: 'Vanished', _save: 'stay' };
   const answer = await ada.post(path, fields);
   assert.equal(answer.location, '/admin/song/');
-  assert.equal(flash(await ada.follow(answer)), 'The record was changed, and is gone by now.');
+  assert.equal(flash(await ada.follow(answer)), 'The record was changed, but has been deleted since.');
 });

@@ -58,7 +58,7 @@ async function assertConfirmed(
   const before = await stored();
   const page = await ask(path, ids, state);
   assert.match(page.text, /<input[^>]*name="_current"[^>]*type="password"/s);
-  assert.match(readable(page), /Needed to delete an admin\./);
+  assert.match(readable(page), /Required to delete an admin\./);
   const fields = hiddenFields(page, 'confirm');
   for (const current of [undefined, '', 'wrong']) {
     const sent = current === undefined ? fields : { ...fields, _current: current };

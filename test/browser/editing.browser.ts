@@ -173,13 +173,13 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Name').fill('Trip 05 by night');
       await page.getByLabel('Rating').fill('2');
       await follow(button(page, 'Save'));
-      await sees(page.getByRole('alert').filter({ hasText: 'Somebody has changed this record' }));
+      await sees(page.getByRole('alert').filter({ hasText: 'This record has changed since you opened it' }));
       const row = (name: string) => page.getByRole('row').filter({ hasText: name });
       // Nobody but the other has touched the day, so theirs is proposed.
       assert.equal(await row('Day').getByRole('radio').nth(1).isChecked(), true);
       await row('Name').getByLabel('Trip 05 by night').check();
       await row('Rating').getByLabel('4').check();
-      await follow(button(page, 'Save as chosen'));
+      await follow(button(page, 'Save'));
       await told(page, 'Trips: “Trip 05 by night” was changed.');
       const saved = page.getByRole('row').filter({ hasText: 'Trip 05 by night' });
       assert.match(await saved.innerText(), /2026-05-05\s+4$/);
@@ -191,7 +191,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await stage.service.sql`delete from note where message = 'short-lived'`;
       await page.getByLabel('Message').fill('Back again.');
       await follow(button(page, 'Save'));
-      await sees(page.getByRole('alert').filter({ hasText: 'was deleted in the meantime' }));
+      await sees(page.getByRole('alert').filter({ hasText: 'This record has been deleted' }));
       await follow(button(page, 'Save'));
       await told(page, 'Notes: “Back again.” was added.');
     });

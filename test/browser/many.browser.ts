@@ -43,7 +43,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await openList('Towns');
         await follow(link(page, 'Town 001'));
         await follow(link(page, 'Delete'));
-        await sees(page.getByRole('heading', { name: 'What keeps this record from being deleted' }));
+        await sees(page.getByRole('heading', { name: 'Cannot delete: other records depend on it' }));
         await sees(page.getByText('It cannot be deleted while other records need it.'));
         assert.equal(await button(page, 'Delete').count(), 0);
         await follow(link(page, '1 record of Trips'));
@@ -54,9 +54,9 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await openList('Trips');
         await follow(link(page, 'Trip 01'));
         await follow(link(page, 'Delete'));
-        await sees(page.getByRole('heading', { name: 'What is deleted with it' }));
+        await sees(page.getByRole('heading', { name: 'Deleted with it' }));
         await sees(page.getByText('3 records of Tickets'));
-        await follow(link(page, 'Keep it'));
+        await follow(link(page, 'Cancel'));
         assert.equal(await heading(page), 'Trip 01');
         await follow(link(page, 'Delete'));
         await follow(button(page, 'Delete'));
@@ -72,7 +72,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await openList('Users');
         await follow(link(page, 'porter'));
         await follow(link(page, 'Delete'));
-        await sees(page.getByRole('heading', { name: 'What stays, and no longer refers to it' }));
+        await sees(page.getByRole('heading', { name: 'Kept, but no longer linked to it' }));
         await sees(page.getByText('1 record of Trips'));
         await follow(button(page, 'Delete'));
         await told(page, '“porter” was deleted.');

@@ -129,7 +129,7 @@ async function shipped(browser: Browser, service: Service): Promise<void> {
   await page.getByRole('heading', { name: /^Conflict: / }).waitFor();
   await shoot(page, 'conflict');
   await page.getByLabel('First actual case').check();
-  await page.getByRole('button', { name: 'Save as chosen' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.waitForURL('**/admin/message/');
   await page.goto('/admin/message/2/history/');
   await shoot(page, 'history');

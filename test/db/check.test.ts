@@ -289,7 +289,7 @@ describe('a database that does not fit the registry', () => {
       { model: 'newt', columns },
       { model: 'other', table: 'public.newt', columns },
     ];
-    await assert.rejects(startOnce(database, twice), /two resources name the same table/);
+    await assert.rejects(startOnce(database, twice), /two resources use the same table/);
     assert.equal((await database.sql`select from pg_class where relname = 'newt'`).length, 0);
   });
 

@@ -11,7 +11,7 @@ import { parseCsv, withoutGuard } from '../../src/query/statements/csv.ts';
 import { checkKey } from '../../src/resources/records/checked-body.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 import { passwordFault } from '../../src/resources/passwords/password-rules.ts';
-import { isCalled } from '../../src/resources/records/look-up.ts';
+import { isNamed } from '../../src/resources/records/look-up.ts';
 import { readCookie } from '../../src/admin/web/cookies.ts';
 import { comparisonsOf } from '../../src/admin/list/filters.ts';
 import { compareLabels } from '../../src/admin/fields/references.ts';
@@ -124,11 +124,11 @@ const parsers: Record<string, Parser> = {
   },
   'the label of a record': {
     most: MEGABYTE,
-    read: (text) => isCalled('name')({ label: text }),
+    read: (text) => isNamed('name')({ label: text }),
   },
   'the words for a record': {
     most: MEGABYTE,
-    read: (text) => isCalled(text)({ label: text }),
+    read: (text) => isNamed(text)({ label: text }),
   },
   'two labels in a list': {
     most: MEGABYTE,

@@ -247,7 +247,7 @@ describe('a long stream', () => {
       await noReaders();
       await assert.rejects(async () => {
         for await (const chunk of chunks) assert.ok(chunk.length > 0);
-      }, /for too long/);
+      }, /the client read nothing of its export/);
     } finally {
       await database.close();
     }

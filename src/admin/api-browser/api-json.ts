@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfField } from '../../resources/records/browsing.ts';
+import { textOfField } from '../../resources/records/record-entry.ts';
 import {
   indentJson,
   parseJsonFields,

@@ -1,16 +1,16 @@
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { Referred } from '../../resources/records/conflicts.ts';
+import { StillReferenced } from '../../resources/records/conflicts.ts';
 import { selectedRecords, hiddenChoice, listUrl, type Choice } from './bulk-choice.ts';
 import type { ConfirmationRefusal } from '../session/password-confirmation.ts';
 import {
   confirmDeletion,
   deletionField,
   effectsOf,
-  ownDeletion,
+  selfDeletionRefusal,
   deletionRefusal,
-  removesAdmin,
+  mayDeleteAdmin,
 } from '../form/deletion-effects.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -44,8 +44,8 @@ async function deletePage(
   const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     selectedRecords(context, resource, choice, count),
     effectsOf(context, resource, choice.selection, count, notice?.isRefused),
-    ownDeletion(context, adminRequest, resource, choice.selection),
-    removesAdmin(context, resource, choice.selection),
+    selfDeletionRefusal(context, adminRequest, resource, choice.selection),
+    mayDeleteAdmin(context, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
   const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
@@ -99,7 +99,7 @@ export async function bulkDelete(
     });
   };
   if (form.get('_confirm') === undefined) return ask();
-  if (await ownDeletion(context, adminRequest, resource, selection)) return ask({ status: 403 });
+  if (await selfDeletionRefusal(context, adminRequest, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
   const { digest, isForbidden } = await effectsOf(context, resource, selection, expected);
   if (
@@ -118,7 +118,7 @@ export async function bulkDelete(
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const count = await bulk.count(resource, selection);
-    const isRefused = problem instanceof Referred && problem.models.length === 0;
+    const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
     const text =
       count === expected
         ? deletionRefusal(context, problem)

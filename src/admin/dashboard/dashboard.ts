@@ -1,7 +1,7 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { withTimeout } from '../../resources/definition/panel.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';

@@ -4,7 +4,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Writing } from '../../resources/records/checked-body.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldOf, type JsonField } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { lengthFault } from './form-bounds.ts';

@@ -4,7 +4,7 @@ import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { confirmationField, hasPowers, passwordHint } from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';

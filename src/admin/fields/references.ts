@@ -3,8 +3,8 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
-import { isCalled, type Named } from '../../resources/records/look-up.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { isNamed, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { References } from './form-fields.ts';
@@ -69,7 +69,7 @@ export async function recordMeant(
 ): Promise<Named | undefined> {
   if (words.length > LONGEST_WORDS) return undefined;
   const { entries, hasNext } = await context.browsing.lookUp(resource, words, MAX_COMPARED);
-  const [same, other] = entries.filter(isCalled(words));
+  const [same, other] = entries.filter(isNamed(words));
   if (same) return other ? undefined : same;
   return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
 }

@@ -1,3 +1,4 @@
+// The redirect and the message after a form was saved.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -7,68 +8,68 @@ import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
 
-/** What a form has done with its record. */
+/** The message after a form was saved, by what the form did with its record. */
 const OUTCOME_TEXTS = {
-  added: 'was added.',
-  repeated: 'was added once: the form was sent twice.',
-  changed: 'was changed.',
-  kept: 'is as it was: nothing was changed.',
+  added: (record: string) => `${record} was added.`,
+  repeated: (record: string) => `${record} was added once. The form was sent twice.`,
+  changed: (record: string) => `${record} was changed.`,
+  unchanged: (record: string) => `no changes to save in ${record}.`,
 } as const;
+
+/** The message when the record has been deleted since. */
+const DELETED_TEXTS: Readonly<Record<SaveOutcome, string>> = {
+  added: 'The record was added, but has been deleted since.',
+  repeated: 'The record was added, but has been deleted since.',
+  changed: 'The record was changed, but has been deleted since.',
+  unchanged: 'The record has been deleted.',
+};
 
 export type SaveOutcome = keyof typeof OUTCOME_TEXTS;
 
-/** The name of a record that was saved: undefined where it is gone, null where its name cannot be read now. */
-async function nameOf(
+/** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
+async function labelOf(
   { browsing }: AdminContext,
   resource: AdminResource,
   id: string,
 ): Promise<string | null | undefined> {
   try {
-    const [name] = (await browsing.labelsOf(resource, new Set([id]))).values();
-    return name;
+    const [label] = (await browsing.labelsOf(resource, new Set([id]))).values();
+    return label;
   } catch (error) {
-    // The change is committed. An error would say that it was not made.
+    // The change is committed. An error page would suggest that it was not.
     if (!asProblem(error)) throw error;
     return null;
   }
 }
 
-/** To where the button that was pressed leads: the list from which the visitor came, the record, or a new one. */
+/** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record. */
 export async function afterSave(
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   form: Form,
-  deed: SaveOutcome,
+  outcome: SaveOutcome,
 ): Promise<Reply> {
   const { name, title } = resource;
-  const how = form.get('_save');
+  const button = form.get('_save');
   const list = form.get('_list');
-  const label = await nameOf(context, resource, id);
-  if (label === undefined) {
-    const done = {
-      added: 'was added, and ',
-      repeated: 'was added, and ',
-      changed: 'was changed, and ',
-      kept: '',
-    };
+  const label = await labelOf(context, resource, id);
+  if (label === undefined)
     return redirectWith(adminRequest, links.back(name, list), {
       kind: 'failed',
-      text: `The record ${done[deed]}is gone by now.`,
+      text: DELETED_TEXTS[outcome],
     });
-  }
-  const to =
-    how === 'stay' || how === 'new'
-      ? links.from(list, links.record(name, id))
-      : how === 'another'
-        ? links.action(name, 'add')
-        : links.back(name, list);
-  const called = label === null ? 'the record' : `“${shortened(label, 80)}”`;
-  const isThere = how === 'stay' || how === 'new';
+  const staysOnRecord = button === 'stay' || button === 'new';
+  const to = staysOnRecord
+    ? links.from(list, links.record(name, id))
+    : button === 'another'
+      ? links.action(name, 'add')
+      : links.back(name, list);
+  const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
   return redirectWith(adminRequest, to, {
     kind: 'done',
-    text: `${title}: ${called} ${OUTCOME_TEXTS[deed]}`,
-    ...(!isThere && { href: links.record(name, id) }),
+    text: `${title}: ${OUTCOME_TEXTS[outcome](record)}`,
+    ...(!staysOnRecord && { href: links.record(name, id) }),
   });
 }

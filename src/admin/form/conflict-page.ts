@@ -1,7 +1,8 @@
+// The page for a form whose record has changed since the form was opened.
 import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { StoredEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
@@ -21,16 +22,16 @@ import { referencesOf } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** What somebody else has stored since the form was made, beside what was typed. */
+/** A form whose record has changed since the form was loaded. */
 export interface Conflict {
   readonly resource: AdminResource;
-  readonly stored: RecordEntry & { readonly version: string };
+  readonly stored: StoredEntry;
   readonly typed: TypedValues;
-  /** The form as it was sent, with its marks of what it was made from. */
+  /** The form as it was sent, with marks of the values that it was loaded with. */
   readonly form: Form;
 }
 
-/** The marks of the values that the form was made from, by key. */
+/** The marks of the values that the form was loaded with, by key. */
 const marksOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, string> =>
   new Map(
     originIn(form, columns)
@@ -38,45 +39,49 @@ const marksOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, st
       .map((mark) => mark.split(':', 2) as [string, string]),
   );
 
-/** Characters of a value that are shown at most, and how many of them come before the first difference. */
-const MOST_SHOWN = 2000;
-const BEFORE = 100;
+/** Maximum characters shown of a value, and how many of them precede the first difference. */
+const MAX_SHOWN = 2000;
+const CONTEXT_BEFORE = 100;
 
-/** What is shown of a text beside another one: where both are long, what is around the first difference. */
+/** The part of a text to compare with another one: of a long text, the part around the first difference. */
 function excerpt(text: string, other: string): string {
-  if (text.length <= MOST_SHOWN) return text;
+  if (text.length <= MAX_SHOWN) return text;
   let same = 0;
   while (same < text.length && text[same] === other[same]) same += 1;
-  const from = same + BEFORE > MOST_SHOWN ? same - BEFORE : 0;
-  const part = text.slice(from, from + MOST_SHOWN).toWellFormed();
-  return `${from > 0 ? '… ' : ''}${part}${from + MOST_SHOWN < text.length ? ' …' : ''}`;
+  const from = same + CONTEXT_BEFORE > MAX_SHOWN ? same - CONTEXT_BEFORE : 0;
+  const part = text.slice(from, from + MAX_SHOWN).toWellFormed();
+  return `${from > 0 ? '… ' : ''}${part}${from + MAX_SHOWN < text.length ? ' …' : ''}`;
 }
 
 const CHOICE = '_take.';
 const takeName = ({ key }: Column): string => `${CHOICE}${key}`;
 
-/** Whether a field of a form says whose value of a column to take. */
+/** Whether a form field holds a choice between the two values of a column. */
 export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 
-/** Whose value of a column to take: where only one side has changed it, that side's; else the person says. */
+/**
+ * The preselected value of a column: the user's earlier choice, or the side that changed it. Undefined where both sides changed
+ * it.
+ * @param origin the mark of the value that the form was loaded with
+ */
 function choiceOf(
   mine: Typed,
   theirs: Typed,
-  said: string | undefined,
+  chosen: string | undefined,
   origin: string | undefined,
 ): 'mine' | 'theirs' | undefined {
-  if (said === 'theirs') return said;
-  // One's own was preferred to what stood beside it then: where that has changed again, the person has to choose again.
-  if (said === 'mine') return origin === markOf(theirs) ? said : undefined;
+  if (chosen === 'theirs') return chosen;
+  // The user preferred this value to an older stored one. If that has changed again, the user must choose again.
+  if (chosen === 'mine') return origin === markOf(theirs) ? chosen : undefined;
   if (origin === markOf(mine)) return 'theirs';
   return origin === markOf(theirs) ? 'mine' : undefined;
 }
 
 /**
- * What was typed, with the stored values where the person has chosen those. A stored value that is too long for a form is left
- * out, and so stays as it is.
+ * The typed values, replaced by the stored ones where the user has chosen those. A stored value that is too long for a form is
+ * left out, and so does not change.
  */
-export function resolved({ stored, typed, form }: Conflict): TypedValues {
+export function resolveConflict({ stored, typed, form }: Conflict): TypedValues {
   const others = storedValues(stored, [...typed.keys()]);
   return new Map(
     [...typed].flatMap(([column, mine]) => {
@@ -87,7 +92,7 @@ export function resolved({ stored, typed, form }: Conflict): TypedValues {
   );
 }
 
-/** The page that shows both sets of values side by side; it sends the form again, made from what is stored now. */
+/** The page that shows both values of each field side by side. It sends the form again, based on the current record. */
 export async function showConflict(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -116,7 +121,7 @@ export async function showConflict(
     if (!theirs || isSame(mine, theirs)) return [];
     const choice = choiceOf(mine, theirs, form.get(takeName(column)), origins.get(column.key));
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
-      html`<td data-label="${side === 'mine' ? 'Yours' : 'Stored now'}">
+      html`<td data-label="${side === 'mine' ? 'Your value' : 'Current value'}">
         <label class="choice"
           ><input
             type="radio"
@@ -140,8 +145,8 @@ export async function showConflict(
   const hidden = await hiddenInputs(kept);
   const marks = [...others].map(([column, value]) => `${column.key}:${markOf(value)}`).join(' ');
   const body = html` <p class="notice" role="alert">
-      Somebody has changed this record since you opened it. Nothing is lost: choose, for each column in which
-      the two differ, which value it shall have.
+      This record has changed since you opened it. Your changes are not lost: for each field below, choose the
+      value to save.
     </p>
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
       <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
@@ -151,9 +156,9 @@ export async function showConflict(
       <table class="compare">
         <thead>
           <tr>
-            <th scope="col">Column</th>
-            <th scope="col">Yours</th>
-            <th scope="col">Stored now</th>
+            <th scope="col">Field</th>
+            <th scope="col">Your value</th>
+            <th scope="col">Current value</th>
           </tr>
         </thead>
         <tbody>
@@ -161,10 +166,10 @@ export async function showConflict(
         </tbody>
       </table>
       <div class="buttons">
-        <button class="primary">Save as chosen</button>
-        <a class="button" href="${links.record(resource.name, stored.id)}">Give up my changes</a>
+        <button class="primary">Save</button>
+        <a class="button" href="${links.record(resource.name, stored.id)}">Discard my changes</a>
         <a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
-          >Who has changed it? (new tab)</a
+          >Show history (new tab)</a
         >
       </div>
     </form>`;

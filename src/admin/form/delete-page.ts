@@ -1,18 +1,19 @@
+// The page that asks before a record is deleted, and the deletion itself.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { Selection } from '../../resources/records/selection.ts';
-import { Referred } from '../../resources/records/conflicts.ts';
+import { StillReferenced } from '../../resources/records/conflicts.ts';
 import type { ConfirmationRefusal } from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import {
   confirmDeletion,
   deletionField,
   effectsOf,
-  ownDeletion,
+  selfDeletionRefusal,
   deletionRefusal,
-  removesAdmin,
+  mayDeleteAdmin,
 } from './deletion-effects.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -22,28 +23,28 @@ import { shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery, redirectWith, type AdminRequest } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
-/** How much of a long text is shown (characters). */
-const MOST_SHOWN = 300;
+/** Maximum characters shown of a value. */
+const MAX_SHOWN = 300;
 
-/** What the record is: the columns by which its list shows it. */
+/** The record's values in the columns of its list. */
 const facts = (entry: RecordEntry, { list }: AdminResource): Html =>
   html`<dl class="facts">
     ${list.map(
       (column) =>
         html`<div>
           <dt>${column.title}</dt>
-          <dd>${shownColumn(entry, column, MOST_SHOWN)}</dd>
+          <dd>${shownColumn(entry, column, MAX_SHOWN)}</dd>
         </div>`,
     )}
   </dl>`;
 
 interface Notice {
   readonly status: number;
-  /** Undefined where the page says by itself why it cannot be done. */
+  /** Undefined where the page already explains why the record cannot be deleted. */
   readonly text?: string;
-  /** Whether records of a table that is not in the registry keep the record from being deleted. */
+  /** Whether records of a table outside the registry prevent the deletion. */
   readonly isRefused?: boolean;
-  /** Why the admin's own password does not do. */
+  /** Why the admin's own password was not accepted. */
   readonly unconfirmed?: ConfirmationRefusal;
 }
 
@@ -61,8 +62,8 @@ async function deletePage(
   const [entry, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     context.browsing.preview(resource, id),
     effectsOf(context, resource, selectionOf(id), 1, notice?.isRefused),
-    ownDeletion(context, adminRequest, resource, selectionOf(id)),
-    removesAdmin(context, resource, selectionOf(id)),
+    selfDeletionRefusal(context, adminRequest, resource, selectionOf(id)),
+    mayDeleteAdmin(context, resource, selectionOf(id)),
   ]);
   const list = listQuery(adminRequest, name, sent);
   const page = links.from(list, links.record(name, entry.id));
@@ -83,7 +84,7 @@ async function deletePage(
           <p class="lead">${warning}</p>
           ${needsPassword && deletionField(notice?.unconfirmed)}
           <div class="buttons">
-            <button class="danger">Delete</button> <a class="button" href="${page}">Keep it</a>
+            <button class="danger">Delete</button> <a class="button" href="${page}">Cancel</a>
           </div>
         </form>`
   }`;
@@ -100,7 +101,7 @@ async function deletePage(
   });
 }
 
-/** Says what deleting the record means. */
+/** Shows what deleting the record would affect. */
 export const showDelete = (
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -108,7 +109,7 @@ export const showDelete = (
   id: string,
 ): Promise<Reply> => deletePage(context, adminRequest, resource, id);
 
-/** Deletes the record, unless it has changed since the page was made that asked. */
+/** Deletes the record, unless the record or the effects have changed since the page was shown. */
 export async function confirmDelete(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -120,12 +121,13 @@ export async function confirmDelete(
   const list = links.back(name, form.get('_list'));
   try {
     const { label, version } = await context.browsing.read(resource, id);
-    if (await ownDeletion(context, adminRequest, resource, selectionOf(id)))
+    if (await selfDeletionRefusal(context, adminRequest, resource, selectionOf(id)))
       return await deletePage(context, adminRequest, resource, id, form, { status: 403 });
     const { digest, isForbidden } = await effectsOf(context, resource, selectionOf(id), 1);
-    const isAsAsked = form.get('_version') !== version || form.get('_effects') === digest;
-    if (!isAsAsked && !isForbidden) {
-      const text = 'What goes with the record has changed since you were asked. This is how it is now.';
+    // A changed record gets its own message below, from the 412 of the deletion.
+    const haveEffectsChanged = form.get('_version') === version && form.get('_effects') !== digest;
+    if (haveEffectsChanged && !isForbidden) {
+      const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
       return await deletePage(context, adminRequest, resource, id, form, { status: 409, text });
     }
     const unconfirmed = await confirmDeletion(context, adminRequest, resource, selectionOf(id), form);
@@ -141,14 +143,14 @@ export async function confirmDelete(
   } catch (error) {
     const problem = asProblem(error);
     if (problem?.status === 404)
-      return redirectWith(adminRequest, list, { kind: 'failed', text: 'The record is no longer there.' });
+      return redirectWith(adminRequest, list, { kind: 'failed', text: 'The record no longer exists.' });
     if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
     const { status } = problem;
     const text =
       status === 412
-        ? 'The record has changed since you were asked. This is how it is now.'
+        ? 'The record has changed since this page was shown. Nothing was deleted.'
         : deletionRefusal(context, problem);
-    const isRefused = problem instanceof Referred && problem.models.length === 0;
+    const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
     return deletePage(context, adminRequest, resource, id, form, { status, text, isRefused });
   }
 }

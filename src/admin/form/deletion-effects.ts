@@ -1,3 +1,4 @@
+// The parts that the pages for deleting one record and several share.
 import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
@@ -5,7 +6,7 @@ import type { Parameter } from '../../query/parse/grammar.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
-import { Referred } from '../../resources/records/conflicts.ts';
+import { StillReferenced } from '../../resources/records/conflicts.ts';
 import {
   confirmationField,
   confirmCaller,
@@ -18,29 +19,29 @@ import { links, Parameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
 
-/** What deleting records would do to others. */
+/** The effects of a deletion on other records, for the pages that ask for confirmation. */
 export interface Effects {
   readonly view: Content;
-  /** Whether some others keep these from being deleted. */
+  /** Whether other records prevent the deletion. */
   readonly isForbidden: boolean;
-  /** What is to be said before it is done. */
+  /** The warning above the button. */
   readonly warning: string;
-  /** Stands for what was counted: another one means that something else would happen. */
+  /** A digest of the effects. A different one means that the deletion would affect something else. */
   readonly digest: string;
 }
 
-/** More records than this are not named one by one in a link. */
-const MOST_LINKED = 50;
-/** A path of filters has no more parts than this, to be on the safe side of what the grammar takes. */
-const MOST_PARTS = 5;
-/** PostgreSQL ended the statement: it took too long. */
-const CANCELED = '57014';
+/** Maximum ids in a link's filter. */
+const MAX_LINKED = 50;
+/** Maximum parts of a filter's path, safely below the query grammar's limit. */
+const MAX_PATH_PARTS = 5;
+/** SQLSTATE of a statement that reached its timeout. */
+const QUERY_CANCELED = '57014';
 
-/** What an `in` takes: commas between, quotes as in CSV. */
+/** The value of an `in` filter: separated by commas, quoted as in CSV. */
 const inList = (ids: readonly string[]): string =>
   ids.map((id) => (/[",]/.test(id) || id === '' ? `"${id.replaceAll('"', '""')}"` : id)).join(',');
 
-/** Whether the admin area shows every step of the way from these dependents. */
+/** Whether the admin area shows every foreign key on the path from these dependents. */
 function isShown({ resources }: AdminContext, { resource, path }: Dependents): boolean {
   let at = resource;
   return path.every((column) => {
@@ -50,39 +51,37 @@ function isShown({ resources }: AdminContext, { resource, path }: Dependents): b
   });
 }
 
-/** The filters that find the dependents of these records, where the grammar has any. */
+/** The filters that find the dependents of a selection; undefined where the query grammar cannot express them. */
 function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Parameter[] | undefined {
-  const way = path.map(({ name }) => name).join('__');
+  const prefix = path.map(({ name }) => name).join('__');
   if (ids) {
     const [only] = ids;
-    if (ids.length > MOST_LINKED || only === undefined) return undefined;
-    return [ids.length === 1 ? { name: way, value: only } : { name: `${way}__in`, value: inList(ids) }];
+    if (ids.length > MAX_LINKED || only === undefined) return undefined;
+    return [ids.length === 1 ? { name: prefix, value: only } : { name: `${prefix}__in`, value: inList(ids) }];
   }
   const { filters } = Parameters.parse(query);
   if (search !== '') return undefined;
-  if (filters.length === 0) return [{ name: `-${way}__is`, value: 'null' }];
+  if (filters.length === 0) return [{ name: `-${prefix}__is`, value: 'null' }];
   const longest = Math.max(...filters.map(({ name }) => name.split('__').length));
-  if (path.length + longest > MOST_PARTS) return undefined;
+  if (path.length + longest > MAX_PATH_PARTS) return undefined;
   return filters.map(({ name, value }) => ({
-    name: name.startsWith('-') ? `-${way}__${name.slice(1)}` : `${way}__${name}`,
+    name: name.startsWith('-') ? `-${prefix}__${name.slice(1)}` : `${prefix}__${name}`,
     value,
   }));
 }
 
-function item(context: AdminContext, dependents: Dependents, of: Selection): Html {
+function item(context: AdminContext, dependents: Dependents, selection: Selection): Html {
   const { resource, path, count, isCapped, depth } = dependents;
   const amount = isCapped ? `more than ${grouped(count)} records` : counted(count, 'record');
   if (!resource)
-    return html`<li>
-      ${amount} that the admin area does not show${depth === Infinity && ', further away'}
-    </li>`;
+    return html`<li>${amount} that the admin area does not show${depth === Infinity && ', indirectly'}</li>`;
   const what = html`${amount} of ${resource.title}`;
-  if (depth === Infinity) return html`<li>${what}, further away</li>`;
+  if (depth === Infinity) return html`<li>${what}, indirectly</li>`;
   if (path.length === 0 || !isShown(context, dependents)) return html`<li>${what}</li>`;
-  const way = path.map(({ title }) => title).join(' › ');
-  const filters = filtersFor(dependents, of);
+  const titles = path.map(({ title }) => title).join(' › ');
+  const filters = filtersFor(dependents, selection);
   const link = filters && links.list(resource.name, new Parameters(filters));
-  return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${way}”</li>`;
+  return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${titles}”</li>`;
 }
 
 function group(title: string, items: readonly Html[], className?: string): Html | false {
@@ -97,93 +96,96 @@ function group(title: string, items: readonly Html[], className?: string): Html 
 }
 
 /**
- * Says what else a deletion would touch: what forbids it, what goes as well, and what stays without its reference.
- * @param count how many records would be deleted
- * @param isRefused whether the database has refused it for records of a table that is not in the registry
+ * Lists the records that a deletion would affect: those that prevent it, are deleted with it, or lose their reference.
+ * @param count the number of records to delete
+ * @param isRefused whether the database has refused the deletion because of a table outside the registry
  */
 export async function effectsOf(
   context: AdminContext,
   resource: AdminResource,
-  of: Selection,
+  selection: Selection,
   count: number,
   isRefused = false,
 ): Promise<Effects> {
-  const [it, themselves, they] =
-    count === 1 ? ['it', 'this record', 'It'] : ['them', 'these records', 'They'];
-  const unknown = html`<li>Records of a table that is not shown here refer to ${it}.</li>`;
-  const keeping = `What keeps ${themselves} from being deleted`;
+  const [it, records, they] = count === 1 ? ['it', 'this record', 'It'] : ['them', 'these records', 'They'];
+  const unknown = html`<li>Records of a table that the admin area does not show refer to ${it}.</li>`;
+  const cannotDelete = `Cannot delete: other records depend on ${it}`;
   let all: Dependents[];
   try {
-    all = await context.bulk.dependents(resource, of);
+    all = await context.bulk.dependents(resource, selection);
   } catch (error) {
-    if (!isDatabaseError(error) || error.code !== CANCELED) throw error;
-    const view = html`${isRefused && group(keeping, [unknown], 'forbidding')}
+    if (!isDatabaseError(error) || error.code !== QUERY_CANCELED) throw error;
+    const view = html`${isRefused && group(cannotDelete, [unknown], 'forbidding')}
       <p class="effects">
-        What refers to ${themselves} could not be counted in time. It may go with ${it}, lose its reference,
-        or keep ${it} from being deleted.
+        The records that refer to ${records} could not be counted in time. They may be deleted as well, lose
+        their reference, or prevent the deletion.
       </p>`;
-    const warning = `${they} will be gone for good, and so will what goes with ${it}.`;
+    const warning = `${they} will be permanently deleted, and so will all records that are deleted with ${it}.`;
     return { view, isForbidden: isRefused, warning, digest: 'uncounted' };
   }
-  const those = (effect: Dependents['effect']): Html[] =>
-    all.filter((one) => one.effect === effect).map((one) => item(context, one, of));
-  const found = those('restrict');
+  const itemsOf = (effect: Dependents['effect']): Html[] =>
+    all.filter((one) => one.effect === effect).map((one) => item(context, one, selection));
+  const found = itemsOf('restrict');
   const restricting = isRefused && found.length === 0 ? [unknown] : found;
-  const going = those('cascade');
+  const cascading = itemsOf('cascade');
   const isAlone = all.length === 0 && restricting.length === 0;
-  const view = html`${group(keeping, restricting, 'forbidding')} ${group(`What is deleted with ${it}`, going)}
-  ${group(`What stays, and no longer refers to ${it}`, those('setNull'))}
-  ${isAlone && html`<p class="effects">No record that is known here refers to ${themselves}.</p>`}`;
-  const rest = going.length > 0 ? `, and so will what is deleted with ${it}` : '';
-  const warning = `${they} will be gone for good${rest}.`;
-  const told = all.map((one) => [one.resource?.name, one.column?.key, one.effect, one.depth, one.count]);
-  const digest = createHash('sha256').update(JSON.stringify(told)).digest('base64url').slice(0, 16);
+  const view = html`${group(cannotDelete, restricting, 'forbidding')}
+  ${group(`Deleted with ${it}`, cascading)}
+  ${group(`Kept, but no longer linked to ${it}`, itemsOf('setNull'))}
+  ${isAlone && html`<p class="effects">No known records refer to ${records}.</p>`}`;
+  const rest = cascading.length > 0 ? `, and so will the records that are deleted with ${it}` : '';
+  const warning = `${they} will be permanently deleted${rest}.`;
+  const effects = all.map((one) => [one.resource?.name, one.column?.key, one.effect, one.depth, one.count]);
+  const digest = createHash('sha256').update(JSON.stringify(effects)).digest('base64url').slice(0, 16);
   return { view, isForbidden: restricting.length > 0, warning, digest };
 }
 
-/** Why the database has refused a deletion, by what people call the resources. */
+/** Why the database has refused a deletion, with the titles of the resources involved. */
 export function deletionRefusal({ resources }: AdminContext, problem: Problem): string {
-  const names = problem instanceof Referred ? problem.models : [];
+  const names = problem instanceof StillReferenced ? problem.models : [];
   const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
   return titles.length > 0
-    ? `Records of ${titles.join(', ')} need what would be deleted. Nothing was deleted.`
+    ? `Records of ${titles.join(', ')} depend on what would be deleted. Nothing was deleted.`
     : problem.message;
 }
 
 /**
- * Why these records cannot be deleted by this admin: one of them, or of what goes with them, is the admin's own user. So the
- * last admin cannot go.
+ * Why this admin may not delete these records: the deletion would include the admin's own user. This also protects the last
+ * admin.
+ * @returns undefined where the deletion is allowed
  */
-export async function ownDeletion(
+export async function selfDeletionRefusal(
   { bulk, settings }: AdminContext,
   { caller }: AdminRequest,
   resource: AdminResource,
-  of: Selection,
+  selection: Selection,
 ): Promise<string | undefined> {
   const { userModel } = settings;
-  if (!(await bulk.deletes(resource, of, userModel, caller.id))) return undefined;
+  if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
   return resource.name === userModel
-    ? 'You cannot delete yourself: let another admin do this.'
-    : 'You would be deleted as well: let another admin do this.';
+    ? 'You cannot delete your own user. Ask another admin to do it.'
+    : 'This would also delete your own user. Ask another admin to do it.';
 }
 
-/** Whether a deletion may remove an admin, which a stolen session must not do. */
-export const removesAdmin = (
+/** Whether a deletion may include an admin. A stolen session alone must not suffice for that. */
+export const mayDeleteAdmin = (
   { bulk, settings }: AdminContext,
   resource: AdminResource,
-  of: Selection,
-): Promise<boolean> => bulk.deletesAdmin(resource, of, settings.userModel);
+  selection: Selection,
+): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
 
-/** The field for the admin's own password, in the form that deletes an admin. */
+/** The field for the admin's own password, in a form that may delete an admin. */
 export const deletionField = (refusal: ConfirmationRefusal | undefined): Html =>
-  confirmationField(refusal?.errors ?? {}, 'Needed to delete an admin.', true);
+  confirmationField(refusal?.errors ?? {}, 'Required to delete an admin.', true);
 
-/** Verifies the admin's own password where the deletion needs it; undefined where it may go on. */
+/** Verifies the admin's own password where the deletion requires it. @returns undefined where the deletion may proceed */
 export const confirmDeletion = async (
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
-  of: Selection,
+  selection: Selection,
   form: Form,
 ): Promise<ConfirmationRefusal | undefined> =>
-  (await removesAdmin(context, resource, of)) ? confirmCaller(context, adminRequest, form) : undefined;
+  (await mayDeleteAdmin(context, resource, selection))
+    ? confirmCaller(context, adminRequest, form)
+    : undefined;

@@ -1,10 +1,11 @@
+// The forms that add, change and copy a record: from the request to the saved record or the form with its errors.
 import type { Column } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
 import { confirmCaller, needsConfirmation, newPasswordFault } from '../session/password-confirmation.ts';
-import { isChoice, resolved, showConflict } from './conflict-page.ts';
+import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { addPassword, attempt, bodyOf, type FormBody } from '../fields/form-body.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
@@ -25,8 +26,6 @@ import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
 import type { AdminRequest } from '../web/admin-request.ts';
-
-type Stored = RecordEntry & { readonly version: string };
 
 export async function showAdd(
   context: AdminContext,
@@ -51,8 +50,8 @@ export async function showRecord(
 }
 
 /**
- * Adds to a body's errors that the admin has not confirmed by password what needs it.
- * @returns the status of the answer, where that refuses the form
+ * Verifies the admin's own password where the change requires it, and adds the error of a failed confirmation to the body.
+ * @returns the status of the answer where the confirmation failed
  */
 async function addConfirmation(
   context: AdminContext,
@@ -106,14 +105,14 @@ async function update(
   context: AdminContext,
   adminRequest: AdminRequest,
   resource: AdminResource,
-  stored: Stored,
+  stored: StoredEntry,
   sent: TypedValues,
   form: Form,
 ): Promise<Reply> {
-  const typed = resolved({ resource, stored, typed: sent, form });
+  const typed = resolveConflict({ resource, stored, typed: sent, form });
   const body = bodyOf(typed, stored);
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
-    return afterSave(context, adminRequest, resource, stored.id, form, 'kept');
+    return afterSave(context, adminRequest, resource, stored.id, form, 'unchanged');
   const { caller } = adminRequest;
   if (isOneself(context, resource, stored.id, caller)) addLockOut(body.errors, body.members);
   const status = await addConfirmation(context, adminRequest, resource, stored, body, form);
@@ -136,24 +135,24 @@ async function update(
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await context.browsing.read(resource, stored.id);
-    // The page repeats the form as it was sent, so the choices are made again for all of it.
+    // The conflict page repeats the form as it was sent, so the user chooses again for all fields.
     return showConflict(context, adminRequest, { resource, stored: now, typed: sent, form });
   }
   return afterSave(context, adminRequest, resource, stored.id, form, 'changed');
 }
 
-/** Names the columns that the form of the other record did not hold: a new record is without their values. */
-function leftOut(resource: AdminResource, typed: TypedValues): string {
+/** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
+function notCopiedText(resource: AdminResource, typed: TypedValues): string {
   const titles = editableColumns(resource, false).flatMap((column) =>
     typed.has(column) ? [] : [column.title],
   );
   if (titles.length === 0) return '';
-  return ` Too long to be copied: ${titles.join(', ')}.`;
+  return ` Not copied, because the value is too long: ${titles.join(', ')}.`;
 }
 
 /**
- * The values of a form as a new record. Where that needs more than was typed (a key of its own, a password, or another thought
- * because the record is gone), the form of a new record comes first.
+ * Saves the values of a form as a new record. It shows the form of a new record first where values are missing (a key, a
+ * password) or the user must confirm, because the record was deleted.
  */
 function asNew(
   context: AdminContext,
@@ -165,19 +164,19 @@ function asNew(
 ): Promise<Reply> {
   const columns = editableColumns(resource, true);
   const copied = new Map(columns.map((column) => [column, typed.get(column) ?? { text: '', isNull: true }]));
-  const needsMore = resource.passwords.length > 0 || copied.size > typed.size;
-  if (notice === undefined && !needsMore) return create(context, adminRequest, resource, copied, form);
+  const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
+  if (notice === undefined && !lacksValues) return create(context, adminRequest, resource, copied, form);
   return formPage(context, adminRequest, {
     resource,
     typed: copied,
     stored: undefined,
-    notice: `${notice ?? 'This will be a new record. Fill in what it does not share with the other one.'}${leftOut(resource, typed)}`,
+    notice: `${notice ?? 'This will be saved as a new record. Fill in the fields that were not copied.'}${notCopiedText(resource, typed)}`,
     status: notice === undefined ? 200 : 409,
     sent: form,
   });
 }
 
-/** Shows a form again that was sent at a moment when it could not be taken, with everything that was typed. */
+/** Shows a form from an earlier session again, with everything that the user typed. */
 export async function showSent(
   context: AdminContext,
   adminRequest: AdminRequest,
@@ -191,19 +190,20 @@ export async function showSent(
   const columns = editableColumns(resource, isNew);
   const form = boundedForm(sent, columns);
   const typed = typedValues(form, heldBy(form, columns), isNew);
-  // Choices between two people's values are made again, against what is stored by now.
+  // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(context, adminRequest, { resource, stored, typed, form });
-  const notice = 'Nothing was saved yet: you had to log in in between. Look it over, and save it again.';
+  const notice =
+    'This form is from an earlier session, so nothing was saved. Check the values and save again.';
   return formPage(context, adminRequest, { resource, typed, stored, sent: form, notice, status });
 }
 
-/** Reads the record that a form is about, or undefined where it is gone. */
+/** Reads the record of a form; undefined where it no longer exists. */
 async function readStored(
   context: AdminContext,
   resource: AdminResource,
   id: string,
-): Promise<Stored | undefined> {
+): Promise<StoredEntry | undefined> {
   try {
     return await context.browsing.read(resource, id);
   } catch (error) {
@@ -213,7 +213,7 @@ async function readStored(
 }
 
 /**
- * What a form asks for: a step between, or to save.
+ * Handles a sent form: looks up or chooses a related record, or saves.
  * @param id undefined for a new record
  */
 export async function saveRecord(
@@ -229,31 +229,30 @@ export async function saveRecord(
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
 
-  const lookedFor = find(form.get('_lookup'));
-  if (lookedFor) {
+  const lookupColumn = find(form.get('_lookup'));
+  if (lookupColumn) {
     const crumbs = [
       { text: resource.title, href: links.list(resource.name) },
       { text: shortened(stored?.label ?? 'Add', 40) },
     ];
-    return showLookup(context, adminRequest, lookedFor, form, crumbs);
+    return showLookup(context, adminRequest, lookupColumn, form, crumbs);
   }
-  const [chosenFor, chosen] = [find(form.get('_for')), form.get('_choose')];
-  if (chosenFor && chosen !== undefined) {
-    const changed = new Map(sent).set(chosenFor, { text: chosen, isNull: chosen === '' });
+  const [choiceColumn, chosen] = [find(form.get('_for')), form.get('_choose')];
+  if (choiceColumn && chosen !== undefined) {
+    const changed = new Map(sent).set(choiceColumn, { text: chosen, isNull: chosen === '' });
     return formPage(context, adminRequest, { resource, typed: changed, stored, sent: form });
   }
   const typed = await withKeys(context, sent, stored);
   if (isNew) return create(context, adminRequest, resource, typed, form);
   if (!stored) {
-    const gone =
-      'This record was deleted in the meantime. What you typed is still here: saving adds it anew.';
+    const gone = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
     return asNew(context, adminRequest, resource, typed, form, gone);
   }
   if (form.get('_save') === 'new' && resource.may.has('add'))
     return asNew(context, adminRequest, resource, typed, form);
-  // The same form once more: what it asks for is there.
-  const isThere = bodyOf(typed, stored).members.size === 0;
-  if (form.get('_version') !== stored.version && !isThere)
+  // A form that was sent twice: the record already has all its values.
+  const isSaved = bodyOf(typed, stored).members.size === 0;
+  if (form.get('_version') !== stored.version && !isSaved)
     return showConflict(context, adminRequest, { resource, stored, typed, form });
   return update(context, adminRequest, resource, stored, typed, form);
 }

@@ -2,7 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { joinLabel } from '../../query/statements/label-sql.ts';
-import { isVisible, textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 

@@ -1,6 +1,6 @@
 // The view of one change: who did what and when, and the values before and after.
 import type { Column } from '../../db/schema/model.ts';
-import { textOfColumn, textOfField } from '../../resources/records/browsing.ts';
+import { textOfColumn, textOfField } from '../../resources/records/record-entry.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import { isFreeText, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { textOfField } from '../../resources/records/browsing.ts';
+import { textOfField } from '../../resources/records/record-entry.ts';
 import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import { mustHaveText, NULL } from '../fields/form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';

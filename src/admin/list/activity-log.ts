@@ -1,6 +1,6 @@
 // Texts of the list of the history, which has a record for each change.
 import type { Column } from '../../db/schema/model.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import {
   changeOf,

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';

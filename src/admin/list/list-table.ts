@@ -1,7 +1,7 @@
 // The table of a list: headings that sort, and rows to open or select.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { isVisible, textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
+import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';

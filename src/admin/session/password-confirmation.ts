@@ -3,7 +3,7 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
   minimumLength,

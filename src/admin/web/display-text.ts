@@ -1,7 +1,7 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
-import type { RecordEntry } from '../../resources/records/browsing.ts';
-import { textOfColumn } from '../../resources/records/browsing.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import { textOfColumn } from '../../resources/records/record-entry.ts';
 import { html, type Html } from './html.ts';
 
 /** Characters of a long text that a list shows. */

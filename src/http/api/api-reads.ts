@@ -4,7 +4,7 @@ import { CostlyStatement } from '../../db/connection/runner.ts';
 import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { Listing, RecordPage } from '../../resources/records/listing.ts';
-import { readRecord } from '../../resources/records/operations.ts';
+import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import {
   meets,

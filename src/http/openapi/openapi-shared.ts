@@ -57,7 +57,7 @@ const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   Conflict: {
     status: 409,
     description: 'Another record has the same unique value, or other records refer to this one.',
-    detail: 'There is such a record already.',
+    detail: 'A record with the same value already exists.',
     errors: { name: ['another record has this value'] },
   },
   Changed: {

@@ -1,3 +1,4 @@
+// Lists, reads and counts records for the admin area.
 import { setImmediate } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { text, type Database } from '../../db/connection/database.ts';
@@ -13,7 +14,6 @@ import { entry, type EntryShape } from '../../query/statements/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/masked-history-sql.ts';
 import { planList, type ListPlan } from '../../query/plan.ts';
-import { sizeKey } from '../../query/statements/preview-sql.ts';
 import {
   boundsStatement,
   pageStatement,
@@ -23,20 +23,19 @@ import {
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
 import type { Count, Selection } from './selection.ts';
-import { createLookUp, LONGEST_NAME, wordsOf, type Found, type LookUp, type Named } from './look-up.ts';
-import { parseJsonFields, splitValues, type JsonFields } from './json-fields.ts';
+import { createLookUp, LONGEST_NAME, wordsOf, type Found, type LookUp } from './look-up.ts';
+import { splitValues } from './json-fields.ts';
+import {
+  LARGE_RECORD,
+  parseEntry,
+  parseLargeEntry,
+  type RecordEntry,
+  type StoredEntry,
+} from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { parseId, versionOf } from './operations.ts';
+import { parseId, versionOf } from './read-record.ts';
 import { viewOf } from '../serve/served-resource.ts';
-
-/** A record as people look at it, the long values of its labels cut. */
-export interface RecordEntry extends Named {
-  /** By JSON key of each foreign key, what the related record is called; null where there is none. */
-  readonly labels: Readonly<Record<string, string | null>>;
-  readonly members: JsonFields;
-}
-
-export type StoredEntry = RecordEntry & { readonly version: string };
+import { NO_RECORD } from './write-result.ts';
 
 export interface EntryPage {
   readonly query: ListQuery;
@@ -44,112 +43,56 @@ export interface EntryPage {
   readonly hasNext: boolean;
 }
 
-/** Reading for people: the same queries as the API's, with labels and a search. */
+/** Reads records for the admin area: the API's queries, with labels and a search. */
 export interface Browsing {
   /**
-   * Records of a list, their long values cut, in the history those of the changes.
-   * @throws Problem 400 that names each parameter that cannot be used
+   * One page of records. Long values are cut; in the history, those inside a change.
+   * @throws Problem 400 that names each invalid parameter
    */
   readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
-  /** What records are called, whatever else they have. */
+  /** The keys and labels of records. */
   readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
-  /** What the records with these keys are called, by key. */
+  /** The labels of the records with these keys, by key. */
   readonly labelsOf: (
     resource: AdminResource,
     ids: ReadonlySet<string>,
   ) => Promise<ReadonlyMap<string, string>>;
-  /** Records to choose from. */
+  /** Finds records by words, for a field that chooses one. */
   readonly lookUp: LookUp;
-  /** A record, its long values cut. @throws Problem 404 */
+  /** A record with its long values cut. @throws Problem 404 */
   readonly preview: (resource: AdminResource, id: string) => Promise<StoredEntry>;
-  /** A record for its form: in full, except values that no form can hold. @throws Problem 404 */
+  /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
   readonly read: (resource: AdminResource, id: string) => Promise<StoredEntry>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
-  /** The least and the greatest value of a column; undefined where there is none. */
+  /** The least and the greatest value of a column; undefined where all are null. */
   readonly bounds: (
     resource: AdminResource,
     selection: Selection,
     column: Column,
   ) => Promise<readonly [string, string] | undefined>;
-  /** Names resolved. @throws Problem 400 */
+  /** The plan of a selection: its names resolved. @throws Problem 400 */
   readonly plan: (resource: AdminResource, selection: Selection) => ListPlan;
 }
 
-/** Up to here records are counted. */
-const COUNTED = 10_000;
-/** Bytes from which on a value is cut, to a quarter of them in characters: more than a list or a confirmation shows. */
-const LONGEST_SHOWN = 2048;
-/** Bytes of a record's long values together that a form holds at most, and never more than `MAX_BODY`. */
+/** Maximum records that are counted exactly. */
+const MAX_COUNTED = 10_000;
+/** Values over this many bytes are cut, to a quarter as many characters. Lists and confirmation pages show less. */
+const CUT_FROM_BYTES = 2048;
+/** Maximum total bytes of a record's long values in a form; `MAX_BODY` where that is less. */
 export const LONGEST_FORM = 1024 * 1024;
-/** How many records one query names. */
-const MOST_NAMED = 200;
-/** Bytes of their keys and labels: those of ordinary keys never have as many, whatever is in the labels. */
+/** Maximum ids in one query for labels. */
+const MAX_IDS_PER_QUERY = 200;
+/** Maximum bytes of keys and labels that one query returns. Ordinary keys and labels stay below it. */
 const LONGEST_LABELS = 4 * 1024 * 1024;
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
-/** The text of a member as the output has it, without the quotes of JSON; null for null. */
-export function textOfField(members: JsonFields, key: string): string | null {
-  const member = members.get(key);
-  if (!member || member.value === null) return null;
-  return typeof member.value === 'string' ? member.value : member.source;
-}
-
-/** The text of a column: of JSON as it stands there, quotes and all, since "1" and 1 are two values. One that was cut has a mark. */
-export function textOfColumn(members: JsonFields, column: Column): string | null {
-  const { key, type } = column;
-  if (members.has(sizeKey(column))) return `${textOfField(members, key) ?? ''}…`;
-  return type.input.json === 'json' && members.get(key)?.value !== null
-    ? (members.get(key)?.source ?? null)
-    : textOfField(members, key);
-}
-
-/** Whether there is anything in a text that can be seen, and so be a link. */
-export const isVisible = (text: string): boolean =>
-  /[^\s\u2800\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/u.test(text);
-
-function parseEntry(source: string): RecordEntry {
-  const parts = parseJsonFields(source);
-  return entryOf(parts, parseJsonFields(parts.get('record')?.source ?? '{}'));
-}
-
-/** Bytes of a record from which on other requests are served between the steps of parsing it. */
-const LARGE = 65_536;
-
-async function parseLargeEntry(bytes: Buffer): Promise<RecordEntry> {
-  if (bytes.length < LARGE) return parseEntry(bytes.toString());
-  const source = bytes.toString();
-  await setImmediate();
-  const parts = parseJsonFields(source);
-  await setImmediate();
-  const members = parseJsonFields(parts.get('record')?.source ?? '{}');
-  await setImmediate();
-  return entryOf(parts, members);
-}
-
-function entryOf(parts: JsonFields, members: JsonFields): RecordEntry {
-  const id = textOfField(members, 'id') ?? '';
-  const label = parts.get('label')?.value;
-  const labels = JSON.parse(parts.get('labels')?.source ?? '{}') as Record<string, string | null> | null;
-  return {
-    id,
-    label: typeof label === 'string' && isVisible(label) ? label : `#${id}`,
-    labels: Object.fromEntries(
-      Object.entries(labels ?? {}).map(([key, text]) => [
-        key,
-        text !== null && isVisible(text) ? text : null,
-      ]),
-    ),
-    members,
-  };
-}
-
-/** The rows that PostgreSQL's planner expects, from `explain (format json)`. */
+/** The row count that PostgreSQL's planner estimates, from `explain (format json)`. */
 function plannedRows(json: string): number {
   const [first] = JSON.parse(json) as { Plan?: { 'Plan Rows'?: number } }[];
   return first?.Plan?.['Plan Rows'] ?? 0;
 }
 
-/** What is compiled once for each resource, and shared by the requests that need it. */
+/** SQL that is compiled once per resource and shared by all requests. */
 export interface EntryStatements {
   readonly shapes: Map<AdminResource, RowOutput>;
   readonly labels: Map<AdminResource, RowOutput>;
@@ -184,7 +127,7 @@ export function createBrowsing(
   }
 
   function shownOf(resource: AdminResource): RowOutput {
-    const shown = shapes.get(resource) ?? shape(resource, { over: LONGEST_SHOWN });
+    const shown = shapes.get(resource) ?? shape(resource, { over: CUT_FROM_BYTES });
     shapes.set(resource, shown);
     return shown;
   }
@@ -213,7 +156,7 @@ export function createBrowsing(
   async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
     const [row] = await database.run(pageStatement(plan, labelOf(resource), LONGEST_LABELS), 'read');
-    // Keys of many kilobytes: nobody chooses among those.
+    // Only keys of many kilobytes exceed the limit. No one chooses among those.
     if (row && !row[0]) return { entries: [], hasNext: true };
     const sources = splitValues(text(row?.[0]) ?? '');
     return { entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
@@ -224,10 +167,14 @@ export function createBrowsing(
     ids: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, string>> {
     const all = [...ids];
-    const query = `limit=${MOST_NAMED}`;
+    const query = `limit=${MAX_IDS_PER_QUERY}`;
     const pages = await Promise.all(
-      Array.from({ length: Math.ceil(all.length / MOST_NAMED) }, (_, part) =>
-        labels(resource, { query, search: '', ids: all.slice(part * MOST_NAMED, (part + 1) * MOST_NAMED) }),
+      Array.from({ length: Math.ceil(all.length / MAX_IDS_PER_QUERY) }, (_, part) =>
+        labels(resource, {
+          query,
+          search: '',
+          ids: all.slice(part * MAX_IDS_PER_QUERY, (part + 1) * MAX_IDS_PER_QUERY),
+        }),
       ),
     );
     return new Map(pages.flatMap(({ entries }) => entries.map(({ id, label }) => [id, label] as const)));
@@ -241,18 +188,18 @@ export function createBrowsing(
     const entries: RecordEntry[] = [];
     for (const source of splitValues(text(row?.[0]) ?? '')) {
       entries.push(parseEntry(source));
-      if (source.length >= LARGE) await setImmediate();
+      if (source.length >= LARGE_RECORD) await setImmediate();
     }
     return { query, entries, hasNext: text(row?.[1]) === 't' };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
     const plan = planOf(resource, selection)[1];
-    const [counted] = await database.run(cappedCountStatement(plan, COUNTED), 'read');
+    const [counted] = await database.run(cappedCountStatement(plan, MAX_COUNTED), 'read');
     const found = Number(text(counted?.[0]));
-    if (found <= COUNTED) return { count: found, isExact: true };
+    if (found <= MAX_COUNTED) return { count: found, isExact: true };
     const [planned] = await database.run(estimateStatement(plan), 'read');
-    return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), COUNTED), isExact: false };
+    return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), MAX_COUNTED), isExact: false };
   }
 
   async function find(
@@ -261,9 +208,9 @@ export function createBrowsing(
     statement: (id: string) => Statement,
   ): Promise<StoredEntry> {
     const id = parseId(resource, idText);
-    if (id === undefined) throw notFound('There is no such record.');
+    if (id === undefined) throw notFound(NO_RECORD);
     const [row] = await database.run(statement(id), 'read');
-    if (!row?.[0]) throw notFound('There is no such record.');
+    if (!row?.[0]) throw notFound(NO_RECORD);
     return { ...(await parseLargeEntry(row[0])), version: versionOf(row[1], resource) };
   }
 

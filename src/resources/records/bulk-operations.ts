@@ -1,3 +1,4 @@
+// Deletes and changes selections of records for the admin area.
 import { text, type Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
@@ -15,45 +16,46 @@ import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
-import { countDependents, isDependent, mayDelete, type Dependents } from './dependents.ts';
+import { countDependents, isDependent, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
 import { historyFault, recordingOf } from '../serve/recording.ts';
-import { DUPLICATE, Referred, REFERRED } from './conflicts.ts';
+import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, parseBooleans, suppressed } from './write-result.ts';
 
-/** Changes of many records at once, each in one transaction. */
+/** Deletes or changes many records at once, each time in one transaction. */
 export interface Bulk {
   /**
-   * What deleting these records would do to others, by the foreign keys of the registry and those that only the database knows.
-   * @param steps how many foreign keys of the registry are followed, and no others: 1 for the records that refer to these directly
+   * The effects on other records if these were deleted, through the registry's foreign keys and those that only the database
+   * knows.
+   * @param steps follows only this many of the registry's foreign keys in a row: 1 for records that refer to these directly
    */
   readonly dependents: (
     resource: AdminResource,
-    of: Selection | readonly string[],
+    selection: Selection | readonly string[],
     steps?: number,
   ) => Promise<Dependents[]>;
-  /** Whether a selection has this record. */
+  /** Whether a selection contains this record. */
   readonly includes: (resource: AdminResource, selection: Selection, id: string) => Promise<boolean>;
-  /** Whether deleting a selection would delete this record of a model, which is one of them or goes with them. */
+  /** Whether deleting a selection would delete this record of a model, directly or by cascade. */
   readonly deletes: (
     resource: AdminResource,
     selection: Selection,
     model: string,
     id: string,
   ) => Promise<boolean>;
-  /** Whether deleting a selection may delete a user of this model who is an admin. */
+  /** Whether deleting a selection may delete an admin, directly or by cascade. */
   readonly deletesAdmin: (
     resource: AdminResource,
     selection: Selection,
     userModel: string,
   ) => Promise<boolean>;
-  /** How many records a selection has, to the last one. */
+  /** The exact number of records of a selection. */
   readonly count: (resource: AdminResource, selection: Selection) => Promise<number>;
   /**
    * Deletes all records of a selection.
-   * @param expected how many the person was told; another number changes nothing
-   * @throws Problem 409
+   * @param expected the number that the page showed
+   * @throws Problem 409 for another number, and where the database refuses; nothing is deleted then
    */
   readonly remove: (
     resource: AdminResource,
@@ -62,56 +64,59 @@ export interface Bulk {
     expected: number,
   ) => Promise<number>;
   /**
-   * Whether these values can be set in any record.
-   * @throws Problem 400 that names what cannot be used
+   * Checks whether these values could be set in any record.
+   * @throws Problem 400 that names each invalid field
    */
-  readonly check: (resource: AdminResource, members: JsonFields, caller: Caller) => Promise<void>;
+  readonly check: (resource: AdminResource, fields: JsonFields, caller: Caller) => Promise<void>;
   /**
    * Sets columns of all records of a selection.
    * @param expected as for `remove`
-   * @returns in how many records something has changed
-   * @throws Problem 400 for values that cannot be used, 409
+   * @returns the number of records that changed
+   * @throws Problem 400 for invalid values, 409 as `remove` does
    */
   readonly set: (
     resource: AdminResource,
     selection: Selection,
-    members: JsonFields,
+    fields: JsonFields,
     caller: Caller,
     expected: number,
   ) => Promise<number>;
 }
 
-const changedMeanwhile = (): Problem =>
-  new Problem(409, 'The records have changed since they were counted. Nothing was done.');
+const countChanged = (): Problem =>
+  new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
 
-/** Values that are not set like this, which `checkBody` leaves alone or takes as they are. */
-function addUnsettable(members: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
+/** Reports columns that cannot be set in bulk. `checkBody` ignores or accepts them. */
+function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
   for (const column of model.columns) {
-    if (!members.has(column.key)) continue;
+    if (!fields.has(column.key)) continue;
     if (readonly.has(column)) addError(errors, column.key, 'is read-only');
-    if (column.isPassword) addError(errors, column.key, 'is set for one record at a time');
+    if (column.isPassword) addError(errors, column.key, 'can be set for only one record at a time');
   }
 }
 
-/** What the database has against a change of many records, where it can be explained. */
-function explained(
+/** Turns a database error into a problem that names the cause, where it is known. */
+function explainError(
   error: unknown,
   changed: Model,
   changes: readonly Change[],
   models: readonly Model[],
 ): unknown {
   if (!isDatabaseError(error)) return error;
-  if (changes.length === 0 && REFERRED.has(error.code)) {
+  if (changes.length === 0 && FOREIGN_KEY_VIOLATIONS.has(error.code)) {
     const names = models.filter((model) => isOfTable(model, error)).map(({ name }) => name);
-    return new Referred('Other records refer to some of these. Nothing was deleted.', names);
+    return new StillReferenced(
+      'Other records refer to some of the selected records. Nothing was deleted.',
+      names,
+    );
   }
-  if (error.code !== DUPLICATE) return toProblem(error) ?? error;
+  if (error.code !== UNIQUE_VIOLATION) return toProblem(error) ?? error;
   const errors: FieldErrors = {};
   for (const column of duplicated(changed, error)) {
     if (changes.some((change) => change.column === column))
-      addError(errors, column.key, 'no two records may have the same value');
+      addError(errors, column.key, 'must be unique, so two records cannot have the same value');
   }
-  return new Problem(409, 'There is such a record already. Nothing was changed.', { errors });
+  return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
 
 /** @param log the history, or undefined for a service without one */
@@ -122,7 +127,7 @@ export function createBulk(
   models: readonly Model[],
   log?: Model,
 ): Bulk {
-  /** Runs the one statement, and takes it back where it does not touch as many records as was said. Gives how many changed. */
+  /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
   async function apply(
     statement: Statement,
     expected: number,
@@ -132,21 +137,21 @@ export function createBulk(
     try {
       return await database.transaction(async (run) => {
         const [row] = await run(statement.text, statement.values);
-        const [matched, wanted = 0, done = wanted] = (row ?? []).map((cell) => Number(text(cell)));
-        if (matched !== expected) throw changedMeanwhile();
-        // A trigger can turn a change into nothing, without an error.
-        if (done < (changes.length > 0 ? wanted : expected)) throw suppressed();
+        const [matched, attempted = 0, done = attempted] = (row ?? []).map((cell) => Number(text(cell)));
+        if (matched !== expected) throw countChanged();
+        // A trigger can cancel the change of a row without an error.
+        if (done < (changes.length > 0 ? attempted : expected)) throw suppressed();
         return done;
       }, 'bulk');
     } catch (error) {
-      throw explained(historyFault(error, log), model, changes, models);
+      throw explainError(historyFault(error, log), model, changes, models);
     }
   }
 
-  /** The changes that the members ask for. */
-  async function check(resource: AdminResource, members: JsonFields, caller: Caller): Promise<Change[]> {
-    const { changes, checks, errors } = checkBody(members, resource, { id: '', caller });
-    addUnsettable(members, resource, errors);
+  /** The changes that the JSON fields ask for. @throws Problem 400 */
+  async function check(resource: AdminResource, fields: JsonFields, caller: Caller): Promise<Change[]> {
+    const { changes, checks, errors } = checkBody(fields, resource, { id: '', caller });
+    addUnsettable(fields, resource, errors);
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
@@ -164,9 +169,9 @@ export function createBulk(
   }
 
   return {
-    async dependents(resource, of, mostSteps) {
-      const plan = browsing.plan(resource, 'query' in of ? of : { query: '', search: '', ids: of });
-      return countDependents(database, resources, models, plan, mostSteps);
+    async dependents(resource, selection, steps) {
+      const chosen = 'query' in selection ? selection : { query: '', search: '', ids: selection };
+      return countDependents(database, resources, models, browsing.plan(resource, chosen), steps);
     },
 
     includes,
@@ -179,7 +184,7 @@ export function createBulk(
       const users = models.find(({ name }) => name === userModel);
       const admin = users && findColumn(users, 'admin');
       if (!admin) return false;
-      return mayDelete(database, models, browsing.plan(resource, selection), users, admin);
+      return mayReachFlagged(database, models, browsing.plan(resource, selection), users, admin);
     },
 
     async count(resource, selection) {
@@ -193,13 +198,13 @@ export function createBulk(
       return expected;
     },
 
-    async check(resource, members, caller) {
-      await check(resource, members, caller);
+    async check(resource, fields, caller) {
+      await check(resource, fields, caller);
     },
 
-    async set(resource, selection, members, caller, expected) {
+    async set(resource, selection, fields, caller, expected) {
       const plan = browsing.plan(resource, selection);
-      const changes = await check(resource, members, caller);
+      const changes = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
       const statement = bulkUpdateStatement(plan, changes, recordingOf(resource, caller, log));
       return apply(statement, expected, resource.model, changes);

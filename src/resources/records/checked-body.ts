@@ -1,3 +1,4 @@
+// Checks the JSON body of a write against the columns of its resource.
 import type { Parsed } from '../../db/types/column-type.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { isSameNumber } from '../../db/types/json-values.ts';
@@ -8,50 +9,51 @@ import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
 
-/** What a body asks for: the columns to write, what the database must tell of it, and what is wrong with it. */
+/** A checked body: the columns to write, the checks left to the database, and the faults found so far. */
 export interface CheckedBody {
   readonly changes: Change[];
   readonly checks: Check[];
-  /** The fields that refer to records which the caller may not read. No check asks for these: the write itself does. */
+  /** Fields that refer to records which the caller may not read. Only the write itself checks whether those exist. */
   readonly hiddenReferences: string[];
   readonly errors: FieldErrors;
 }
 
+/** The write that a body is for. */
 export interface Writing {
   /** The key of the record that a PUT changes; undefined for a POST. */
   readonly id: string | undefined;
   readonly caller: Caller;
-  /** Whether the caller may read the records of a model; without it, those of every model. */
+  /** Whether the caller may read the records of a model; every model when left out. */
   readonly mayRead?: (model: Model) => boolean;
 }
 
-/** Members that say nothing to the write, so that what was read can be sent back: read-only columns and the owner. */
+/** Whether a body's value is ignored, so that clients can send back what they have read: read-only columns and the owner. */
 const isIgnored = (column: Column, resource: ServedResource): boolean =>
   resource.readonly.has(column) || column === resource.owner;
 
-/** A value as the database takes it, by which 5 and "5" are the same key; what cannot be used, as it was sent. */
+/** A value as the database takes it, so that 5 and "5" are the same key. An invalid value stays as it was sent. */
 function textOf({ value, source }: JsonField, column: Column): string {
   const parsed = column.type.fromJson(value, source, column);
   return parsed.value ?? source;
 }
 
-/** The member that stands for a column; a foreign key has two names, which must agree. */
-function memberOf(
+/** The JSON field of a column. A foreign key has two names, and both must have the same value. */
+function sentFieldOf(
   column: Column,
-  members: JsonFields,
+  fields: JsonFields,
   errors: FieldErrors,
-): [key: string, member: JsonField] | undefined {
-  const byKey = members.get(column.key);
-  const byName = column.name === column.key ? undefined : members.get(column.name);
+): [key: string, field: JsonField] | undefined {
+  const byKey = fields.get(column.key);
+  const byName = column.name === column.key ? undefined : fields.get(column.name);
   if (byKey && byName && textOf(byKey, column) !== textOf(byName, column)) {
-    addError(errors, column.key, `differs from ${column.name}, which means the same`);
+    addError(errors, column.key, `differs from ${column.name}, which is another name of the same field`);
   }
   if (byKey) return [column.key, byKey];
   return byName && [column.name, byName];
 }
 
-/** What a member says for a column, or what is wrong with it; of a choice that it is none. */
-export function parseMember({ value, source }: JsonField, column: Column): Parsed {
+/** Parses a JSON field for a column, or says why it is invalid. Checks `choices` as well. */
+export function parseField({ value, source }: JsonField, column: Column): Parsed {
   const parsed = column.type.fromJson(value, source, column);
   if (parsed.fault !== undefined || !column.choices) return parsed;
   if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;
@@ -61,7 +63,7 @@ export function parseMember({ value, source }: JsonField, column: Column): Parse
   return { fault: `must be one of ${choices.join(', ')}`, value: parsed.value };
 }
 
-/** A choice is written as in the registry and a value as in JSON, so 1.5 is the same as "1.50". */
+/** Compares a choice of the registry with a value from JSON. Numbers compare by value: 1.5 equals "1.50". */
 function isChoice(choice: unknown, value: string, column: Column): boolean {
   const allowed = column.type.fromJson(choice, JSON.stringify(choice), column).value;
   return (
@@ -70,28 +72,32 @@ function isChoice(choice: unknown, value: string, column: Column): boolean {
   );
 }
 
-/** In Basic credentials the first colon ends the name. */
+/** Basic credentials end the user name at the first colon. */
 function checkLoginName(value: string): Parsed {
   if (/^[^:]+$/.test(value)) return { value };
-  return { fault: 'must not be empty, nor have a colon: nobody could log in with it', value };
+  return {
+    fault: 'must not be empty or contain a colon, because Basic authentication could not send it',
+    value,
+  };
 }
 
-/** The most bytes of a key: encoded, which makes up to three of each, it is to fit into the first line of a request. */
-const MOST_OF_KEY = 4096;
+/** Maximum bytes of a key. Percent-encoding can triple them, and the URL must still fit into a request line. */
+const MAX_KEY_BYTES = 4096;
 
-/** Clients take dots out of an address, and with nothing behind the slash it is the collection's. */
+/** Refuses keys that no URL can name: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
 export function checkKey(value: string, { castType }: Column): Parsed {
-  // What a text is padded with is no part of it.
+  // PostgreSQL ignores the padding of `char(n)`.
   let length = value.length;
   while (castType === 'bpchar' && value[length - 1] === ' ') length -= 1;
-  const known = value.slice(0, length);
-  if (Buffer.byteLength(known) > MOST_OF_KEY)
-    return { fault: 'has too many bytes for an address (at most 4,096)', value };
-  if (!['', '.', '..'].includes(known)) return { value };
-  return { fault: 'must not be empty, nor be one dot or two: no address could lead to it', value };
+  const key = value.slice(0, length);
+  const bytes = Buffer.byteLength(key);
+  if (bytes > MAX_KEY_BYTES)
+    return { fault: `must be at most ${MAX_KEY_BYTES} bytes to fit into a URL (got ${bytes})`, value };
+  if (!['', '.', '..'].includes(key)) return { value };
+  return { fault: 'must not be empty, "." or "..", because no URL could name the record', value };
 }
 
-/** A value that breaks a rule is taken by a PUT where the record has it already (see `Parsed`). */
+/** Checks one field. A PUT may keep a value that breaks a rule if the record has it already (see `Parsed`). */
 function checkColumn(
   column: Column,
   [key, sent]: [string, JsonField],
@@ -100,7 +106,7 @@ function checkColumn(
   body: CheckedBody,
   mayRead?: Writing['mayRead'],
 ): void {
-  // Of an excluded column nothing is told, not even by what is taken.
+  // Accepting the present value of an excluded column would reveal it.
   const mayKeep = isUpdate && !excluded.has(column);
   if (sent.value === null) {
     const { nullText } = column.type;
@@ -112,10 +118,10 @@ function checkColumn(
     return;
   }
   const rule = column === loginName ? checkLoginName : column === model.primaryKey ? checkKey : undefined;
-  const member = parseMember(sent, column);
-  const parsed = rule && member.fault === undefined ? rule(member.value, column) : member;
+  const field = parseField(sent, column);
+  const parsed = rule && field.fault === undefined ? rule(field.value, column) : field;
   if (parsed.fault === undefined) {
-    // A new record may refer to itself by the key that comes with it.
+    // A new record may refer to itself by the key in the same body.
     const isItself = (change: Change): boolean =>
       change.column === model.primaryKey && change.value === parsed.value;
     const isReference = column.references && !(column.references === model && body.changes.some(isItself));
@@ -139,55 +145,55 @@ function checkColumn(
   }
 }
 
-function checkId(member: JsonField, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
+function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
   const { primaryKey: column } = model;
   if (id === undefined) {
-    if (column.hasDefault) addError(body.errors, 'id', 'is given by the service');
+    if (column.hasDefault) addError(body.errors, 'id', 'is generated and must not be sent');
     return;
   }
-  const fault = "must be the record's own";
-  const { value } = parseMember(member, column);
-  // Only of a text can there be two for one key: where the database does not tell capitals from others, or pads it.
+  const fault = 'must equal the id of the record';
+  const { value } = parseField(field, column);
+  // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
   if (value !== undefined && column.type.sized)
     body.checks.push({ column, value, kind: 'key', key: 'id', fault, asked: id });
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
-/** Checks all fields of a body and finds all its faults, except those that only the database can tell. */
-export function checkBody(members: JsonFields, resource: ServedResource, writing: Writing): CheckedBody {
+/** Checks all fields of a body, and collects all faults and the checks that only the database can make. */
+export function checkBody(fields: JsonFields, resource: ServedResource, writing: Writing): CheckedBody {
   const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {} };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);
-  const id = members.get('id');
+  const id = fields.get('id');
   if (id) checkId(id, resource, writing, body);
   if (!isUpdate && !model.primaryKey.hasDefault) {
-    // A natural key: nobody but the client can give it.
+    // The client must send a natural key.
     if (id) checkColumn(model.primaryKey, ['id', id], resource, false, body);
     else addError(body.errors, 'id', 'is required');
   }
   for (const column of model.columns) {
     known.add(column.key).add(column.name);
     if (isIgnored(column, resource)) {
-      // An excluded one is not named: the database refuses the record instead.
+      // An excluded column must not be named. The database rejects the record instead.
       if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
-        addError(body.errors, column.key, 'is required, and read-only');
+        addError(body.errors, column.key, 'is required but read-only, so clients cannot create records');
       continue;
     }
-    const member = memberOf(column, members, body.errors);
-    if (member) checkColumn(column, member, resource, isUpdate, body, writing.mayRead);
+    const field = sentFieldOf(column, fields, body.errors);
+    if (field) checkColumn(column, field, resource, isUpdate, body, writing.mayRead);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
-  addUnknown(members, known, body.errors);
+  addUnknown(fields, known, body.errors);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
   return body;
 }
 
-/** Reports the unknown fields: a body may have thousands, so only the first ones by name. */
-function addUnknown(members: JsonFields, known: ReadonlySet<string>, errors: FieldErrors): void {
+/** Reports unknown fields, only the first ones by name: a body may have thousands. */
+function addUnknown(fields: JsonFields, known: ReadonlySet<string>, errors: FieldErrors): void {
   let count = 0;
   let last = '';
-  for (const name of members.keys()) {
+  for (const name of fields.keys()) {
     if (known.has(name)) continue;
     count += 1;
     if (count > MAX_REPORTED) continue;

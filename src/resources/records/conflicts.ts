@@ -1,4 +1,4 @@
-// What the database refuses because of other records.
+// Explains writes and deletions that the database rejects because of other records.
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { duplicated, isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
@@ -9,13 +9,11 @@ import { referrersStatement } from '../../query/statements/write-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 import { parseBooleans } from './write-result.ts';
 
-/** Unique violation. */
-export const DUPLICATE = '23505';
-/** Foreign key violation. */
-const MISSING = '23503';
+export const UNIQUE_VIOLATION = '23505';
+const FOREIGN_KEY_VIOLATION = '23503';
 
-/** A write, as far as other records can refuse it. */
-export interface Attempt {
+/** The parts of a write that other records can conflict with. */
+export interface WriteAttempt {
   readonly resource: ServedResource;
   /** Undefined for a new record. */
   readonly id: string | undefined;
@@ -26,8 +24,8 @@ export interface Attempt {
 
 type Run = Pick<Database, 'run'>;
 
-/** Names the columns that have a duplicate, as far as the client sent them and may see them. */
-function namedErrors(columns: readonly Column[], { resource, changes }: Attempt): FieldErrors {
+/** Errors for columns with duplicates, limited to those that the client sent and may see. */
+function duplicateErrors(columns: readonly Column[], { resource, changes }: WriteAttempt): FieldErrors {
   const { output, owner } = resource;
   const errors: FieldErrors = {};
   for (const column of new Set(columns))
@@ -36,8 +34,8 @@ function namedErrors(columns: readonly Column[], { resource, changes }: Attempt)
   return errors;
 }
 
-/** The columns of visible unique indexes in which another record has the values that were sent. */
-async function visibleDuplicates({ resource, id, changes }: Attempt, database: Run): Promise<Column[]> {
+/** The columns of visible unique indexes where another record has the values that were sent. */
+async function visibleDuplicates({ resource, id, changes }: WriteAttempt, database: Run): Promise<Column[]> {
   const { model, output, owner } = resource;
   const combinations = [...model.uniques.values()].flatMap((columns) => {
     const sent = columns.flatMap((column) => changes.filter((change) => change.column === column));
@@ -51,52 +49,58 @@ async function visibleDuplicates({ resource, id, changes }: Attempt, database: R
 }
 
 const conflict = (errors: FieldErrors): Problem =>
-  new Problem(409, 'There is such a record already.', Object.keys(errors).length > 0 ? { errors } : {});
+  new Problem(
+    409,
+    'A record with the same value already exists.',
+    Object.keys(errors).length > 0 ? { errors } : {},
+  );
 
-/** What is wrong with references to records that the caller may not read: of several, not which one. */
-function missing(keys: readonly string[]): Problem {
+/** The error for references to hidden records. With several of them it does not say which one is missing. */
+function missingReferences(keys: readonly string[]): Problem {
   const fault =
-    keys.length === 1 ? 'there is no such record' : `at least one of ${keys.join(', ')} refers to no record`;
+    keys.length === 1
+      ? 'there is no such record'
+      : `at least one of ${keys.join(', ')} refers to a record that does not exist`;
   return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
 }
 
 /**
- * Explains why the database refused a write. A refused write leaves no trace, so an answer that depended on hidden values would
- * let clients try value after value. When hidden values were sent, the answer depends on them only in being a refusal.
- * @returns a problem, or the error itself where this file has no better words for it
+ * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
+ * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
+ * @returns a problem, or the error itself where there is no better explanation
  */
 export async function conflictProblem(
   error: DatabaseError,
-  attempt: Attempt,
+  attempt: WriteAttempt,
   database: Run,
 ): Promise<unknown> {
   const { resource, changes, hiddenReferences } = attempt;
   const { model, output } = resource;
   const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
-  if (error.code === DUPLICATE) {
-    if (!sendsHidden) return conflict(namedErrors(duplicated(model, error), attempt));
-    // Which of two duplicates PostgreSQL names depends on the order of its indexes, so the visible ones are looked up.
-    const errors = namedErrors(await visibleDuplicates(attempt, database), attempt);
+  if (error.code === UNIQUE_VIOLATION) {
+    if (!sendsHidden) return conflict(duplicateErrors(duplicated(model, error), attempt));
+    // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
+    const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
     return Object.keys(errors).length > 0 || hiddenReferences.length === 0 ? conflict(errors) : unspecific();
   }
-  if (error.code !== MISSING || hiddenReferences.length === 0) return error;
+  if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return error;
   if (sendsHidden) return unspecific();
-  return isOfTable(model, error) ? missing(hiddenReferences) : error;
+  return isOfTable(model, error) ? missingReferences(hiddenReferences) : error;
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */
 const unspecific = (): Problem =>
   new Problem(
     409,
-    'There is such a record already, or one of the records that this one refers to is not there.',
+    'A record with the same value already exists, or a record that this one refers to does not exist.',
   );
 
-/** Foreign key violation; since PostgreSQL 18 a RESTRICT has a code of its own. */
-export const REFERRED: ReadonlySet<string> = new Set(['23503', '23001']);
+/** The second code is that of RESTRICT since PostgreSQL 18. */
+export const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
 
-/** A deletion that the database refuses, because other records refer to the record. */
-export class Referred extends Problem {
-  /** Whose records those are; empty where the registry does not know their table. */
+/** A deletion that the database rejects because other records refer to the record. */
+export class StillReferenced extends Problem {
+  /** The models of those records; empty where the registry does not know their table. */
   readonly models: readonly string[];
 
   constructor(detail: string, models: readonly string[]) {
@@ -105,15 +109,15 @@ export class Referred extends Problem {
   }
 }
 
-/** Names the models whose records keep one from being deleted, as far as the caller may read them. */
-export async function referred(
+/** Explains a rejected deletion: names the models whose records refer to the record, limited to those the caller may read. */
+export async function deletionProblem(
   error: DatabaseError,
   database: Run,
   resources: ServedResources,
   { model }: ServedResource,
   id: string,
   mayRead: (model: Model) => boolean,
-): Promise<Referred> {
+): Promise<StillReferenced> {
   const readable = [...resources.values()].filter((resource) => mayRead(resource.model));
   const foreignKeys = readable.flatMap((resource) =>
     resource.model.columns
@@ -125,9 +129,9 @@ export async function referred(
   const found = parseBooleans(row?.[0]).flatMap((refers, index) =>
     refers ? [foreignKeys[index]?.model.name ?? ''] : [],
   );
-  // What stops a cascade is further away: PostgreSQL names its table.
+  // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
   const further = readable.filter((resource) => isOfTable(resource.model, error));
   const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
   const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
-  return new Referred(`${who} refer to this one.`, names);
+  return new StillReferenced(`${who} refer to this one.`, names);
 }

@@ -1,3 +1,4 @@
+// Finds and counts the records that a deletion would affect.
 import { text, type Database, type RawRow } from '../../db/connection/database.ts';
 import type { Column, Model, OnDelete } from '../../db/schema/model.ts';
 import {
@@ -15,58 +16,58 @@ import {
 import type { ListPlan } from '../../query/plan.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 
-/** Records that go with others when those are deleted, lose their reference to them, or keep them from being deleted. */
+/** Records that a deletion would affect: they would be deleted by cascade, lose their reference, or prevent the deletion. */
 export interface Dependents {
   /** Undefined where the admin area does not show them. */
   readonly resource: AdminResource | undefined;
   /** Undefined for a foreign key that the registry does not know. */
   readonly column: Column | undefined;
   readonly effect: OnDelete;
-  /** How many models lie between: 0 for records that refer directly, Infinity for those further away than the ways that are told. */
+  /** The number of models in between: 0 for records that refer directly, Infinity for those beyond the paths that are followed. */
   readonly depth: number;
   /**
-   * The foreign keys that lead from these records to those that would be deleted: a path of filters. Empty where the registry
-   * does not know all of them.
+   * The foreign keys from these records to those that would be deleted, as a filter's path. Empty where the registry does not
+   * know all of them.
    */
   readonly path: readonly Column[];
   readonly count: number;
-  /** Whether there are more than were counted. */
+  /** Whether there are more records than `count`. */
   readonly isCapped: boolean;
 }
 
-/** How far dependents are followed and counted, and along how many ways. */
-const MOST_STEPS = 4;
+/** Maximum foreign keys in a row, paths, and records counted per path. */
+const MAX_STEPS = 4;
 const MOST_TRAILS = 100;
-const COUNTED = 1000;
+const MAX_COUNTED = 1000;
 
 const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.onDelete === 'cascade';
 
-/** The foreign keys of all models that refer to one. */
+/** The foreign keys of all models that refer to this one. */
 const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
   models.flatMap((model) =>
     model.columns.flatMap((column) => (column.references === target ? [{ model, column, target }] : [])),
   );
 
-/** The foreign keys that lead, over any number of others that cascade, to records of a model. */
+/** The foreign keys that refer to a model, directly or through any number of cascading ones. */
 function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
   const edges = edgesTo(model, models);
   const seen = new Set([model]);
   for (const { model: next, column } of edges) {
     if (column.onDelete !== 'cascade' || seen.has(next)) continue;
     seen.add(next);
-    edges.push(...edgesTo(next, models)); // which the loop reaches as well
+    edges.push(...edgesTo(next, models)); // The loop visits these, too.
   }
   return edges;
 }
 
 interface Trails {
   readonly trails: readonly DependentPath[];
-  /** Those at whose end there may be more than they tell: they are too long, too many, or lead where they have been. */
+  /** The paths that end early, at a limit or in a cycle. More records may depend on those at their end. */
   readonly cut: ReadonlySet<DependentPath>;
 }
 
-/** The ways along foreign keys from records of a model to those that their deletion would touch, the shortest first. */
-function trailsOf(model: Model, models: readonly Model[], mostSteps: number): Trails {
+/** The paths of foreign keys from a model's records to those that their deletion would affect, the shortest first. */
+function trailsOf(model: Model, models: readonly Model[], maxSteps: number): Trails {
   const trails: DependentPath[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
   const cut = new Set<DependentPath>();
   for (const trail of trails) {
@@ -74,9 +75,9 @@ function trailsOf(model: Model, models: readonly Model[], mostSteps: number): Tr
     const last = steps.at(-1);
     if (!last || !isCascade(trail)) continue;
     for (const edge of edgesTo(last.model, models)) {
-      const isRound = steps.some(({ column }) => column === edge.column);
-      if (isRound || steps.length >= mostSteps || trails.length >= MOST_TRAILS) cut.add(trail);
-      else trails.push({ steps: [...steps, edge] }); // which the loop reaches as well
+      const isCycle = steps.some(({ column }) => column === edge.column);
+      if (isCycle || steps.length >= maxSteps || trails.length >= MOST_TRAILS) cut.add(trail);
+      else trails.push({ steps: [...steps, edge] }); // The loop visits this one, too.
     }
   }
   return { trails, cut };
@@ -86,7 +87,7 @@ const isDeclared = ({ model, from, fields }: UnknownKey): boolean =>
   fields.length === 1 &&
   from?.columns.some(({ field, references }) => references === model && field === fields[0]) === true;
 
-/** The foreign keys of these models' tables that the registry does not know, those of other tables among them. */
+/** Foreign keys that refer to these models' tables and are not in the registry, whatever table they belong to. */
 async function unknownKeys(
   database: Database,
   targets: ReadonlySet<Model>,
@@ -102,13 +103,13 @@ async function unknownKeys(
   });
 }
 
-/** The numbers of an array, as PostgreSQL writes it. */
+/** The numbers of a PostgreSQL array such as `{1,2}`. */
 const numbersIn = (row: RawRow | undefined): number[] =>
   [...(text(row?.[0]) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
 
 const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
-  count: Math.min(count, COUNTED),
-  isCapped: count > COUNTED,
+  count: Math.min(count, MAX_COUNTED),
+  isCapped: count > MAX_COUNTED,
 });
 
 async function countsOf(
@@ -118,11 +119,11 @@ async function countsOf(
   isDeletion: boolean,
 ): Promise<number[]> {
   if (trails.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, trails, COUNTED, isDeletion), 'read');
+  const [row] = await database.run(dependentsStatement(plan, trails, MAX_COUNTED, isDeletion), 'read');
   return numbersIn(row);
 }
 
-/** Counts what the deletion would touch beyond the ends of the trails. */
+/** Counts the records that the deletion would affect beyond the ends of the paths. */
 async function countFurther(
   database: Database,
   resources: AdminResources,
@@ -131,7 +132,10 @@ async function countFurther(
   trails: readonly DependentPath[],
 ): Promise<Dependents[]> {
   const edges = edgesBelow(plan.model, models);
-  const [row] = await database.run(furtherDependentsStatement(plan, edges, trails, models, COUNTED), 'read');
+  const [row] = await database.run(
+    furtherDependentsStatement(plan, edges, trails, models, MAX_COUNTED),
+    'read',
+  );
   const counts = numbersIn(row);
   return edges.flatMap(({ model, column }, index): Dependents[] => {
     const what = { resource: resources.get(model.name), column, effect: column.onDelete, path: [] };
@@ -140,30 +144,30 @@ async function countFurther(
 }
 
 /**
- * Counts what deleting all that the plan matches would touch.
- * @param mostSteps how many foreign keys of the registry are followed; without it, for a deletion, those that only the database
- * knows are, too
+ * Counts the records that deleting all that the plan matches would affect.
+ * @param maxSteps follows only this many of the registry's foreign keys in a row. Without it, foreign keys that only the database
+ * knows count as well.
  */
 export async function countDependents(
   database: Database,
   resources: AdminResources,
   models: readonly Model[],
   plan: ListPlan,
-  mostSteps?: number,
+  maxSteps?: number,
 ): Promise<Dependents[]> {
-  const { trails: declared, cut } = trailsOf(plan.model, models, mostSteps ?? MOST_STEPS);
+  const { trails: declared, cut } = trailsOf(plan.model, models, maxSteps ?? MAX_STEPS);
   const trails = [...declared];
-  if (mostSteps === undefined) {
-    const going = declared.filter(isCascade);
-    const ends = new Set([plan.model, ...going.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
+  if (maxSteps === undefined) {
+    const cascading = declared.filter(isCascade);
+    const ends = new Set([plan.model, ...cascading.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
     for (const last of await unknownKeys(database, ends, models)) {
-      const ways = going.filter(({ steps }) => steps.at(-1)?.model === last.model);
+      const paths = cascading.filter(({ steps }) => steps.at(-1)?.model === last.model);
       if (last.model === plan.model) trails.push({ steps: [], unknownKey: last });
-      trails.push(...ways.map(({ steps }) => ({ steps, last })));
+      trails.push(...paths.map(({ steps }) => ({ steps, unknownKey: last })));
     }
   }
-  const counts = await countsOf(database, plan, trails, mostSteps === undefined);
-  const isFurther = mostSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
+  const counts = await countsOf(database, plan, trails, maxSteps === undefined);
+  const isFurther = maxSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
   const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
   const near = trails.flatMap(({ steps, unknownKey: last }, index): Dependents[] => {
     const count = counts[index] ?? 0;
@@ -184,11 +188,11 @@ export async function countDependents(
   return [...near, ...further];
 }
 
-/** The foreign keys along which a deletion of the model's records goes on. */
+/** The foreign keys along which a deletion of the model's records cascades. */
 const cascadesBelow = (model: Model, models: readonly Model[]): Edge[] =>
   edgesBelow(model, models).filter(({ column }) => column.onDelete === 'cascade');
 
-/** Whether deleting all that the plan matches would delete this record, of whatever model, as well. */
+/** Whether deleting all that the plan matches would also delete this record of the named model. */
 export async function isDependent(
   database: Database,
   models: readonly Model[],
@@ -204,10 +208,10 @@ export async function isDependent(
 }
 
 /**
- * Whether deleting all that the plan matches may delete a record of a model whose boolean column is true. Foreign keys that the
- * registry does not know are not followed: where one of them leads there, the answer is yes.
+ * Whether deleting all that the plan matches may delete a record of `target` whose boolean column is true. The answer is also
+ * yes when a foreign key that the registry does not know leads to `target`.
  */
-export async function mayDelete(
+export async function mayReachFlagged(
   database: Database,
   models: readonly Model[],
   plan: ListPlan,
@@ -217,9 +221,9 @@ export async function mayDelete(
   const cascades = cascadesBelow(plan.model, models);
   const [reach] = await database.run(reachesTableStatement(plan.model, cascades, target), 'read');
   if (text(reach?.[0]) === 't') return true;
-  const going = new Set([plan.model, ...cascades.map(({ model }) => model)]);
-  // Several models may have one table.
-  const holders = [...going].filter(({ table }) => table === target.table);
+  const deleted = new Set([plan.model, ...cascades.map(({ model }) => model)]);
+  // Several models may share one table.
+  const holders = [...deleted].filter(({ table }) => table === target.table);
   if (holders.length === 0) return false;
   const [row] = await database.run(deletesFlaggedStatement(plan, cascades, models, holders, column), 'read');
   return text(row?.[0]) === 't';

@@ -1,3 +1,4 @@
+// Lists and streams records for the API.
 import { text, type Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import { noSuchText } from '../../db/connection/database-errors.ts';
@@ -17,7 +18,7 @@ import {
 } from '../../query/statements/read-statements.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import { openExport } from './record-export.ts';
-import { requireId } from './operations.ts';
+import { requireId } from './read-record.ts';
 import {
   meets,
   viewOf,
@@ -27,25 +28,27 @@ import {
 } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
 
-/** How the records of a page are written; for HTML as JSON whose long values are cut, see `preview`. */
+/** The output format of a page's records. `html` is JSON with long values cut (see `preview`), which pages show with markup. */
 export type PageFormat = 'json' | 'csv' | 'html';
 
 export interface RecordPage {
   readonly query: ListQuery;
-  /** The records as PostgreSQL wrote them: rows of CSV, or else JSON with commas between them. */
+  /** The records as PostgreSQL wrote them: CSV rows, or JSON objects separated by commas. */
   readonly objects: Buffer;
   readonly hasNext: boolean;
-  /** How many records the filters match; only when it was asked for. */
+  /** The number of records that the filters match; undefined unless requested. */
   readonly total: string | undefined;
 }
 
-/** Reading records of a resource, all but one in full; access levels are the caller's to check. */
+/** Reads records for the API. The calling code checks the resource's own access level. */
 export interface Listing {
-  /** Whether the query would reach into a resource that not everyone may read, so that credentials make a difference. */
+  /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
   readonly needsCaller: (resource: ServedResource, query: string) => boolean;
   /**
-   * @throws Problem 400 that names each parameter that cannot be used; CostlyStatement where the caller does not meet the
-   * resource's level for what the query costs
+   * One page of records.
+   * @param counted whether to count all records that match
+   * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
+   * the resource's `costly` level
    */
   readonly list: (
     resource: ServedResource,
@@ -54,11 +57,11 @@ export interface Listing {
     counted: boolean,
     format?: PageFormat,
   ) => Promise<RecordPage>;
-  /** A record as a browser is shown it. @throws Problem 404 */
+  /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
   readonly preview: (resource: ServedResource, id: string) => Promise<Buffer>;
   /**
-   * All records that the filters match, in the order that the query asks for: a line of JSON each.
-   * @throws Problem 400, 503 when too many are being read; nothing has been given by then
+   * All records that the filters match, in the query's order, as one line of JSON each.
+   * @throws Problem 400, CostlyStatement, and Problem 503 when too many streams are open; always before the first chunk
    */
   readonly stream: (
     resource: ServedResource,
@@ -69,46 +72,46 @@ export interface Listing {
   readonly checkStream: (resource: ServedResource, query: string, caller: Caller | undefined) => void;
 }
 
-/** Maximum bytes of the records that a browser is shown with markup, which is several times as long. */
+/** Maximum bytes of a page's records for a browser. Their markup is several times as long. */
 const MAX_HTML = 2 * 1024 * 1024;
 
-/** Refuses a page whose records PostgreSQL has not output. */
+/** The problem for a page that PostgreSQL left out because it exceeds the limit. */
 export const pageTooLarge = (maxBytes: number): Problem =>
   badQuery({
     limit: [
-      `the page has more than ${maxBytes} bytes: ask for fewer records with limit, or for a stream of all of them (Accept: application/x-ndjson)`,
+      `the page exceeds ${maxBytes} bytes: use a lower limit, or stream all records (Accept: application/x-ndjson)`,
     ],
   });
 
-/** Text of a `json` column stands as it was sent, and may have line breaks between its tokens: nowhere else does JSON have any. */
+/** The JSON of a record without line breaks. Only `json` columns can have them, because their text stays as it was sent. */
 const oneLine = (alias: string, { output }: ServedResource) =>
   output.some(({ type }) => type.input.json === 'json')
     ? sql`translate(${recordJson(alias, output)}, e'\\n\\r', '  ')`
     : recordJson(alias, output);
 
-/** A stream has no pages; what asks for one must not be taken for a filter that was heard. */
+/** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors(query: string, errors: FieldErrors): void {
   for (const { name } of parseParameters(query))
     if (name === 'limit' || name === 'page')
       addError(errors, name, 'cannot be used here: a stream has no pages');
 }
 
-/** How a record is written. */
+/** The SQL that outputs a record in a format. */
 function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): RowOutput {
   if (format === 'html') return preview(output, limit);
   return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
 }
 
-/** What the listings of all clients share. */
+/** The parts that the listings of all clients share. */
 export interface ListingSite {
   readonly resources: ServedResources;
   /** Maximum bytes of a page's records. */
   readonly maxPage: number;
-  /** The statements of first pages: the most frequent ones, and few. */
+  /** The statements of first pages, by format and page size. These are the most frequent statements, and few. */
   readonly firstPages: Map<string, Statement>;
 }
 
-/** The statement of a page. Those of first pages are built once. */
+/** The statement of a page. The cache `firstPages` keeps those of first pages. */
 function statementOf(
   { firstPages }: ListingSite,
   resource: ServedResource,
@@ -123,13 +126,13 @@ function statementOf(
     const { text: sqlText, values } = pageStatement(planned, shown, maxBytes, between, counted);
     return { text: sqlText, values, fixed: isFixed, isPage: true };
   };
-  // A page for HTML depends on more.
+  // The key below does not cover filters, counts or the cuts of HTML.
   if (format === 'html' || counted || !isFirstQuickPage(planned)) return build(false);
   const [ordering] = planned.orderings;
   const key = `${resource.name} ${format} ${query.limit} ${ordering?.descending}`;
   const known = firstPages.get(key);
   if (known) return known;
-  // They are few texts whatever clients ask for, as long as they leave the page size alone.
+  // Only the default page size makes a prepared statement, so clients cannot cause many of them.
   const statement = build(format === 'json' && query.limit === resource.limit);
   firstPages.set(key, statement);
   return statement;
@@ -172,7 +175,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     async list(resource, queryText, caller, counted, format = 'json') {
       const planned = plan(resource, queryText, caller, {});
       const [query] = planned;
-      // PostgreSQL may have to make a long text of a value before it can cut it.
+      // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
       const isShort = format !== 'html' && !counted && isQuick(planned[1]);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const statement = statementOf(site, resource, planned, format, counted, maxBytes);

@@ -1,75 +1,76 @@
+// Finds records by words, for search fields that choose a record.
 import type { LabelPath } from '../../query/statements/label-sql.ts';
 import { fitsBudget } from '../../query/parse/pattern-budget.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';
 import type { Count, Selection } from './selection.ts';
 
-/** What people call a record. */
+/** A record's key and its label, the name that pages show. */
 export interface Named {
   /** The key as text. */
   readonly id: string;
-  /** `#` and the key where it has no name. */
+  /** `#` and the key where the record has no visible label. */
   readonly label: string;
 }
 
-/** Some of the records that words can mean, and whether there are more. */
+/** The first matches of a search, and whether there are more. */
 export interface Found {
   readonly entries: readonly Named[];
   readonly hasNext: boolean;
 }
 
-/** Among so many that a search finds, one whose whole name was typed is looked for. */
-const COMPARED = 100;
-/** Characters of the longest name that a record can be found by as a whole. */
+/** Minimum matches that are read, to find the record whose full label was typed. */
+const MIN_COMPARED = 100;
+/** Maximum characters of a label that is compared as a whole. */
 export const LONGEST_NAME = 2000;
-/** How many foreign keys an ordering may follow. */
-const MOST_STEPS = 4;
+/** Maximum foreign keys in an ordering's path. */
+const MAX_STEPS = 4;
 
-/** Normalizing takes quadratic time for long runs of combining marks. Longer texts are compared without it. */
+/** Maximum characters for normalization, which takes quadratic time for long runs of combining marks. */
 const LONGEST_NORMALIZED = 300;
 
-function plainText(text: string): string {
+function normalized(text: string): string {
   const normal = text.length <= LONGEST_NORMALIZED ? text.normalize() : text;
   return normal.replace(/\s+/g, ' ').trim().toLowerCase();
 }
 
-/** Gives a function that says whether a record has just this name, in capital letters or small ones. */
-export function isCalled(name: string): (entry: Pick<Named, 'label'>) => boolean {
+/** A predicate for records whose label equals the name, ignoring case and extra spaces. */
+export function isNamed(name: string): (entry: Pick<Named, 'label'>) => boolean {
   if (name.length > LONGEST_NAME) return () => false;
-  const plain = plainText(name);
-  return ({ label }) => label.length <= LONGEST_NAME && plainText(label) === plain;
+  const wanted = normalized(name);
+  return ({ label }) => label.length <= LONGEST_NAME && normalized(label) === wanted;
 }
 
 /** The words of a search. */
 export const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
 
-/** Words without the signs around them, which may be no more than what a label has between its columns: `Coda – Led Zeppelin`. */
+/** The words without surrounding punctuation, which may only separate the columns of a label: `Coda – Led Zeppelin`. */
 const bareWords = (search: string): string =>
   search
     .split(/\s+/)
     .flatMap((word) => /[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su.exec(word) ?? [])
     .join(' ');
 
-/** The column that a label begins with, where records can be sorted by it. */
-function firstOf({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
+/** The first column of a label; undefined where records cannot be sorted by it. */
+function sortableLabelColumn({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
   const first = label.find((part) => typeof part !== 'string');
-  if (!first || first.column.type.unordered || first.path.length > MOST_STEPS) return undefined;
+  if (!first || first.column.type.unordered || first.path.length > MAX_STEPS) return undefined;
   return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
 }
 
-/** Finds records by words: those first whose name or key is just what is searched for. */
+/** Finds records by words. Records whose label or key equals the search come first. */
 export type LookUp = (resource: AdminResource, search: string, most: number) => Promise<Found>;
 
-/** What a search by words reads. */
+/** The reads that a search needs. */
 interface Reads {
   readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
 }
 
 export function createLookUp({ labels, count }: Reads): LookUp {
-  /** The first records by their names. A large table stays in the order of its key, as sorting it takes too long to wait for. */
+  /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
   async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
-    const first = firstOf(resource);
+    const first = sortableLabelColumn(resource);
     const isQuick = first?.path.length === 0 && first.column.indexed;
     const isSorted = first && (isQuick || (await count(resource, { query: '', search: '' })).isExact);
     const order = isSorted ? `ordering=${first.name}&` : '';
@@ -79,9 +80,9 @@ export function createLookUp({ labels, count }: Reads): LookUp {
   return async function lookUp(resource, search, most): Promise<Found> {
     const words = search.trim();
     if (words === '') return firstRecords(resource, most);
-    const first = firstOf(resource);
+    const first = sortableLabelColumn(resource);
     const order = first ? `ordering=${first.name}&` : '';
-    const limit = Math.max(most, COMPARED);
+    const limit = Math.max(most, MIN_COMPARED);
     const name = escapePattern(words);
     const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([name]);
     const pattern = encodeURIComponent(name);
@@ -98,7 +99,7 @@ export function createLookUp({ labels, count }: Reads): LookUp {
       return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
     }
     const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const same = new Set(entries.filter(isCalled(words)));
+    const same = new Set(entries.filter(isNamed(words)));
     const sorted = [...same, ...entries.filter((one) => !same.has(one))];
     return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
   };

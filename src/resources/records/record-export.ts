@@ -1,28 +1,30 @@
+// Streams the rows of a statement through a cursor, for exports of any size.
 import type { Database, RawRow } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 
-/** Rows that are fetched at once at most, and about how large a chunk is (bytes). More rows at once only cost memory. */
+/** Maximum rows per fetch. More rows only cost memory. */
 const ROWS_AT_ONCE = 100;
-const CHUNK = 65_536;
+/** Approximate bytes of a chunk. */
+const CHUNK_BYTES = 65_536;
 /**
- * How long a client may take nothing (milliseconds): a cursor keeps PostgreSQL from cleaning up behind all others, and there
- * are but a few.
+ * Milliseconds after which an export is closed when its client reads nothing. An open cursor blocks VACUUM, and only few can be
+ * open.
  */
-const PATIENCE = 60_000;
+const CLIENT_TIMEOUT = 60_000;
 
-/** What stands around and between the rows. */
+/** The texts before, between and after the rows. */
 export interface Frame {
   readonly start: string;
   readonly between: string;
   readonly end: string;
 }
 
-/** The body of a stream that is only asked for its head. */
+/** An empty stream, for HEAD requests. */
 export const NO_CHUNKS: AsyncIterable<Buffer> = {
   [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve({ done: true, value: undefined }) }),
 };
 
-/** Puts rows together to chunks of a size that is worth sending. */
+/** Joins rows into chunks, so that each one is worth sending. */
 async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);
   let parts: Buffer[] = [Buffer.from(frame.start)];
@@ -35,7 +37,7 @@ async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncG
       isFirst = false;
       parts.push(row);
       size += row.length + between.length;
-      if (size < CHUNK) continue;
+      if (size < CHUNK_BYTES) continue;
       yield Buffer.concat(parts);
       parts = [];
       size = 0;
@@ -44,7 +46,7 @@ async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncG
   yield Buffer.concat([...parts, Buffer.from(frame.end)]);
 }
 
-/** The batches, the first of which has been read already. */
+/** All batches, including the first one that was read already. */
 async function* resumed(
   first: IteratorResult<RawRow[], void>,
   batches: AsyncGenerator<RawRow[], void>,
@@ -55,39 +57,39 @@ async function* resumed(
 }
 
 /**
- * All rows of a statement, which has one column, as chunks of a body. They are read as they are taken; whoever gives them up,
- * or takes none for long, closes the cursor.
- * @param patience milliseconds
- * @throws what is wrong with the statement or the database, before there is a chunk; Problem 503 when too many are being read
+ * Streams all rows of a one-column statement as chunks of a body. Rows are fetched as the client reads. The cursor closes when
+ * the client stops, or reads nothing until the timeout.
+ * @param timeout milliseconds
+ * @throws database errors and Problem 503 for too many open streams, always before the first chunk
  */
 export async function openExport(
   database: Pick<Database, 'cursor'>,
   statement: Statement,
   frame: Frame,
-  patience = PATIENCE,
+  timeout = CLIENT_TIMEOUT,
 ): Promise<AsyncIterable<Buffer>> {
   const batches = database.cursor(statement, ROWS_AT_ONCE);
   const chunks = chunksOf(resumed(await batches.next(), batches), frame);
-  let isGivenUp = false;
+  let hasTimedOut = false;
   let timer: NodeJS.Timeout | undefined;
   const close = async (): Promise<void> => {
     clearTimeout(timer);
-    // A generator that was never asked for anything does not reach its `finally`, so the cursor is closed by itself.
+    // A generator that never ran skips its `finally`, so the cursor is closed explicitly.
     await chunks.return(undefined);
     await batches.return();
   };
   const wait = (): void => {
     timer = setTimeout(() => {
-      isGivenUp = true;
+      hasTimedOut = true;
       void close();
-    }, patience).unref();
+    }, timeout).unref();
   };
   wait();
   return {
     [Symbol.asyncIterator]: () => ({
       next: async () => {
         clearTimeout(timer);
-        if (isGivenUp) throw new Error('a client took nothing of its export for too long');
+        if (hasTimedOut) throw new Error(`the client read nothing of its export for ${timeout} ms`);
         const chunk = await chunks.next();
         if (!chunk.done) wait();
         return chunk;

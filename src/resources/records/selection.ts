@@ -1,13 +1,13 @@
-/** Some records of a resource: those that a query of the API's grammar and a search match, or of them those with these keys. */
+/** The records of a resource that match a query and a search; with `ids`, only those of them with these keys. */
 export interface Selection {
-  /** Percent-encoded, without `?`. */
+  /** A query as the API takes it: percent-encoded, without `?`. */
   readonly query: string;
-  /** Words, separated by spaces. */
+  /** Words separated by spaces. */
   readonly search: string;
   readonly ids?: readonly string[];
 }
 
-/** How many records there are; past what can be counted in no time, PostgreSQL's own guess. */
+/** A number of records: exact up to a limit, PostgreSQL's estimate above it. */
 export interface Count {
   readonly count: number;
   readonly isExact: boolean;

@@ -1,3 +1,4 @@
+// Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
 import type { AccessLevel, Settings } from '../../config.ts';
 import type { Catalog, CatalogTable } from '../../db/schema/catalog.ts';
 import { findColumn, humanize, type Column, type Model } from '../../db/schema/model.ts';
@@ -12,39 +13,43 @@ import { actionPrivileges } from './privileges.ts';
 import type { AdminAction, Resource } from '../definition/resource.ts';
 import { adminColumns, serveResources, viewOf, type ServedResource } from './served-resource.ts';
 
-/** A resource as the admin area shows it: its own rules about who may see and set what, and what people read for it. */
+/** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
 export interface AdminResource extends ServedResource {
   readonly title: string;
   readonly group: string;
   readonly label: Label;
   readonly list: readonly Column[];
-  /** Paths of columns, in parts: `['user', 'username']`. */
+  /** Column paths, split into parts: `['user', 'username']`. */
   readonly search: readonly (readonly string[])[];
   readonly filters: readonly (readonly string[])[];
+  /** The column of the date links above the list. */
   readonly dates: Column | undefined;
   readonly may: ReadonlySet<AdminAction>;
-  /** Columns that are set on a page of their own, and never shown. */
+  /** Columns that a separate page sets, and that no page shows. */
   readonly passwords: readonly Column[];
-  /** Whether the API answers a query (percent-encoded) of these records: to everyone, to who logs in there, or to nobody. */
+  /**
+   * Who may send this query (percent-encoded) to the API: everyone (`open`), authenticated callers (`login`), or no one
+   * (undefined).
+   */
   readonly inApi: (query: string) => 'open' | 'login' | undefined;
 }
 
 export type AdminResources = ReadonlyMap<string, AdminResource>;
 
-/** A place in a label's template. */
+/** A column name between braces in a label template. */
 const PLACEHOLDER = /\{([^{}]*)\}/;
-/** Columns that people name records by, the best first. */
-const NAMES = ['name', 'title', 'label', 'username', 'subject', 'code', 'email'];
-/** How many columns a list has that nobody chose, and how many a search looks in. */
-const MOST_LISTED = 6;
-const MOST_SEARCHED = 8;
+/** Column names that usually identify a record to people, the best first. */
+const LABEL_NAMES = ['name', 'title', 'label', 'username', 'subject', 'code', 'email'];
+/** Maximum columns of a list and of a search for which the registry names none. */
+const MAX_LISTED = 6;
+const MAX_SEARCHED = 8;
 
 const isText = ({ type, labels, references }: Column): boolean =>
   type.operators.has('ilike') && !labels && !references;
 
 /**
- * Follows the columns of a path, as the admin area may see them.
- * @returns undefined where one of them is not there, or is hidden
+ * Resolves a column path against the columns that the admin area shows.
+ * @returns undefined where a column of the path does not exist or is hidden
  */
 export function findPath(
   parts: readonly string[],
@@ -63,7 +68,7 @@ export function findPath(
   return undefined;
 }
 
-/** The parts of a label: texts, and names of columns between braces; a text without braces is the name of a column. */
+/** Splits a label template into texts and the column names between braces. A template without braces is one column name. */
 export function parseLabel(text: string): (string | { readonly name: string })[] {
   if (!/[{}]/.test(text)) return [{ name: text }];
   return text
@@ -72,9 +77,11 @@ export function parseLabel(text: string): (string | { readonly name: string })[]
     .filter((part) => part !== '');
 }
 
-/** The column that people would most likely call a record by. */
+/** The column that most likely identifies a record to people; empty where no column fits. */
 function defaultLabel(columns: readonly Column[]): Label {
-  const named = NAMES.flatMap((name) => columns.filter((column) => column.name === name && isText(column)));
+  const named = LABEL_NAMES.flatMap((name) =>
+    columns.filter((column) => column.name === name && isText(column)),
+  );
   const [column] = [
     ...named,
     ...columns.filter((one) => isText(one) && one.type.input.control === 'text'),
@@ -94,21 +101,21 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
 }
 
 const ACTIONS: readonly AdminAction[] = ['add', 'change', 'delete'];
-/** Whether the database lets the service's role do it: what it does not is not offered. */
-const isGranted = (action: AdminAction, found: CatalogTable | undefined): boolean =>
-  actionPrivileges(action).every((privilege) => found?.privileges.includes(privilege));
+/** Whether the service's role has the privileges for the action. Pages do not offer other actions. */
+const isGranted = (action: AdminAction, table: CatalogTable | undefined): boolean =>
+  actionPrivileges(action).every((privilege) => table?.privileges.includes(privilege));
 
-/** What the filter panel offers when nobody chose: every column, and in place of a foreign key's number what people call the record. */
+/** The filters of a resource whose registry entry names none: every column that `in` can compare. */
 function defaultFilters(columns: readonly Column[]): string[][] {
   return columns.filter(({ type }) => type.operators.has('in') && !type.unordered).map(({ name }) => [name]);
 }
 
-const split = (paths: readonly string[] | undefined): string[][] | undefined =>
+const splitPaths = (paths: readonly string[] | undefined): string[][] | undefined =>
   paths?.map((path) => path.split('__'));
 
 /**
- * The resources by name, as the admin area serves them; those that are hidden there are left out. Access levels, owners, and
- * what the API excludes or does not let be set, do not count: whoever is in the admin area is an admin.
+ * The resources that the admin area shows, by name. The API's access levels, owners, `exclude` and `readonly` do not apply:
+ * every user of the admin area is an admin.
  */
 export function serveForAdmin(
   definitions: readonly Resource[],
@@ -123,7 +130,7 @@ export function serveForAdmin(
     if (model && definition.admin?.hidden !== true) columnsOf.set(model, adminColumns(definition, model));
   }
   const visible = (model: Model): readonly Column[] => columnsOf.get(model) ?? [];
-  const takes = (
+  const apiAccepts = (
     resource: ServedResource,
     query: string,
     mayRead: (level: AccessLevel) => boolean,
@@ -133,7 +140,7 @@ export function serveForAdmin(
     planList(parseListQuery(query, resource, errors), resource.model, view, resource.ordering, errors);
     return resource.methods.has('GET') && mayRead(resource.read) && Object.keys(errors).length === 0;
   };
-  const faces = new Map<string, AdminResource>();
+  const adminResources = new Map<string, AdminResource>();
   for (const definition of definitions) {
     const { admin = {} } = definition;
     const base = served.get(definition.model);
@@ -142,7 +149,7 @@ export function serveForAdmin(
     const output = visible(model);
     const named = (names: readonly string[]): Column[] =>
       names.flatMap((name) => output.filter((column) => column.name === name));
-    faces.set(definition.model, {
+    adminResources.set(definition.model, {
       ...base,
       source: 'admin',
       access: 'admin',
@@ -162,34 +169,34 @@ export function serveForAdmin(
       label: labelOf(definition, model, visible),
       list: admin.list
         ? named(admin.list)
-        : output.filter(({ type }) => !type.unordered).slice(0, MOST_LISTED),
+        : output.filter(({ type }) => !type.unordered).slice(0, MAX_LISTED),
       search:
-        split(admin.search) ??
+        splitPaths(admin.search) ??
         output
           .filter(isText)
-          .slice(0, MOST_SEARCHED)
+          .slice(0, MAX_SEARCHED)
           .map(({ name }) => [name]),
-      filters: split(admin.filters) ?? defaultFilters(output),
+      filters: splitPaths(admin.filters) ?? defaultFilters(output),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set((admin.allow ?? ACTIONS).filter((action) => isGranted(action, catalog.get(model.table)))),
       passwords: model.columns.filter(({ isPassword, name }) => isPassword && !admin.exclude?.includes(name)),
       inApi: (query) =>
-        takes(base, query, (level) => level === 'default')
+        apiAccepts(base, query, (level) => level === 'default')
           ? 'open'
-          : takes(base, query, () => true)
+          : apiAccepts(base, query, () => true)
             ? 'login'
             : undefined,
     });
   }
-  const history = faces.get(HISTORY.model);
+  const history = adminResources.get(HISTORY.model);
   if (history) {
-    const others = [...faces.values()].filter((resource) => resource !== history);
-    const hidden = [...models.values()].filter(({ name }) => !faces.has(name));
-    faces.set(HISTORY.model, maskHistory(history, others, hidden));
+    const others = [...adminResources.values()].filter((resource) => resource !== history);
+    const hidden = [...models.values()].filter(({ name }) => !adminResources.has(name));
+    adminResources.set(HISTORY.model, maskHistory(history, others, hidden));
   }
-  return faces;
+  return adminResources;
 }
 
-/** Whether the column's values lie on days. */
+/** Whether the column holds dates or date-times. */
 export const isDate = ({ type }: Column): boolean =>
   type.input.control === 'date' || type.input.control === 'datetime-local';

@@ -1,28 +1,28 @@
+// The SQL that gives a database role the privileges of the service, for `vitrine schema`.
 import { identifier, table as tableName } from '../../db/fragment.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 
 const quote = (name: string): string => identifier(name).text.join('');
 
-/** The schema that an unqualified name is in, where no database was asked. */
-const USUAL = 'public';
+/** The schema of an unqualified table name when no database was read. */
+const DEFAULT_SCHEMA = 'public';
 
 /**
- * The statements that give a role what the service does with each table, and take what else it may do with it.
+ * The SQL statements that grant a role exactly the privileges that the service needs, and revoke all others.
  * @param privileges by table
- * @param surroundings of these tables, where there is a database: their schemas, and those of the types and the sequences of their
- * columns
+ * @param databaseInfo the schemas of the tables, types and sequences; undefined when no database was read
  */
 export function grantsFor(
   role: string,
   privileges: ReadonlyMap<string, readonly Privilege[]>,
-  surroundings: DatabaseInfo | undefined,
+  databaseInfo: DatabaseInfo | undefined,
 ): string[] {
   const to = quote(role);
-  const found = (name: string) => surroundings?.tables.find((one) => one.name === name);
+  const found = (name: string) => databaseInfo?.tables.find((one) => one.name === name);
   const schemaOf = (name: string): string => {
     const parts = name.split('.');
-    return found(name)?.schema ?? (parts.length > 1 ? (parts[0] ?? USUAL) : USUAL);
+    return found(name)?.schema ?? (parts.length > 1 ? (parts[0] ?? DEFAULT_SCHEMA) : DEFAULT_SCHEMA);
   };
   const tables = [...privileges].map(([name, granted]) => {
     const bare = name.split('.').at(-1) ?? name;
@@ -37,7 +37,7 @@ export function grantsFor(
     [...privileges.keys()].flatMap((name) => [schemaOf(name), ...(found(name)?.typeSchemas ?? [])]),
   );
   return [
-    ...(surroundings ? [`grant connect on database ${quote(surroundings.database)} to ${to}`] : []),
+    ...(databaseInfo ? [`grant connect on database ${quote(databaseInfo.database)} to ${to}`] : []),
     ...[...schemas].map((schema) => `grant usage on schema ${quote(schema)} to ${to}`),
     ...tables.flatMap(({ qualified, granted }) => [
       `revoke all on ${qualified} from ${to}`,

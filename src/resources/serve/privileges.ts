@@ -1,3 +1,4 @@
+// The database privileges that the service needs on each table, and those that it revokes on its history.
 import type { Settings } from '../../config.ts';
 import { identifier } from '../../db/fragment.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
@@ -6,47 +7,49 @@ import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import type { AdminAction, Method, Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
-/** What is written down stays: the service's own role gives up the right to change it. A superuser has every right anyway. */
-export const APPEND_ONLY = `revoke update, delete, truncate on ${identifier(HISTORY.model).text.join('')} from current_user`;
+/**
+ * Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right.
+ */
+export const REVOKE_HISTORY_CHANGES = `revoke update, delete, truncate on ${identifier(HISTORY.model).text.join('')} from current_user`;
 
 /**
- * Whether the service's role owns the history and has not given that right up yet: the table is new, or was restored from a
- * backup, which has no memory of the owner's own rights. Gives one boolean.
+ * Selects one boolean: whether the service's role owns the history and may still change it. This is so for a new table, and
+ * after a restore, because a dump does not hold the owner's own revoked rights.
  */
-export const MAY_GIVE_UP = `select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+export const MAY_CHANGE_HISTORY = `select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
   where c.oid = to_regclass('${identifier(HISTORY.model).text.join('')}') and pg_get_userbyid(c.relowner) = current_user
     and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`;
 
-/** What the service does with each table. A record is locked before it is deleted, which PostgreSQL counts as UPDATE. */
+/** The privileges that each method needs. DELETE locks the record first, for which PostgreSQL requires UPDATE. */
 const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {
   GET: ['SELECT'],
   POST: ['SELECT', 'INSERT'],
   PUT: ['SELECT', 'UPDATE'],
   DELETE: ['SELECT', 'UPDATE', 'DELETE'],
 };
-/** What an action of the admin area needs of a table, beside looking at it. */
+/** The privileges that an action of the admin area needs on the table. */
 export const actionPrivileges = (action: AdminAction): readonly Privilege[] => NEEDS[METHOD_OF[action]];
 
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
-/** What the API does with the table of a resource: without these privileges the service does not start. */
+/** The privileges that the API needs on a resource's table. Without them the service does not start. */
 export function apiPrivileges({ access, methods }: ServedResource): readonly Privilege[] {
   const used = [...methods].filter((method) => method === 'GET' || access !== 'default');
   return sorted(['SELECT', ...used.flatMap((method) => NEEDS[method])]);
 }
 
-/** What the service does with its own tables: the history only grows. */
+/** The privileges on a system table. The history is append-only. */
 export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
   model === HISTORY.model ? NEEDS.POST : sorted([...NEEDS.POST, ...NEEDS.DELETE]);
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));
 
-/** What the admin area does with the table of a resource, and `vitrine user` with that of the users. */
-function peoplePrivileges({ model, admin = {} }: Resource, { userModel }: Pick<Settings, 'userModel'>) {
+/** The privileges that the admin area needs on a resource's table, and that `vitrine user` needs on the users' table. */
+function adminPrivileges({ model, admin = {} }: Resource, { userModel }: Pick<Settings, 'userModel'>) {
   const actions = admin.hidden === true ? [] : (admin.allow ?? (['add', 'change', 'delete'] as const));
-  // Admins set their own passwords, and `vitrine user add` makes users, whatever the registry allows on pages.
+  // Admins change their own passwords, and `vitrine user add` adds users, even where the registry allows neither on pages.
   const methods = [
     ...actions.map((action) => METHOD_OF[action]),
     ...(model === userModel ? (['POST', 'PUT'] as const) : []),
@@ -54,7 +57,7 @@ function peoplePrivileges({ model, admin = {} }: Resource, { userModel }: Pick<S
   return methods.flatMap((method) => NEEDS[method]);
 }
 
-/** Everything that the service may come to do with each table, by its name, its own tables among them. */
+/** All privileges that the service may need, by table name, system tables included. */
 export function allPrivileges(
   resources: readonly Resource[],
   served: ReadonlyMap<string, ServedResource>,
@@ -64,9 +67,10 @@ export function allPrivileges(
   const privileges = new Map<string, readonly Privilege[]>();
   for (const resource of resources) {
     const one = served.get(resource.model);
-    const forPeople = hasUsers ? peoplePrivileges(resource, settings) : [];
-    if (one) privileges.set(tableOf(resource), sorted([...apiPrivileges(one), ...forPeople]));
+    const forAdmins = hasUsers ? adminPrivileges(resource, settings) : [];
+    if (one) privileges.set(tableOf(resource), sorted([...apiPrivileges(one), ...forAdmins]));
   }
-  if (hasUsers) for (const own of SYSTEM_TABLES) privileges.set(tableOf(own), systemPrivileges(own));
+  if (hasUsers)
+    for (const definition of SYSTEM_TABLES) privileges.set(tableOf(definition), systemPrivileges(definition));
   return privileges;
 }

@@ -1,3 +1,4 @@
+// Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
 import type { AccessLevel, Settings } from '../../config.ts';
 import type { Fragment, Statement } from '../../db/fragment.ts';
@@ -9,62 +10,65 @@ import { planList, type View } from '../../query/plan.ts';
 import { plainRecord, recordStatement } from '../../query/statements/read-statements.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 
-/** Whoever makes the request, as the database has it. */
+/** The authenticated user of a request, as the database holds it. */
 export interface Caller {
   readonly id: string;
   readonly name: string;
   readonly admin: boolean;
-  /** Of a caller who is known from an earlier request: what must still hold in the statement that writes, see CallerChanged. */
+  /**
+   * Set when an earlier request authenticated the caller: a condition that the writing statement checks again (see
+   * CallerChanged).
+   */
   readonly precondition?: Fragment;
 }
 
-/** Nothing was written, since the user's row no longer says what it said at an earlier request. */
+/** The caller's row has changed since the authentication, so the statement wrote nothing. */
 export class CallerChanged extends Error {}
 
-/** Where a request comes in, for the history. */
+/** The entry point of a change, for the history. */
 export type ChangeSource = 'api' | 'admin' | 'command';
 
-/** A resource as it is served at one of its doors: its names resolved to columns, its defaults filled in. */
+/** A resource as the API or the admin area serves it: column names resolved, defaults filled in. */
 export interface ServedResource extends PageLimits {
   readonly name: string;
   readonly model: Model;
   readonly access: AccessLevel;
   readonly read: AccessLevel;
-  /** The level that queries known to be costly, and streams, need. */
+  /** The level that streams and costly queries need. */
   readonly costly: AccessLevel;
   readonly methods: ReadonlySet<Method>;
-  /** The key and the columns that are not excluded, in output order. */
+  /** The primary key, then all columns that are not excluded, in output order. */
   readonly output: readonly Column[];
-  /** A mark of the output's keys, so that a change of the registry changes every record's version. */
+  /** A digest of the output's JSON keys. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
-  /** The statement that reads one record by its key. */
+  /** Builds the statement that reads one record by its key. */
   readonly byKey: (id: string) => Statement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
-  /** The user model's `username`: what cannot stand in Basic credentials must not stand there. */
+  /** The user model's `username`: its values must work in Basic credentials. */
   readonly loginName: Column | undefined;
   readonly ordering: readonly OrderingQuery[];
   readonly source: ChangeSource;
-  /** The columns whose changes are written down, those that the admin area shows; undefined where the history is off. */
+  /** The columns whose changes the history records: those that the admin area shows. Undefined where the history is off. */
   readonly recorded: readonly Column[] | undefined;
 }
 
 export type ServedResources = ReadonlyMap<string, ServedResource>;
 
-/** Whether a caller, or none, meets a level. Nobody meets `default` for writing: see `http/api.ts`. */
+/** Whether a caller (undefined: anonymous) meets a level. `http/api/api.ts` refuses writes at `default` separately. */
 export function meets(level: AccessLevel, caller: Caller | undefined): boolean {
   if (level === 'default') return true;
   return caller !== undefined && (level === 'user' || caller.admin);
 }
 
-/** The level that a GET of the model needs, or undefined where there is none. */
+/** The level that a GET of the model needs; undefined where its resource has no GET. */
 function readLevel(resources: ServedResources, model: Model): AccessLevel | undefined {
   const resource = resources.get(model.name);
   return resource?.methods.has('GET') ? resource.read : undefined;
 }
 
-/** What a caller may see: a join reaches only into a resource that the same request could GET. */
+/** What a caller may see. A join may reach only a resource that the same request could GET. */
 export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel) => boolean): View {
   return {
     find: (model, name) => {
@@ -84,14 +88,14 @@ const shapeOf = (output: readonly Column[]): string =>
     .digest('hex')
     .slice(0, 6)}`;
 
-/** The columns that the admin area shows: all but passwords and those that `admin.exclude` names; none of a hidden resource. */
+/** The columns that the admin area shows: all but passwords and `admin.exclude`; none of a hidden resource. */
 export function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
   if (admin?.hidden === true) return [];
   const isShown = ({ name, isPassword }: Column): boolean => !isPassword && !admin?.exclude?.includes(name);
   return [model.primaryKey, ...model.columns.filter(isShown)];
 }
 
-/** The resources by name, as the API serves them. The models come with the facts of the database, once it has been read. */
+/** The resources as the API serves them, by name. */
 export function serveResources(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
@@ -137,11 +141,14 @@ export function serveResources(
 
 const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
 
-/** Whether who may read at a level may read at another. A level that there is not is told already, and hides nothing. */
+/**
+ * Whether every caller who meets the level `own` also meets `other`. An invalid `own` counts as yes, because another check
+ * reports it.
+ */
 export const covers = (own: AccessLevel, other: AccessLevel): boolean =>
   !LEVELS.includes(own) || LEVELS.indexOf(other) <= LEVELS.indexOf(own);
 
-/** The faults of default orderings: each must be one that whoever may read the resource could ask for. */
+/** The faults of default orderings. Every caller who may read the resource must also be able to request its ordering. */
 export function checkOrderings(resources: ServedResources): string[] {
   return [...resources.values()].flatMap((resource) => {
     const errors: FieldErrors = {};
@@ -152,7 +159,7 @@ export function checkOrderings(resources: ServedResources): string[] {
   });
 }
 
-/** Why the registry needs a user model, or undefined where every resource can do without. */
+/** Why the registry needs a user model; undefined where it needs none. */
 export function neededUserModel(
   resources: readonly Resource[],
   settings: Pick<Settings, 'access'>,
@@ -165,7 +172,7 @@ export function neededUserModel(
   return owned ? `the owner of ${owned.model} needs one` : undefined;
 }
 
-/** The columns that people log in with, and the types that each may have. */
+/** The columns that a user model must have, and the types that each may have. */
 export const LOGIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   username: ['string', 'text'],
   password: ['password'],
@@ -173,7 +180,7 @@ export const LOGIN_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   admin: ['boolean'],
 };
 
-/** Whether the registry has a user model that people can log in with, needed or not. */
+/** Whether the registry has a user model with all columns that a login needs. */
 export function hasLogins(
   resources: readonly Resource[],
   { userModel }: Pick<Settings, 'userModel'>,

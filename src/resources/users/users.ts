@@ -20,8 +20,8 @@ import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { insertStatement, updateStatement } from '../../query/statements/write-statements.ts';
-import { checkKey, parseMember } from '../records/checked-body.ts';
-import { DUPLICATE } from '../records/conflicts.ts';
+import { checkKey, parseField } from '../records/checked-body.ts';
+import { UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
 import { costsOf, type UsedCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
@@ -136,7 +136,7 @@ export function createUsers(
 
   function changeOf(column: Column, value: string): Change {
     const field = jsonFieldOf(column, value);
-    const parsed: Parsed = 'fault' in field ? { fault: field.fault } : parseMember(field, column);
+    const parsed: Parsed = 'fault' in field ? { fault: field.fault } : parseField(field, column);
     const { value: given = '', fault } =
       column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
     if (fault !== undefined) throw new StartError(`${nameOf(column)} ${fault}.`);
@@ -202,7 +202,7 @@ export function createUsers(
         );
         if (!row) throw new StartError(suppressed().message);
       } catch (error) {
-        if (!isDatabaseError(error) || error.code !== DUPLICATE) throw error;
+        if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
         const taken = duplicated(model, error).map(nameOf).join(', ');
         throw new StartError(
           taken === ''

@@ -1,0 +1,55 @@
+// Replaces the new passwords of a write by their hashes.
+import type { Requester } from '../../db/scheduling/requester.ts';
+import type { Change } from '../../query/statements/change.ts';
+import type { SlotRequest } from '../passwords/password-gate.ts';
+import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
+
+/** The client that waits for a write. */
+export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin'>;
+
+/** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
+const HASH = /^\$[a-z0-9-]+\$/;
+
+/**
+ * Hashes the passwords among the changes. A client that disconnects leaves the queue.
+ * @param resource whose record is changed; undefined for a new record
+ */
+export async function hashChanges(
+  changes: readonly Change[],
+  passwords: Passwords,
+  client: WaitingClient,
+  resource?: ServedResource,
+): Promise<Change[]> {
+  if (!changes.some(({ column }) => column.isPassword)) return [...changes];
+  const gone = new AbortController();
+  const stop = client.onGone(() => gone.abort());
+  try {
+    // Anonymous clients share one group, because a single client can have any number of addresses.
+    const group = client.origin === 'anonymous' ? 'anonymous' : undefined;
+    return await hashAll(changes, passwords, { client: client.key, group, signal: gone.signal }, resource);
+  } finally {
+    stop();
+  }
+}
+
+function hashAll(
+  changes: readonly Change[],
+  passwords: Passwords,
+  turn: Partial<SlotRequest>,
+  resource?: ServedResource,
+): Promise<Change[]> {
+  return Promise.all(
+    changes.map(async (change) => {
+      const { column, value } = change;
+      if (!column.isPassword || value === null) return change;
+      // A stored hash sent back changes nothing. For a hidden column only text in the form of a hash can be one.
+      const mayBeStored = resource && (resource.output.includes(column) || HASH.test(value));
+      return {
+        column,
+        value: mayBeStored ? saltedDigest(value) : null,
+        hash: await passwords.hash(value, turn),
+      };
+    }),
+  );
+}
