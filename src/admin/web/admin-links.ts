@@ -65,7 +65,7 @@ export class Parameters {
       return { parameters: Parameters.parse(query), errors: {} };
     } catch (error) {
       if (!(error instanceof Problem) || !error.errors) throw error;
-      const list = decodeQuery(query).map(({ part, encoded, name = encoded, value }): Parameter => {
+      const list = decodeQuery(query).map(({ part, encodedName, name = encodedName, value }): Parameter => {
         const source = part.slice(part.indexOf('=') + 1);
         return { name, value: value === undefined || value.includes('\0') ? source : value };
       });

@@ -1,7 +1,8 @@
+// Checks the texts of one filter and turns them into the values that PostgreSQL compares with.
 import type { Operator } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
 
-/** The most values of an `in`. */
+/** Maximum number of values in an `in` filter. */
 const MAX_IN_VALUES = 1000;
 
 export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
@@ -10,7 +11,7 @@ export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
 
 export type FilterValues = { readonly values: readonly string[] } | { readonly fault: string };
 
-/** Splits the value of an `in` by the rules of CSV, or undefined for bad quoting. */
+/** Splits the value of an `in` filter by the rules of CSV. @returns undefined for bad quoting */
 function splitCsv(text: string): string[] | undefined {
   const values: string[] = [];
   const item = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
@@ -25,9 +26,9 @@ function splitCsv(text: string): string[] | undefined {
 function inValues(text: string, column: Column): FilterValues {
   if (text === '') return { fault: 'must have at least one value' };
   const items = splitCsv(text);
-  if (!items) return { fault: 'must be values separated by commas, quoted as in CSV' };
+  if (!items) return { fault: 'must be comma-separated values, quoted as in CSV' };
   if (items.length > MAX_IN_VALUES)
-    return { fault: `has ${items.length} values; ${MAX_IN_VALUES} are allowed` };
+    return { fault: `must have at most ${MAX_IN_VALUES} values (got ${items.length})` };
   return allOf(items.map((item) => typedValue(item, column)));
 }
 
@@ -35,8 +36,9 @@ function isValues(text: string, column: Column): FilterValues {
   const state = text.toLowerCase();
   if (state === 'null' || state === 'none') return { values: ['null'] };
   if (state !== 'true' && state !== 'false') return { fault: 'must be null, true or false' };
-  // Of all types only booleans are neither ordered nor JSON, but the cast says it directly.
-  return column.castType === 'bool' ? { values: [state] } : { fault: 'can only be null for this column' };
+  return column.castType === 'bool'
+    ? { values: [state] }
+    : { fault: 'must be null, because this column is not boolean' };
 }
 
 function patternValues(text: string): FilterValues {
@@ -55,7 +57,7 @@ function allOf(results: readonly FilterValues[]): FilterValues {
   return fault ?? { values: results.flatMap((result) => ('values' in result ? result.values : [])) };
 }
 
-/** The values of one filter as the database takes them: of the column's type, or what the operator wants instead. */
+/** The values of one filter as the database takes them: of the column's type, or as the operator requires. */
 export function filterValues(operator: Operator, texts: readonly string[], column: Column): FilterValues {
   if (operator === 'in') return allOf(texts.map((text) => inValues(text, column)));
   if (operator === 'is') return allOf(texts.map((text) => isValues(text, column)));

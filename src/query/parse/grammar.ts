@@ -1,7 +1,8 @@
+// Splits a query string or a form into parameters, filters, orderings and page numbers. Resolves no names.
 import { addError, badQuery, Problem, type FieldErrors } from '../../errors.ts';
-import { decode } from './percent-decoding.ts';
+import { percentDecode } from './percent-decoding.ts';
 
-/** The budget of a query: see docs/reading.md. */
+/** Limits of one query: see docs/reading.md. */
 export const MAX_QUERY_BYTES = 8192;
 const MAX_FILTERS = 50;
 const MAX_ORDERINGS = 8;
@@ -11,14 +12,14 @@ export interface Parameter {
   readonly value: string;
 }
 
-/** One filter of the request, its names not resolved yet. */
+/** One filter of the request, before its names are resolved. */
 export interface FilterQuery {
-  /** The parameter's name as it was sent, for error messages. */
+  /** The parameter's name as the client sent it, for error messages. */
   readonly parameter: string;
-  /** `user__username__ilike` in its parts; what of it are columns and what an operator, only the model can tell. */
+  /** `user__username__ilike` split at `__`. The planner decides which parts are columns and which is the operator. */
   readonly parts: readonly string[];
   readonly negated: boolean;
-  /** More than one when the parameter is repeated. */
+  /** More than one if the parameter is repeated. */
   readonly values: readonly string[];
 }
 
@@ -27,14 +28,14 @@ export interface OrderingQuery {
   readonly descending: boolean;
 }
 
-/** What a request for a page asks for. */
+/** The parsed query string of a request for a page. */
 export interface ListQuery {
   readonly filters: readonly FilterQuery[];
-  /** Undefined when the request has none. */
+  /** Undefined if the request has no `ordering`. */
   readonly orderings: readonly OrderingQuery[] | undefined;
   readonly page: bigint;
   readonly limit: number;
-  /** The filters and the ordering as they stand in the links to other pages, each part followed by `&`. */
+  /** The filters and the ordering for links to other pages, each followed by `&`. */
   readonly link: string;
 }
 
@@ -44,37 +45,37 @@ export interface PageLimits {
   readonly maxLimit: number;
 }
 
-export interface EncodedParameter {
-  /** The whole parameter, as it was sent. */
+export interface DecodedParameter {
+  /** The whole parameter as the client sent it. */
   readonly part: string;
-  /** What stands before `=`, as it was sent. */
-  readonly encoded: string;
+  /** The name as the client sent it, still percent-encoded. */
+  readonly encodedName: string;
   readonly name: string | undefined;
   readonly value: string | undefined;
 }
 
-/** Reads one part of a form or a query: `name=value` or `name`. */
-function decodePart(part: string): EncodedParameter {
+/** Decodes one part of a form or a query: `name=value` or `name`. */
+function decodePart(part: string): DecodedParameter {
   const equals = part.indexOf('=');
-  const encoded = equals < 0 ? part : part.slice(0, equals);
-  return { part, encoded, name: decode(encoded), value: equals < 0 ? '' : decode(part.slice(equals + 1)) };
+  const encodedName = equals < 0 ? part : part.slice(0, equals);
+  const value = equals < 0 ? '' : percentDecode(part.slice(equals + 1));
+  return { part, encodedName, name: percentDecode(encodedName), value };
 }
 
 /**
- * The names and values of `application/x-www-form-urlencoded` in their order, undefined where they cannot be decoded.
- * @param most the most fields
- * @returns undefined for more fields than that
+ * The names and values of an `application/x-www-form-urlencoded` text, in order. A part that cannot be decoded is undefined.
+ * @returns undefined if the form has more than `maxFields` fields
  */
-export function decodeForm(text: string, most: number): EncodedParameter[] | undefined {
-  const parameters: EncodedParameter[] = [];
+export function decodeForm(text: string, maxFields: number): DecodedParameter[] | undefined {
+  const parameters: DecodedParameter[] = [];
   for (const part of partsOf(text)) {
-    if (parameters.length === most) return undefined;
+    if (parameters.length === maxFields) return undefined;
     parameters.push(decodePart(part));
   }
   return parameters;
 }
 
-/** Finds where a form has a field of a name in ASCII letters: each byte as it is, or percent-encoded. */
+/** Matches the start of a field with this ASCII name. Each byte may be plain or percent-encoded. */
 function fieldPattern(name: string): RegExp {
   const hexDigit = (digit: string): string => `[${digit}${digit.toUpperCase()}]`;
   const either = [...Buffer.from(name)].map((byte) => {
@@ -85,23 +86,22 @@ function fieldPattern(name: string): RegExp {
 }
 
 /**
- * The first values of the one field of a form that is wanted. The others are not even split: a body has room for half a million.
- * @param wanted a name in ASCII letters
- * @param most the most values
+ * The first values of one field of a form. Other fields are not split, because a body can hold half a million of them.
+ * @param name in ASCII letters
  */
-export function decodeField(text: string, wanted: string, most: number): EncodedParameter[] {
-  const found: EncodedParameter[] = [];
-  for (const { index } of text.matchAll(fieldPattern(wanted))) {
+export function decodeField(text: string, name: string, maxValues: number): DecodedParameter[] {
+  const found: DecodedParameter[] = [];
+  for (const { index } of text.matchAll(fieldPattern(name))) {
     const end = text.indexOf('&', index);
     found.push(decodePart(text.slice(index, end < 0 ? text.length : end)));
-    if (found.length === most) break;
+    if (found.length === maxValues) break;
   }
   return found;
 }
 
 const AMPERSAND = 0x26;
 
-/** The parts of a form between its ampersands, except empty ones. */
+/** The non-empty parts of a form between its ampersands. */
 function* partsOf(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
     if (text.charCodeAt(start) === AMPERSAND) {
@@ -115,10 +115,10 @@ function* partsOf(text: string): Generator<string> {
   }
 }
 
-/** The parameters of a query string: its length is bounded, and so is their number. */
-export const decodeQuery = (query: string): EncodedParameter[] => decodeForm(query, Infinity) ?? [];
+/** The parameters of a query string. Its length is limited already, which also limits their number. */
+export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(query, Infinity) ?? [];
 
-/** The query string without what the links to other pages put at its end, so that no link is longer than the request was. */
+/** The query string without paging, which does not count for the length limit: links to other pages add it. */
 const withoutPaging = (query: string): string =>
   query
     .split('&')
@@ -126,16 +126,16 @@ const withoutPaging = (query: string): string =>
     .join('&');
 
 /**
- * The parameters of a query string, in its order.
- * @throws Problem 414 for one that is too long, 400 for bad percent-encoding and NUL characters
+ * The parameters of a query string, in order.
+ * @throws Problem 414 if it is too long, 400 for bad percent-encoding and NUL characters
  */
 export function parseParameters(query: string): (Parameter & { readonly part: string })[] {
   if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
   const errors: FieldErrors = {};
-  const parameters = decodeQuery(query).flatMap(({ part, encoded, name, value }) => {
+  const parameters = decodeQuery(query).flatMap(({ part, encodedName, name, value }) => {
     if (name === undefined || value === undefined)
-      addError(errors, name ?? encoded, 'is not percent-encoded UTF-8');
+      addError(errors, name ?? encodedName, 'is not percent-encoded UTF-8');
     else if (name.includes('\0') || value.includes('\0'))
       addError(errors, name, 'must not contain a NUL character');
     else return [{ name, value, part }];
@@ -145,7 +145,7 @@ export function parseParameters(query: string): (Parameter & { readonly part: st
   return parameters;
 }
 
-/** `-pub_date,user__username` in its parts. */
+/** Splits `-pub_date,user__username` into columns, and their paths at `__`. */
 export function parseOrdering(text: string): OrderingQuery[] {
   return text.split(',').map((item) => {
     const descending = item.startsWith('-');
@@ -153,23 +153,23 @@ export function parseOrdering(text: string): OrderingQuery[] {
   });
 }
 
-/** Adds an error for an ordering of more columns than a query may have. */
+/** Adds an error if the ordering has too many columns. */
 export function checkOrderingLength(
   orderings: readonly OrderingQuery[] | undefined,
   errors: FieldErrors,
 ): void {
   if (orderings && orderings.length > MAX_ORDERINGS)
-    addError(errors, 'ordering', `has ${orderings.length} columns; ${MAX_ORDERINGS} are allowed`);
+    addError(errors, 'ordering', `must have at most ${MAX_ORDERINGS} columns (got ${orderings.length})`);
 }
 
-/** A name or a value for a link. Commas stay: lists are full of them, and encoded they would make a link too long to be taken. */
+/** Encodes a name or a value for a link. Commas stay: encoding those of a long list would exceed the length limit. */
 const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2C', ',');
 
 const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test(text);
 
 /**
- * Reads the query string of a collection; names are resolved later, by the plan.
- * @param errors takes what is wrong with `ordering`, `limit` and `page`
+ * Parses the query string of a collection. The planner resolves the names later.
+ * @param errors receives the errors of `ordering`, `limit`, `page` and of too many filters
  */
 export function parseListQuery(
   query: string,
@@ -178,24 +178,24 @@ export function parseListQuery(
 ): ListQuery {
   const filters = new Map<string, string[]>();
   const reserved = new Map<string, string>();
-  const links: string[] = [];
-  const sent: string[] = [];
-  let count = 0;
+  const encodedParts: string[] = [];
+  const sentParts: string[] = [];
+  let filterCount = 0;
   for (const { name, value, part } of parseParameters(query)) {
     const isReserved = name === 'ordering' || name === 'limit' || name === 'page';
-    if (isReserved && reserved.has(name)) addError(errors, name, 'is given more than once');
+    if (isReserved && reserved.has(name)) addError(errors, name, 'must be given only once');
     if (isReserved) reserved.set(name, value);
     else {
-      count += 1;
-      if (count === MAX_FILTERS + 1)
-        addError(errors, name, `is one filter too many; ${MAX_FILTERS} are allowed`);
+      filterCount += 1;
+      if (filterCount === MAX_FILTERS + 1)
+        addError(errors, name, `is filter ${filterCount} of the query; at most ${MAX_FILTERS} are allowed`);
       const values = filters.get(name);
       if (values) values.push(value);
       else filters.set(name, [value]);
     }
     if (!isReserved || name === 'ordering') {
-      links.push(`${encode(name)}=${encode(value)}&`);
-      sent.push(`${part}&`);
+      encodedParts.push(`${encode(name)}=${encode(value)}&`);
+      sentParts.push(`${part}&`);
     }
   }
   const limitText = reserved.get('limit');
@@ -210,7 +210,7 @@ export function parseListQuery(
   const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
   checkOrderingLength(orderings, errors);
   return {
-    // What exceeds the budget has its error above and is not planned.
+    // Filters past the limit have an error already and are not planned.
     filters: [...filters].slice(0, MAX_FILTERS).map(([parameter, values]) => {
       const negated = parameter.startsWith('-');
       return { parameter, parts: (negated ? parameter.slice(1) : parameter).split('__'), negated, values };
@@ -218,12 +218,12 @@ export function parseListQuery(
     orderings: orderings?.slice(0, MAX_ORDERINGS),
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
-    link: linkOf(links, sent),
+    link: linkOf(encodedParts, sentParts),
   };
 }
 
-/** What a client left unencoded can make a link longer than what may be asked for; then it stays as it was sent. */
-function linkOf(links: readonly string[], sent: readonly string[]): string {
-  const link = links.join('');
-  return link.length <= MAX_QUERY_BYTES ? link : sent.join('');
+/** Encoding what the client sent unencoded can make the link too long. Then the link keeps the client's spelling. */
+function linkOf(encodedParts: readonly string[], sentParts: readonly string[]): string {
+  const link = encodedParts.join('');
+  return link.length <= MAX_QUERY_BYTES ? link : sentParts.join('');
 }

@@ -1,7 +1,8 @@
+// Decodes percent-encoded text of forms and queries without throwing.
 import { isUtf8 } from 'node:buffer';
 
-/** Up to here (characters) the built-in function is faster; past it they allocate a piece for each sign they replace. */
-const SHORT = 4096;
+/** Characters up to which `replaceAll` is faster than decoding bytes. Beyond, it allocates one piece per replaced sign. */
+const MAX_REPLACE_LENGTH = 4096;
 
 /** The value of a hexadecimal digit, or NaN. */
 function hexValue(code: number | undefined): number {
@@ -11,7 +12,7 @@ function hexValue(code: number | undefined): number {
   return letter >= 0 && letter < 6 ? letter + 10 : NaN;
 }
 
-/** Decodes a long text by its bytes, in place. */
+/** Decodes the bytes of a text in place. @returns undefined for a bad escape or bytes that are not UTF-8 */
 function decodeBytes(text: string): string | undefined {
   const bytes = Buffer.from(text);
   let length = 0;
@@ -31,10 +32,11 @@ function decodeBytes(text: string): string | undefined {
 }
 
 /**
- * Undoes the percent-encoding of a part of a form or a query, or undefined where it is none or not UTF-8. Never throws inside,
- * since a form may have a hundred thousand faulty parts, and each error costs microseconds.
+ * Decodes a name or a value of a form or a query.
+ * Does not throw: a form may have a hundred thousand bad parts, and each error would cost microseconds.
+ * @returns undefined for a bad escape or bytes that are not UTF-8
  */
-export function decode(text: string): string | undefined {
-  if (text.length > SHORT || text.includes('%')) return decodeBytes(text);
+export function percentDecode(text: string): string | undefined {
+  if (text.length > MAX_REPLACE_LENGTH || text.includes('%')) return decodeBytes(text);
   return text.replaceAll('+', ' ');
 }

@@ -1,5 +1,5 @@
 import type { LabelPath } from '../../query/statements/label-sql.ts';
-import { fitBudget } from '../../query/parse/pattern-budget.ts';
+import { fitsBudget } from '../../query/parse/pattern-budget.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';
 import type { Count, Selection } from './selection.ts';
@@ -83,9 +83,9 @@ export function createLookUp({ labels, count }: Reads): LookUp {
     const order = first ? `ordering=${first.name}&` : '';
     const limit = Math.max(most, COMPARED);
     const name = escapePattern(words);
-    const isName = first?.column.type.operators.has('ilike') === true && fitBudget([name]);
+    const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([name]);
     const pattern = encodeURIComponent(name);
-    const isSearch = fitBudget(wordsOf(words).map(containing));
+    const isSearch = fitsBudget(wordsOf(words).map(containing));
     const nothing: Found = { entries: [], hasNext: false };
     const [matches, named, keyed] = await Promise.all([
       isSearch ? labels(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
