@@ -1,3 +1,4 @@
+// Resolves the names of a list query to columns and joins. No other file resolves a client's names.
 import type { Operator } from '../db/types/column-type.ts';
 import type { Column, Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
@@ -5,94 +6,100 @@ import { filterValues, OPERATORS } from './parse/filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { PatternBudget, SEARCH_TOO_LONG } from './parse/pattern-budget.ts';
 
-/** How many foreign keys a path may follow. */
+/** Maximum number of foreign keys that a path may follow. */
 const MAX_JOINS = 4;
 
-/** What the caller may see of the models: the plan reaches nothing else, and what is hidden is as if it were not there. */
+/** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
 export interface View {
-  /** The column by the name that the client uses, unless it is excluded. */
+  /** The column with this name in the API, unless it is excluded. */
   readonly find: (model: Model, name: string) => Column | undefined;
-  /** Whether paths may go into this model. */
+  /** Whether paths may lead into this model. */
   readonly joinable: (model: Model) => boolean;
 }
 
 export interface Join {
+  /** The alias of the joined table. */
   readonly alias: string;
-  /** The alias and the foreign key that it follows. */
+  /** The alias of the table that has the foreign key. */
   readonly from: string;
+  /** The foreign key. */
   readonly column: Column;
+  /** The joined model. */
   readonly model: Model;
 }
 
-export interface SearchPath {
+/** A column and the alias of its table. */
+export interface ResolvedColumn {
   readonly alias: string;
   readonly column: Column;
 }
 
-export interface Condition extends SearchPath {
+export interface Condition extends ResolvedColumn {
   readonly operator: Operator;
   readonly values: readonly string[];
   readonly negated: boolean;
 }
 
-/** Holds where one of its conditions does: what a search asks of several columns. */
+/** True if one of its conditions is true: a search looks for a word in several columns. */
 export interface AnyOf {
   readonly anyOf: readonly Condition[];
 }
 
-/** Words, all of which a record must have, each in any of the columns. */
+/** A search: a record matches if each word is in at least one of the columns. */
 export interface Search {
   readonly words: readonly string[];
-  /** Columns of text by their paths: `['user', 'username']`. */
+  /** The paths of text columns: `['user', 'username']`. */
   readonly paths: readonly (readonly string[])[];
 }
 
-export interface Ordering extends SearchPath {
+export interface Ordering extends ResolvedColumn {
   readonly descending: boolean;
 }
 
-/** A page with names resolved and access applied: nothing of it can fail any more but the database. */
+/** A page with names resolved and access applied. Only the database can still fail. */
 export interface ListPlan {
   readonly model: Model;
   readonly joins: readonly Join[];
   readonly where: readonly (Condition | AnyOf)[];
-  /** The key is always the last, so that the order is total. */
+  /** Ends with the primary key, so that the order is total. */
   readonly orderings: readonly Ordering[];
   readonly limit: number;
   readonly offset: bigint;
 }
 
+/** The alias of the listed model's own table. */
 export const ROOT = 't';
 const NO_SUCH_COLUMN = 'there is no such column';
 
-/** Collects the joins of one plan: the same path is joined once, whoever asks. */
+/** Collects the joins of one plan. Filters, orderings and the search share the join of a path. */
 class Joins {
   readonly list: Join[] = [];
 
+  /** The alias of the model that the foreign key refers to. */
   follow(from: string, column: Column, model: Model): string {
-    const known = this.list.find((join) => join.from === from && join.column === column);
-    if (known) return known.alias;
+    const existing = this.list.find((join) => join.from === from && join.column === column);
+    if (existing) return existing.alias;
     const alias = `j${this.list.length + 1}`;
     this.list.push({ alias, from, column, model });
     return alias;
   }
 }
 
-interface Resolved extends SearchPath {
-  /** The parts that are left, after the columns. */
+interface ResolvedPath extends ResolvedColumn {
+  /** The parts after the last column: an operator, or unknown names. */
   readonly rest: readonly string[];
 }
 
 /**
- * Follows the columns of a path, as many of its parts as are columns ("a column's name is tried before an operator's").
- * @returns the place where they end, or what is wrong
+ * Follows the parts of a path as long as they are columns. A column's name takes precedence over an operator's.
+ * @returns the last column, or an error message
  */
 function resolvePath(
   parts: readonly string[],
   model: Model,
   view: View,
   joins: Joins,
-): Resolved | { fault: string } {
+): ResolvedPath | { fault: string } {
   let alias = ROOT;
   let column = view.find(model, parts[0] ?? '');
   if (!column) return { fault: NO_SUCH_COLUMN };
@@ -101,11 +108,11 @@ function resolvePath(
     const part = parts[index] ?? '';
     const next: Column | undefined = target && view.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
-    // Whether the model may be entered is asked before it matters that it has no such column: who may not, learns nothing.
+    // A model that the caller may not see and a column that does not exist give the same answer.
     if (!target || isOperator || !view.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
-    if (index > MAX_JOINS) return { fault: `follows more than ${MAX_JOINS} foreign keys` };
-    // The related record's key is the foreign key itself.
+    if (index > MAX_JOINS) return { fault: `must follow at most ${MAX_JOINS} foreign keys` };
+    // The foreign key already holds the related record's key, so no join is needed.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
     alias = joins.follow(alias, column, target);
     column = next;
@@ -120,15 +127,15 @@ function planFilter(
   joins: Joins,
   patterns: PatternBudget,
 ): Condition | { fault: string } {
-  const place = resolvePath(filter.parts, model, view, joins);
-  if ('fault' in place) return place;
-  const { alias, column, rest } = place;
+  const resolved = resolvePath(filter.parts, model, view, joins);
+  if ('fault' in resolved) return resolved;
+  const { alias, column, rest } = resolved;
   const operator = (rest[0] ?? 'eq') as Operator;
   if (rest.length > 1 || !OPERATORS.has(operator)) {
     return { fault: `"${excerpt(rest.join('__'))}" is neither a column nor an operator here` };
   }
   if (!column.type.operators.has(operator))
-    return { fault: `the operator ${operator} does not fit this column` };
+    return { fault: `this column does not support the operator ${operator}` };
   const parsed = filterValues(operator, filter.values, column);
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
@@ -144,29 +151,29 @@ function planOrdering(
   joins: Joins,
 ): Ordering | { fault: string } {
   const name = excerpt(ordering.parts.join('__'));
-  const place = resolvePath(ordering.parts, model, view, joins);
-  if ('fault' in place) return { fault: name === '' ? 'must name columns' : `${name}: ${place.fault}` };
-  if (place.rest.length > 0) return { fault: `${name}: ${NO_SUCH_COLUMN}` };
-  if (place.column.type.unordered) return { fault: `${name}: this column has no order` };
-  return { alias: place.alias, column: place.column, descending: ordering.descending };
+  const resolved = resolvePath(ordering.parts, model, view, joins);
+  if ('fault' in resolved) return { fault: name === '' ? 'must name columns' : `${name}: ${resolved.fault}` };
+  if (resolved.rest.length > 0) return { fault: `${name}: ${NO_SUCH_COLUMN}` };
+  if (resolved.column.type.unordered) return { fault: `${name}: this column cannot be sorted` };
+  return { alias: resolved.alias, column: resolved.column, descending: ordering.descending };
 }
 
-/** A text as it stands in a pattern, where it means itself. */
+/** Escapes a text for a LIKE pattern, so that it matches itself only. */
 export const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '\\$&');
 
-/** The pattern of the texts that have this text in them. */
+/** The LIKE pattern of all texts that contain this text. */
 export const containing = (text: string): string => `%${escapePattern(text)}%`;
 
-/** One condition for each word: it stands in one of the columns, or it is the record's key. */
+/** One condition for each word: a column contains it, or it is the record's key. */
 function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {
-  const places = paths.flatMap((path) => {
-    const place = resolvePath(path, model, view, joins);
-    return 'fault' in place || place.rest.length > 0 ? [] : [place];
+  const resolvedColumns = paths.flatMap((path) => {
+    const resolved = resolvePath(path, model, view, joins);
+    return 'fault' in resolved || resolved.rest.length > 0 ? [] : [resolved];
   });
   const key = model.primaryKey;
   return words.map((word) => {
     const id = key.type.parse(word, key);
-    const anyOf = places.map(({ alias, column }): Condition => {
+    const anyOf = resolvedColumns.map(({ alias, column }): Condition => {
       const values = [containing(word)];
       return { alias, column, operator: 'ilike', values, negated: false };
     });
@@ -178,8 +185,8 @@ function planSearch({ words, paths }: Search, model: Model, view: View, joins: J
 
 /**
  * Resolves the names of a list query.
- * @param defaultOrdering the resource's, for a request without one
- * @param errors takes what is wrong, by parameter; a plan made with errors must not be run
+ * @param defaultOrdering the resource's ordering, for a request without one
+ * @param errors receives error messages by parameter; a plan with errors must not run
  */
 export function planList(
   query: ListQuery,
@@ -208,18 +215,18 @@ export function planList(
     if ('fault' in planned) addError(errors, 'ordering', planned.fault);
     else orderings.push(planned);
   }
-  const isKey = ({ alias, column }: SearchPath): boolean => alias === ROOT && column === model.primaryKey;
-  const keyAt = orderings.findIndex(isKey);
-  // Whatever stands behind the key can change nothing.
-  const total =
-    keyAt < 0
+  const isKey = ({ alias, column }: ResolvedColumn): boolean => alias === ROOT && column === model.primaryKey;
+  const keyIndex = orderings.findIndex(isKey);
+  // The key is unique, so orderings after it have no effect.
+  const totalOrder =
+    keyIndex < 0
       ? [...orderings, { alias: ROOT, column: model.primaryKey, descending: false }]
-      : orderings.slice(0, keyAt + 1);
+      : orderings.slice(0, keyIndex + 1);
   return {
     model,
     joins: joins.list,
     where,
-    orderings: total,
+    orderings: totalOrder,
     limit: query.limit,
     offset: (query.page - 1n) * BigInt(query.limit),
   };
