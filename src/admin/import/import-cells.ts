@@ -1,6 +1,6 @@
 import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import { isFree, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
+import { isFreeText, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField } from '../../resources/records/browsing.ts';
 import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -19,9 +19,9 @@ export function storedText(record: JsonFields, column: Column): string | null {
 /** What a cell says; null for no value. Empty quotes are a text only where there are texts. */
 export function cellText(cell: string | null, column: Column): string | null {
   if (cell === null) return null;
-  const told = isFree(column) ? withoutGuard(cell) : cell.trim();
+  const told = isFreeText(column) ? withoutGuard(cell) : cell.trim();
   if (column.type.input.json === 'json') return ['', 'null'].includes(told.trim()) ? null : told.trim();
-  return told === '' && !isFree(column) ? null : told;
+  return told === '' && !isFreeText(column) ? null : told;
 }
 
 const isJsonNull = (cell: string | null, column: Column): boolean =>
@@ -34,7 +34,7 @@ const LONGEST_CELL = 1024 * 1024;
 export function cellMember(column: Column, told: string | null): JsonField | { readonly fault: string } {
   if (told === null) return NULL;
   // Other columns have a shorter bound of their own.
-  if (told.length > LONGEST_CELL && isFree(column) && column.maxLength === undefined)
+  if (told.length > LONGEST_CELL && isFreeText(column) && column.maxLength === undefined)
     return {
       fault: `must be at most ${grouped(LONGEST_CELL)} characters in an import (got ${grouped(told.length)})`,
     };
@@ -64,7 +64,7 @@ export function membersOf(
         if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
         return;
       }
-      if (isFree(column) && column.type.input.json === 'string') told = '';
+      if (isFreeText(column) && column.type.input.json === 'string') told = '';
       if (told === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');
         return;

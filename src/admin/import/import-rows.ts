@@ -2,7 +2,7 @@ import { text, type RawRow } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
-import { presentStatement } from '../../query/statements/csv.ts';
+import { existingRecordsStatement } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody } from '../../resources/records/checked-body.ts';
 import { textOfField } from '../../resources/records/browsing.ts';
@@ -61,7 +61,7 @@ export async function lockNamed(
 ): Promise<void> {
   const keys = rows.flatMap(({ record, id }) => (record && id !== undefined ? [id] : []));
   if (keys.length > 0 && may.has('change'))
-    await run(presentStatement(model, [model.primaryKey], keys, true));
+    await run(existingRecordsStatement(model, [model.primaryKey], keys, true));
 }
 
 /** The records that the rows name, where wanted locked until the end of the transaction. */
@@ -84,7 +84,9 @@ export async function findNamed(
   });
   if (known.length > 0) {
     const keys = known.map(({ key }) => key);
-    for (const found of await run(presentStatement(model, output, keys, isLocked && may.has('change')))) {
+    for (const found of await run(
+      existingRecordsStatement(model, output, keys, isLocked && may.has('change')),
+    )) {
       const index = known[Number(text(found[0])) - 1]?.index;
       if (index !== undefined) records.set(index, parseJsonFields(text(found[1]) ?? '{}'));
     }

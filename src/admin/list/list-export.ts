@@ -1,6 +1,6 @@
 import type { Reply } from '../../http/message/message.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
-import { record } from '../../query/statements/record-json.ts';
+import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
@@ -35,7 +35,7 @@ export async function exportRecords(
   const { name, output } = resource;
   const query = Parameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
-  const statement = exportStatement(plan, (alias) => (format === 'csv' ? csvRow : record)(alias, output));
+  const statement = exportStatement(plan, (alias) => (format === 'csv' ? csvRow : recordJson)(alias, output));
   return {
     status: 200,
     headers: {

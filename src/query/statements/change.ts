@@ -3,7 +3,10 @@ import type { Column } from '../../db/schema/model.ts';
 /** A new value of a column, as text for the database. */
 export interface Change {
   readonly column: Column;
-  /** For a password the seal of the text that was sent, where it may be what is stored already, else null: see `hash`. */
+  /**
+   * The value. For a password, the salted digest of the text if that may be the stored hash itself, else null; `hash` has the
+   * new value.
+   */
   readonly value: string | null;
   /** A password's new hash. */
   readonly hash?: string;

@@ -1,3 +1,4 @@
+// Turns the conditions of a plan into SQL.
 import type { Operator } from '../../db/types/column-type.ts';
 import { join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { reference, typed, type Column } from '../../db/schema/model.ts';
@@ -18,19 +19,19 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
 
 const isTextual = ({ castType }: Column): boolean => castType === 'text' || castType === 'varchar';
 
-/** A column as patterns look at it: as a text, character by character. */
+/** A column as text for LIKE, with a collation that LIKE supports. */
 function patternText(column: Column, bare: Fragment): Fragment {
   if (column.isNondeterministic) return sql`${bare}::text collate "default"`;
   return isTextual(column) ? bare : sql`${bare}::text`;
 }
 
-/** A list of the column's type as one parameter. */
+/** An array of the column's type as one parameter. */
 const typedList = (values: readonly string[], { castType }: Column): Fragment =>
   castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
 
 /**
- * Compares a column that keeps fractions of a second with a value that has none, as the output shows it: 18:30:00.25 equals
- * 18:30:00. Written as bounds on the bare column, so that an index on it is used and infinity behaves.
+ * Compares a column that stores fractions of a second as its output, which shows none: 18:30:00.25 equals 18:30:00.
+ * Bounds on the bare column let PostgreSQL use an index, and work with infinity.
  */
 function compareSeconds(column: Fragment, operator: Comparison, value: Fragment, isLast: boolean): Fragment {
   const last = isLast ? value : sql`${value} + interval '999999 microseconds'`;
@@ -50,7 +51,7 @@ function compareSeconds(column: Fragment, operator: Comparison, value: Fragment,
   }
 }
 
-/** Any of the values; for `ne` none of them. */
+/** The column matches any of the values; for `ne`, none of them. */
 function compare(
   column: Column,
   bare: Fragment,
@@ -62,13 +63,13 @@ function compare(
   const [only] = values;
   if (column.fractional && !isPattern) {
     const each = values.map((text) => {
-      const isLast = text === '24:00:00'; // it has no fractions, and a time of day starts again behind it
+      const isLast = text === '24:00:00'; // the largest time: adding microseconds would wrap around
       return compareSeconds(bare, comparison as Comparison, typed(text, column), isLast);
     });
     return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
   }
   const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare) ?? bare);
-  // What the column is compared as, the value must be too.
+  // The value must be cast to the type that the column is compared as.
   const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
   const symbol = raw(SYMBOLS[comparison]);
   if (values.length === 1 && only !== undefined) {

@@ -1,3 +1,4 @@
+// CSV: the SQL of exports, guarded against spreadsheet formulas, and a reader for imports.
 import { setImmediate } from 'node:timers/promises';
 import { cast } from '../../db/types/column-types.ts';
 import {
@@ -12,51 +13,51 @@ import {
 } from '../../db/fragment.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { source } from './read-statements.ts';
-import { record } from './record-json.ts';
+import { fromWhere } from './read-statements.ts';
+import { recordJson } from './record-json.ts';
 
 /**
- * What spreadsheets may drop before a formula: whitespace and characters that are not visible (no-break and zero-width spaces,
- * byte order mark, controls, marks of direction). Ranges of code points.
+ * Code point ranges of characters that spreadsheets may ignore before a formula: whitespace and invisible characters (no-break
+ * and zero-width spaces, byte order mark, control characters, direction marks).
  */
-const SKIPPED = [
+const IGNORED = [
   [0x01, 0x20], [0x7f, 0xa0], [0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x1680, 0x1680],
   [0x180b, 0x180f], [0x2000, 0x200f], [0x2028, 0x202f], [0x205f, 0x206f], [0x3000, 0x3000], [0x3164, 0x3164],
   [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb],
 ] as const; // prettier-ignore
-/** What begins a formula: tab, line breaks, and = + - @ in their usual, small and full widths. */
-const SIGNS = [
+/** Code point ranges of characters that start a formula: tab, line breaks, and = + - @ in normal, small and full width. */
+const FORMULA_SIGNS = [
   [0x09, 0x0a], [0x0d, 0x0d], [0x2b, 0x2b], [0x2d, 0x2d], [0x3d, 0x3d], [0x40, 0x40],
   [0xfe62, 0xfe63], [0xfe66, 0xfe66], [0xfe6b, 0xfe6b], [0xff0b, 0xff0b], [0xff0d, 0xff0d], [0xff1d, 0xff1d],
   [0xff20, 0xff20],
 ] as const; // prettier-ignore
 
-/** A set of characters for a pattern of JavaScript or PostgreSQL. By their codes, since not every database can store them. */
+/** A character class for JavaScript and PostgreSQL. It uses escapes, because not every database encoding has the characters. */
 function characterSet(ranges: readonly (readonly [number, number])[]): string {
   const escape = (code: number): string => `\\u${code.toString(16).padStart(4, '0')}`;
   return ranges.map(([first, last]) => `${escape(first)}-${escape(last)}`).join('');
 }
 
 /**
- * Texts that a spreadsheet would take for a formula get an apostrophe in front; so does what begins with apostrophes before
- * such a text, so that one can be taken away again without doubt.
+ * Matches texts that get an apostrophe in front, because a spreadsheet would read them as a formula. It includes texts that start
+ * with apostrophes already, so that `withoutGuard` can remove exactly one.
  */
-const FORMULA_START = `[\\u0027${characterSet(SKIPPED)}]*[${characterSet(SIGNS)}]`;
+const FORMULA_START = `[\\u0027${characterSet(IGNORED)}]*[${characterSet(FORMULA_SIGNS)}]`;
 const FORMULA = raw(`'^${FORMULA_START}'`);
 const IS_GUARDED = new RegExp(`^'${FORMULA_START}`);
 
-/** Undoes what `csvRow` does to texts that look like formulas. */
+/** Removes the apostrophe that `csvRow` puts before texts that look like formulas. */
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);
 
-/** Whether a column's values are texts of people's own, as against numbers, dates and the like. */
-export const isFree = ({ type }: Column): boolean =>
+/** Whether a column holds free text, unlike numbers, dates and the like. */
+export const isFreeText = ({ type }: Column): boolean =>
   type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
 
-/** One cell: NULL is nothing at all, and an empty text is `""`, as PostgreSQL's own CSV has it. */
+/** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. */
 function cell(alias: string, column: Column): Fragment {
   const shown = sql`(${output(alias, column)})::text`;
-  if (!isFree(column)) return sql`coalesce(${shown}, '')`;
-  // By bytes, since patterns and replacements fail under a collation that takes different texts for equal.
+  if (!isFreeText(column)) return sql`coalesce(${shown}, '')`;
+  // Regular expressions and `replace` do not support nondeterministic collations.
   const text = sql`(${shown} collate "C")`;
   const harmless = sql`case when ${text} ~ ${FORMULA} then '''' || ${text} else ${text} end`;
   return sql`coalesce('"' || replace(${harmless}, '"', '""') || '"', '')`;
@@ -69,20 +70,20 @@ export const csvRow = (alias: string, columns: readonly Column[]): Fragment =>
     ', ',
   )}], ',') || e'\\r\\n'`;
 
-/** All records that the plan matches, whatever its page: a row of one text each. Rows are formatted once they are sorted. */
+/** All records that the plan matches, on all pages. Rows are formatted after sorting. @returns one text per row */
 export function exportStatement(plan: ListPlan, format: (alias: string) => Fragment): Statement {
   const order = plan.orderings.map(({ alias, column, descending }) =>
     descending ? sql`${reference(alias, column)} desc` : reference(alias, column),
   );
-  const rows = sql`select ${raw(ROOT)}.*${source(plan)} order by ${join(order, ', ')}`;
+  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
   return compile(sql`select ${format(ROOT)} from (${rows}) ${raw(ROOT)}`);
 }
 
 /**
- * The records that have these keys.
- * @returns a row for each: where its key stands among the keys, from 1, and its JSON
+ * The records with these ids.
+ * @returns one row per record: the position of its id in `ids`, from 1, and its JSON
  */
-export function presentStatement(
+export function existingRecordsStatement(
   { table: name, primaryKey }: Model,
   columns: readonly Column[],
   ids: readonly string[],
@@ -92,24 +93,24 @@ export function presentStatement(
   const on = sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
   const lock = raw(isLocked ? ` for no key update of ${ROOT}` : '');
   return compile(
-    sql`select k.place::text, ${record(ROOT, columns)} from ${keys} join ${table(name)} ${raw(ROOT)} on ${on} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.place::text, ${recordJson(ROOT, columns)} from ${keys} join ${table(name)} ${raw(ROOT)} on ${on} order by ${reference(ROOT, primaryKey)}${lock}`,
   );
 }
 
 export interface CsvRow {
-  /** Where it begins, counted from 1. */
+  /** The line where the row starts, from 1. */
   readonly line: number;
-  /** Null for a cell without anything in it, not even quotes. */
+  /** Null for an empty cell without quotes. */
   readonly cells: readonly (string | null)[];
 }
 
-const PLAIN = /[^",\r\n]*/y;
+const UNQUOTED = /[^",\r\n]*/y;
 
-/** Characters that are read between two chances for other requests. */
-const MOST_IN_TURN = 65_536;
+/** Characters to read before yielding to other requests. */
+const YIELD_INTERVAL = 65_536;
 
-/** How many lines begin within a part of a text. */
-function lineBreaksIn(text: string, from: number, to: number): number {
+/** The number of line breaks in a part of a text. */
+function countLineBreaks(text: string, from: number, to: number): number {
   let count = 0;
   for (let at = from; at < to; at += 1) {
     const code = text.charCodeAt(at);
@@ -119,10 +120,10 @@ function lineBreaksIn(text: string, from: number, to: number): number {
 }
 
 /**
- * Reads the cell in quotes that starts at `from`.
- * @returns its text, where it ends, and how many lines begin in it; undefined for a cell without an end
+ * Reads the quoted cell that starts at `from`.
+ * @returns its text, its end, and the number of line breaks in it; undefined if the closing quote is missing
  */
-function* quotedAt(
+function* readQuotedCell(
   text: string,
   from: number,
 ): Generator<undefined, [value: string, end: number, lineBreaks: number] | undefined> {
@@ -133,68 +134,68 @@ function* quotedAt(
     at = text.indexOf('"', at);
     if (at < 0) return undefined;
     const isEnd = text[at + 1] !== '"';
-    if (!isEnd && at - start < MOST_IN_TURN) continue;
-    // Two quotes are never split, since this is behind the last ones.
-    // Several times faster than `replaceAll`, whose answer is a tree of pieces that the next reader must put together.
+    if (!isEnd && at - start < YIELD_INTERVAL) continue;
+    // The slice ends before a quote pair, so it never splits one.
+    // Several times faster than `replaceAll`, whose result V8 must flatten on the next read.
     value += text.slice(start, at).split('""').join('"');
-    lineBreaks += lineBreaksIn(text, start, at);
+    lineBreaks += countLineBreaks(text, start, at);
     if (isEnd) return [value, at + 1, lineBreaks];
     start = at;
     yield;
   }
 }
 
-function plainAt(text: string, from: number): string {
-  PLAIN.lastIndex = from;
-  return PLAIN.exec(text)?.[0] ?? '';
+function unquotedAt(text: string, from: number): string {
+  UNQUOTED.lastIndex = from;
+  return UNQUOTED.exec(text)?.[0] ?? '';
 }
 
 type ParsedCsv = CsvRow[] | { readonly faultyLine: number };
 
-/** Reads CSV, and yields where other requests may be served. See `parseCsv`. */
-function* readCsv(text: string, mostRows: number): Generator<undefined, ParsedCsv> {
+/** Reads CSV as `parseCsv` does, and yields from time to time so that the caller can serve other requests. */
+function* readCsv(text: string, maxRows: number): Generator<undefined, ParsedCsv> {
   const csv = text.replace(/^\uFEFF/, '');
   const rows: CsvRow[] = [];
   let cells: (string | null)[] = [];
   let line = 1;
-  let start = 1;
-  let turn = MOST_IN_TURN;
+  let rowStart = 1;
+  let nextYield = YIELD_INTERVAL;
   for (let at = 0; at < csv.length || cells.length > 0;) {
-    if (at > turn) {
-      turn = at + MOST_IN_TURN;
+    if (at > nextYield) {
+      nextYield = at + YIELD_INTERVAL;
       yield;
     }
     if (csv[at] === '"') {
-      const quoted = yield* quotedAt(csv, at);
+      const quoted = yield* readQuotedCell(csv, at);
       if (!quoted) return { faultyLine: line };
       const [value, end, lineBreaks] = quoted;
       cells.push(value);
       line += lineBreaks;
       at = end;
     } else {
-      const plain = plainAt(csv, at);
-      cells.push(plain === '' ? null : plain);
-      at += plain.length;
+      const unquoted = unquotedAt(csv, at);
+      cells.push(unquoted === '' ? null : unquoted);
+      at += unquoted.length;
     }
     const next = csv[at];
     if (next !== undefined && next !== ',' && next !== '\r' && next !== '\n') return { faultyLine: line };
     at += next === '\r' && csv[at + 1] === '\n' ? 2 : 1;
     if (next === ',') continue;
     if (cells.length > 1 || cells[0] !== null) {
-      rows.push({ line: start, cells });
-      if (rows.length >= mostRows) return rows;
+      rows.push({ line: rowStart, cells });
+      if (rows.length >= maxRows) return rows;
     }
     cells = [];
     line += 1;
-    start = line;
+    rowStart = line;
   }
   return rows;
 }
 
 /**
- * Reads CSV: commas, quotes doubled inside quotes, any line break, a byte order mark at the start. Cells may be of any length:
- * a regular expression for those in quotes would run out of stack.
- * @returns the rows, empty lines left out, or the line at which it cannot be read
+ * Parses CSV: commas, doubled quotes inside quotes, any line break, an optional byte order mark. Cells may have any length; a
+ * regular expression for quoted cells would overflow the stack.
+ * @returns the rows without empty lines, or the line with the first syntax error
  */
 export function parseCsv(text: string): ParsedCsv {
   const steps = readCsv(text, Infinity);
@@ -205,11 +206,11 @@ export function parseCsv(text: string): ParsedCsv {
 }
 
 /**
- * The same, while other requests are served.
- * @param mostRows stops after so many rows
+ * Parses CSV as `parseCsv` does, and lets other requests run in between.
+ * @param maxRows stops after this many rows
  */
-export async function parseCsvInTurns(text: string, mostRows: number): Promise<ParsedCsv> {
-  const steps = readCsv(text, mostRows);
+export async function parseCsvInTurns(text: string, maxRows: number): Promise<ParsedCsv> {
+  const steps = readCsv(text, maxRows);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;

@@ -1,3 +1,4 @@
+// Statements about records that depend on others through foreign keys, for deletions and their preview.
 import { cast } from '../../db/types/column-types.ts';
 import {
   compile,
@@ -14,12 +15,13 @@ import {
 } from '../../db/fragment.ts';
 import { reference, typed, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { source } from './read-statements.ts';
+import { fromWhere } from './read-statements.ts';
 
-/** A foreign key of the database that refers to a model's table, as the catalog has it. */
+/** A foreign key that refers to a model's table, from the database's catalog. */
 export interface CatalogReference {
-  /** The table to which it refers, and the one that has it where that was asked for, too: places in the list, from 1. */
+  /** The position, from 1, of the referenced table in the statement's list. */
   readonly target: number;
+  /** The position of the referring table, if it is in the list. */
   readonly from: number | null;
   readonly schema: string;
   readonly table: string;
@@ -28,25 +30,26 @@ export interface CatalogReference {
   readonly onDelete: OnDelete;
 }
 
-/** A foreign key that the registry does not know, most often of a table that it does not know either. */
+/** A foreign key that is not in the registry, most often of a table that is not in it either. */
 export interface UnknownKey extends Pick<CatalogReference, 'schema' | 'table' | 'fields' | 'targetFields'> {
+  /** The referenced model. */
   readonly model: Model;
   readonly onDelete: OnDelete;
-  /** Whose table has it, where the registry knows that. */
+  /** The referring model; undefined if its table is not in the registry. */
   readonly from: Model | undefined;
 }
 
-/** A way from a record to those that go with it, or that keep it: each step is a foreign key of another model. */
-export interface Trail {
+/** A path from a record to dependent records. Each step is a foreign key that refers to the step before. */
+export interface DependentPath {
   readonly steps: readonly { readonly model: Model; readonly column: Column }[];
-  /** What refers to the end of the steps. */
-  readonly last?: UnknownKey;
+  /** A further step at the end, by a foreign key that is not in the registry. */
+  readonly unknownKey?: UnknownKey;
 }
 
 /**
- * Reads which foreign keys refer to these tables, of any table that the service's role may read. What a default takes the place
- * of has lost its reference, too.
- * @returns one cell of JSON
+ * Reads which foreign keys refer to these tables, from any table that the service's role may read. `set default` counts as
+ * `setNull`, because the reference is lost too.
+ * @returns one cell: the JSON of `CatalogReference[]`
  */
 export function referencesStatement(tables: readonly string[]): Statement {
   const quoted = tables.map((name) => table(name).text.join(''));
@@ -74,61 +77,63 @@ and (select bool_and(has_column_privilege(f.conrelid, k, 'SELECT')) from unnest(
 and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest(f.confkey) k)`);
 }
 
-/** A name that no table has: it must not stand in front of one. */
+/** The CTE of the matched records' keys. A CTE hides a table of the same name, so no table may have this one. */
 const KEYS = raw('"vitrine keys"');
 
-/** A foreign key of a model. */
+/** A foreign key and the models that it connects. */
 export interface Edge {
   readonly model: Model;
   readonly column: Column;
   readonly target: Model;
 }
 
-/** All that goes with the records of the plan, however far away: places of models in the list, and keys. */
-const GOING = raw('"vitrine going"');
+/** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
+const DELETED = raw('"vitrine going"');
 
-/** The keys of the records of one model that go. The case keeps those of others from the cast. */
-function goingOf({ primaryKey }: Model, place: number): Fragment {
+/** The keys of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
+function deletedKeys({ primaryKey }: Model, place: number): Fragment {
   const key = sql`case when g.place = ${raw(String(place))} then g.key end`;
   return cast(key, primaryKey);
 }
 
-/** The keys that the plan matches, and along foreign keys that cascade all records that go with those. */
-function closure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
+/** The CTEs of the keys that the plan matches, and of all records that cascading foreign keys would delete. */
+function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
   const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
-  const keys = sql`${KEYS} as materialized (select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)})`;
+  const keys = sql`${KEYS} as materialized (select ${reference(ROOT, plan.model.primaryKey)} as key${fromWhere(plan)})`;
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${place(model)} as place, ${reference('d', model.primaryKey)}::text as key from ${table(model.table)} d where ${reference('d', column)} = ${goingOf(target, models.indexOf(target))}`,
+      sql`select ${place(model)} as place, ${reference('d', model.primaryKey)}::text as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
   const first = sql`select ${place(plan.model)}, key::text from ${KEYS}`;
-  const further = sql`select e.place, e.key from ${GOING} g cross join lateral (${join(steps, ' union all ')}) e`;
-  return sql`with recursive ${keys}, ${GOING} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
+  const further = sql`select e.place, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
+  return sql`with recursive ${keys}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
 }
 
 /**
- * Whether deleting what the plan matches deletes this record as well.
- * @param cascades the foreign keys that cascade
+ * Whether deleting the records that the plan matches would delete this record too.
+ * @param cascades the cascading foreign keys
  * @returns one cell: `t` or `f`
  */
-export function goesStatement(
+export function deletesRecordStatement(
   plan: ListPlan,
   cascades: readonly Edge[],
   models: readonly Model[],
   model: Model,
   id: string,
 ): Statement {
-  const own = sql`g.place = ${raw(String(models.indexOf(model)))} and ${goingOf(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
-  return compile(sql`${closure(plan, cascades, models)} select exists (select from ${GOING} g where ${own})`);
+  const isRecord = sql`g.place = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
+  return compile(
+    sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`,
+  );
 }
 
 /**
- * Whether deleting what the plan matches deletes a record whose boolean column is true.
- * @param cascades the foreign keys that cascade
- * @param holders the models whose table has the column
+ * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
+ * @param cascades the cascading foreign keys
+ * @param holders the models whose tables have the column
  * @returns one cell: `t` or `f`
  */
-export function goesWithStatement(
+export function deletesFlaggedStatement(
   plan: ListPlan,
   cascades: readonly Edge[],
   models: readonly Model[],
@@ -137,18 +142,18 @@ export function goesWithStatement(
 ): Statement {
   const each = holders.map((model) => {
     const place = models.indexOf(model);
-    const isSame = sql`${reference('d', model.primaryKey)} = ${goingOf(model, place)}`;
-    return sql`exists (select from ${GOING} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
+    const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, place)}`;
+    return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
   });
-  return compile(sql`${closure(plan, cascades, models)} select ${join(each, ' or ')}`);
+  return compile(sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`);
 }
 
 /**
- * Whether a deletion can reach a table along foreign keys that cascade, at least one of which the registry does not know.
- * @param known the foreign keys that cascade and are followed anyway
+ * Whether a deletion can reach a table along cascading foreign keys of which at least one is not in the registry.
+ * @param known the cascading foreign keys of the registry
  * @returns one cell: `t` or `f`
  */
-export function reachStatement(from: Model, known: readonly Edge[], to: Model): Statement {
+export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement {
   const quoted = (names: readonly string[]): Fragment =>
     valueList(names.map((name) => table(name).text.join('')));
   const relation = (model: Model): Fragment => sql`to_regclass(${value(table(model.table).text.join(''))})`;
@@ -169,78 +174,79 @@ select exists (select from reach r where r.is_unknown and r.relation = ${relatio
 }
 
 /**
- * How many records refer by each of these foreign keys to what goes, without those at the end of the trails and those that the
- * plan matches; each counted no further than one past the cap.
+ * Counts, for each foreign key, the records that refer to a record that would be deleted. Records at the end of the paths and
+ * those that the plan matches do not count. Each count stops at one more than the cap.
  */
-export function furtherStatement(
+export function furtherDependentsStatement(
   plan: ListPlan,
   edges: readonly Edge[],
-  trails: readonly Trail[],
+  paths: readonly DependentPath[],
   models: readonly Model[],
   cap: number,
 ): Statement {
   const cascades = edges.filter(({ column }) => column.onDelete === 'cascade');
   const counts = edges.map(({ model, column, target }) => {
     const key = reference('d', model.primaryKey);
-    const own = model === plan.model ? withoutStart(model) : EMPTY;
-    const told = trails
-      .filter(({ steps, last }) => !last && steps.at(-1)?.column === column)
-      .map((trail) => sql` and ${key} not in (select ${key} ${endOf(trail, plan.model)})`);
+    const others = model === plan.model ? withoutStart(model) : EMPTY;
+    const alreadyCounted = paths
+      .filter(({ steps, unknownKey }) => !unknownKey && steps.at(-1)?.column === column)
+      .map((path) => sql` and ${key} not in (select ${key} ${endOf(path, plan.model)})`);
     const place = models.indexOf(target);
-    const going = sql`select ${goingOf(target, place)} from ${GOING} g where g.place = ${raw(String(place))}`;
-    return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${going})${own}${join(told, '')} limit ${raw(String(cap + 1))}) c)`;
+    const targets = sql`select ${deletedKeys(target, place)} from ${DELETED} g where g.place = ${raw(String(place))}`;
+    return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  return compile(sql`${closure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`);
+  return compile(sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`);
 }
 
+/** Excludes the records that the plan matches. */
 const withoutStart = ({ primaryKey }: Model): Fragment =>
   sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', primaryKey)})`;
 
-/** The rows `d` at the end of a trail: what stands behind `select`. */
-function endOf({ steps, last }: Trail, start: Model): Fragment {
+/** FROM and WHERE of the rows `d` at the end of a path. */
+function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
   let parents = sql`select key from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
     inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
-    // What refers to those that the plan matches has been told by the shorter way.
+    // A shorter path already counts what refers to the records that the plan matches.
     parents = sql`select ${reference('d', model.primaryKey)} ${inner}${model === start ? withoutStart(model) : EMPTY}`;
   }
-  if (!last) return inner;
-  const { model } = last;
-  const same = last.fields.map(
-    (field, index) => sql`d.${identifier(field)} = p.${identifier(last.targetFields[index] ?? '')}`,
+  if (!unknownKey) return inner;
+  const { model, fields, targetFields } = unknownKey;
+  const same = fields.map(
+    (field, index) => sql`d.${identifier(field)} = p.${identifier(targetFields[index] ?? '')}`,
   );
-  return sql`from ${identifier(last.schema)}.${identifier(last.table)} d join ${table(model.table)} p on ${join(same, ' and ')} where ${reference('p', model.primaryKey)} in (${parents})`;
+  return sql`from ${identifier(unknownKey.schema)}.${identifier(unknownKey.table)} d join ${table(model.table)} p on ${join(same, ' and ')} where ${reference('p', model.primaryKey)} in (${parents})`;
 }
 
 /**
- * How many records stand at the end of each trail of the records that the plan matches, each counted no further than one past
- * the cap; those that the plan matches itself are not counted.
- * @param isDeletion whether those do not count as staying that go by another foreign key
+ * Counts the records at the end of each path from the records that the plan matches. Those records themselves do not count.
+ * Each count stops at one more than the cap.
+ * @param isDeletion whether a `setNull` path skips records that another path deletes
  */
 export function dependentsStatement(
   plan: ListPlan,
-  trails: readonly Trail[],
+  paths: readonly DependentPath[],
   cap: number,
   isDeletion: boolean,
 ): Statement {
-  const goingTo = (model: Model): Trail[] =>
-    trails.filter(({ steps, last }) => {
+  const deletingPaths = (model: Model): DependentPath[] =>
+    paths.filter(({ steps, unknownKey }) => {
       const end = steps.at(-1);
-      return !last && end?.model === model && end.column.onDelete === 'cascade';
+      return !unknownKey && end?.model === model && end.column.onDelete === 'cascade';
     });
-  const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${source(plan)}`;
-  const counts = trails.map((trail) => {
-    const end = trail.last ? trail.last.from : trail.steps.at(-1)?.model;
-    const isOwn = end === plan.model;
-    const others = isOwn ? withoutStart(plan.model) : EMPTY;
-    const effect = trail.last ? trail.last.onDelete : trail.steps.at(-1)?.column.onDelete;
+  const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${fromWhere(plan)}`;
+  const counts = paths.map((path) => {
+    const { steps, unknownKey } = path;
+    const end = unknownKey ? unknownKey.from : steps.at(-1)?.model;
+    const others = end === plan.model ? withoutStart(plan.model) : EMPTY;
+    const onDelete = unknownKey ? unknownKey.onDelete : steps.at(-1)?.column.onDelete;
     const key = end && reference('d', end.primaryKey);
-    const gone =
-      isDeletion && key && effect === 'setNull'
-        ? goingTo(end).map((one) => sql` and ${key} not in (select ${key} ${endOf(one, plan.model)})`)
+    const deleted =
+      isDeletion && key && onDelete === 'setNull'
+        ? deletingPaths(end).map((one) => sql` and ${key} not in (select ${key} ${endOf(one, plan.model)})`)
         : [];
-    return sql`(select count(*) from (select ${endOf(trail, plan.model)}${others}${join(gone, '')} limit ${raw(String(cap + 1))}) c)`;
+    return sql`(select count(*) from (select ${endOf(path, plan.model)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
 }

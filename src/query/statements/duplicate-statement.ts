@@ -3,8 +3,9 @@ import { reference, typed, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 
 /**
- * Which of these combinations of values a record has already: an array of booleans in their order.
+ * Asks which of these combinations of values another record has already.
  * @param id the record that is being changed, which is not its own duplicate
+ * @returns one cell: an array of booleans in the order of the combinations
  */
 export function duplicatesStatement(
   model: Model,

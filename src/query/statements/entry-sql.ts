@@ -1,47 +1,48 @@
+// SQL of entries: records as people read them, with their labels and those of related records.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { reference, type Column } from '../../db/schema/model.ts';
 import { LabelJoins, labelSql, type Label } from './label-sql.ts';
 import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { cutForForm, cutOver, cutRecord, isLong } from './preview-sql.ts';
-import type { Shown } from './read-statements.ts';
-import { record } from './record-json.ts';
+import type { RowOutput } from './read-statements.ts';
+import { recordJson } from './record-json.ts';
 
-/** A record as people look at it: what it is called, its columns, and what the records that it refers to are called. */
+/** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
 export interface EntryShape {
   readonly columns: readonly Column[];
   readonly label: Label;
-  /** Characters from which on the label is cut; `SHOWN_LABEL` unless it is given. */
+  /** Maximum characters of the label; `MAX_LABEL` when absent. */
   readonly labelCharacters?: number;
-  /** The labels of what foreign keys refer to. */
+  /** For foreign keys, the labels of the records that they refer to. */
   readonly references: ReadonlyMap<Column, Label>;
-  /** Whether values that are too long to be shown are cut, or those that are too long for a form; else none is. */
+  /** Cuts values of more than `over` bytes, or so that a form has at most `form` bytes. Without it, none is cut. */
   readonly cut?: { readonly over: number } | { readonly form: number } | undefined;
 }
 
-/** Characters of a label at most where a record is shown: pages show no more of it beside its columns. */
-const SHOWN_LABEL = 300;
+/** Maximum characters of a label. Pages show no more of it beside a record's columns. */
+const MAX_LABEL = 300;
 
-/** `"user_id":"ada"`, null where there is no such record. */
+/** `"user_id":"ada"`, or null if the related record does not exist. */
 function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragment {
   const target = joins.follow(ROOT, column);
   const found = column.references && reference(target, column.references.primaryKey);
-  const text = sql`to_json(${labelSql(target, label, joins, SHOWN_LABEL)})::text`;
+  const text = sql`to_json(${labelSql(target, label, joins, MAX_LABEL)})::text`;
   return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
 }
 
-/** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` of each row. */
-export function entry({ columns, label, labelCharacters, references, cut }: EntryShape): Shown {
+/** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row. */
+export function entry({ columns, label, labelCharacters, references, cut }: EntryShape): RowOutput {
   const joins = new LabelJoins();
-  const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? SHOWN_LABEL)})::text`;
+  const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
-  // Keys lead to records, so they stay whole.
+  // Links to records need whole keys, so keys are not cut.
   const isCut = (column: Column): boolean =>
     isLong(column) && !column.references && column.key !== 'id' && !isCutInside(column);
   const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
   const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
-  const values = shown ? cutRecord(columns, shown, isCut) : record(ROOT, columns);
+  const values = shown ? cutRecord(columns, shown, isCut) : recordJson(ROOT, columns);
   return {
     value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '},"record":', ${values}, '}')`,
     joins: inForm ? sql`${joins.sql()}${inForm.joins}` : joins.sql(),

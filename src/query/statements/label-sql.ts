@@ -1,18 +1,19 @@
+// Record labels: the text by which people know a record, in SQL and in JavaScript.
 import { EMPTY, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
 
-/** A column, where the path of foreign keys leads to. */
+/** A column of a label, reached by a path of foreign keys. */
 export interface LabelPath {
   readonly path: readonly Column[];
   readonly column: Column;
 }
 
-/** What people call a record: texts and columns in their order, `{first_name} {last_name}`. */
+/** The parts of a label in order, texts and columns: `{first_name} {last_name}`. */
 export type Label = readonly (string | LabelPath)[];
 
 const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
 
-/** The joins that labels need; a path is joined once. They lead to one row at most. */
+/** Collects the joins of labels. Each path is joined once, and each join leads to at most one row. */
 export class LabelJoins {
   readonly #aliases = new Map<string, string>();
   readonly #joins: Fragment[] = [];
@@ -22,8 +23,8 @@ export class LabelJoins {
     const { references } = column;
     if (!references) return alias;
     const path = `${alias}.${column.field}`;
-    const known = this.#aliases.get(path);
-    if (known) return known;
+    const existing = this.#aliases.get(path);
+    if (existing) return existing;
     const target = `l${this.#aliases.size + 1}`;
     this.#aliases.set(path, target);
     const on = sql`${reference(target, references.primaryKey)} = ${reference(alias, column)}`;
@@ -37,8 +38,8 @@ export class LabelJoins {
 }
 
 /**
- * What a text of a label needs to have something to separate: a value of the column behind it, and of one before it. What opens
- * a bracket belongs to the column in it alone, and what ends the label to the last column.
+ * The columns that must have values for a label to include a text, since a separator without neighbors is wrong. A text needs
+ * the next column and one of those before it. An opening bracket needs only the next, the end of the label only the last.
  */
 function neededBy(
   label: Label,
@@ -52,7 +53,7 @@ function neededBy(
   return { next, before: next ? (isOpening ? [] : before) : before.slice(-1) };
 }
 
-/** The label of a record by the values of its columns; empty where none has any. */
+/** The label of a record with these values. Empty if no column has a value. */
 export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | null): string {
   const hasValue = (part: LabelPath): boolean => valueOf(part) !== null;
   const parts = label.map((part, index) => {
@@ -67,19 +68,19 @@ const mayBeNull = ({ path, column }: LabelPath): boolean =>
   [...path, column].some(({ nullable }) => nullable);
 
 /**
- * A value of a label. Of one that is longer PostgreSQL reads only the beginning. The dots keep that from being taken for a whole
- * name; they are ASCII, as a database need not be UTF-8.
+ * A value of a label. PostgreSQL reads only the beginning of a longer one, followed by `...`. The dots are ASCII, because a
+ * database may have another encoding than UTF-8.
  */
 function cutPart(value: Fragment, { type, maxLength = Infinity }: Column, characters: number): Fragment {
   if (!type.long || maxLength <= characters) return value;
-  // A character has up to 4 bytes, and the size of a value is known without reading it.
+  // PostgreSQL knows the bytes of a value without reading it. A character has up to 4 bytes.
   const isLonger = sql`octet_length(${value}::text) > ${raw(String(4 * characters))}`;
   return sql`case when ${isLonger} then left(${value}::text, ${raw(String(characters))}) || '...' else ${value}::text end`;
 }
 
 /**
- * The same in SQL, as one text.
- * @param characters that stay; one more shows that it is cut
+ * The label of a row in SQL.
+ * @param characters the maximum length; the result has one character more if the label is longer
  */
 export function labelSql(alias: string, label: Label, joins: LabelJoins, characters: number): Fragment {
   const value = ({ path, column }: LabelPath): Fragment =>

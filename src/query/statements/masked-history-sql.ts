@@ -1,46 +1,48 @@
+// The history without what is hidden now, as a relation that reads use instead of the table.
 import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 
-/** What the history shows of the changes of one model, by JSON key: a value, or of a password only that it changed. */
+/** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
 export type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
 
 const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
 
-/** The alias of the table, and what `shown` says of the row's model. */
+/** The alias of the history's table. */
 const ROW = 'h';
+/** The `ShownKeys` of the row's model; NULL for a hidden model. */
 const KEYS = raw(`(v.shown -> ${ROW}.model)`);
 
 /**
- * Functions for JSON fail on escapes that no text can hold (`\u0000`, lone surrogates). Each `\u` becomes `\u0001u` before they
- * run, which is valid wherever `\u` was, and becomes `\u` again behind them.
+ * PostgreSQL's JSON functions fail on escapes that its texts cannot hold (`\u0000`, lone surrogates). So each `\u` becomes
+ * `\u0001u`, which is always valid, before they run, and `\u` again afterwards.
  */
 const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u', e'\\\\u0001u'`)})`;
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
 /**
- * Bytes of the longest value that is shown in full, and of all values of a change. When they have more, each has an equal share.
- * A longer value is cut to a quarter of the bytes in characters. A change with cut values fits into no address.
+ * Maximum bytes of a value that is shown in full, and of all values of a change. If a change has more, its values get equal
+ * shares. A longer value is cut to a quarter of these bytes, in characters. A URL cannot hold a change with cut values.
  */
-const LONGEST = 8192;
-const LONGEST_CHANGE = 4 * LONGEST;
-const SHORTEST = 64;
+const MAX_VALUE_BYTES = 8192;
+const MAX_CHANGE_BYTES = 4 * MAX_VALUE_BYTES;
+const MIN_VALUE_BYTES = 64;
 
-/** The fields of the relation that have `before` and `after` with long values cut. */
+/** The relation's additional columns: `before` and `after` with long values cut. */
 const CUT_FIELDS: Readonly<Record<string, string>> = {
   before: 'vitrine cut before',
   after: 'vitrine cut after',
 };
 
-/** A column of the log for pages: its long values are cut, and have their sizes beside them as in `preview.ts`. */
+/** A column of the log for pages: with long values cut and their sizes added, as in `preview-sql.ts`. */
 export function cutColumn(column: Column): Column {
   const field = CUT_FIELDS[column.name];
   return field === undefined ? column : { ...column, field };
 }
 
-/** Whether PostgreSQL cuts what is in the column, and not the column itself. */
+/** Whether the values inside the column's JSON are cut, so that the column itself must not be. */
 export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
 
-/** The JSON of a value, or its beginning and its size in bytes. */
+/** The JSON of a value, or for a long value its beginning and its size in bytes. */
 function cutValue(): Fragment {
   const beginning = unescaped(raw('left(t, share.bytes / 4)'));
   const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
@@ -51,19 +53,19 @@ function cutValue(): Fragment {
   return sql`(select case when octet_length(t) > share.bytes then ${cut} else ${unescaped(raw('m.value::text'))} end from ${text})`;
 }
 
-/** The bytes of the longest value of a change that is not cut, as `share.bytes`. */
+/** Computes `share.bytes`: the maximum bytes of a value of this change that is shown in full. */
 function shareOf(fields: readonly Fragment[]): Fragment {
   const bytes = fields.map((field) => sql`coalesce(octet_length(${field}), 0)`);
-  const members = fields.map(
+  const counts = fields.map(
     (field) => sql`(select count(*) from json_object_keys(${escaped(field)}::json))::int`,
   );
-  const equal = sql`${raw(String(LONGEST_CHANGE))} / greatest(1, ${join(members, ' + ')})`;
-  const least = raw(String(SHORTEST));
-  const most = raw(String(LONGEST));
-  return sql`with share as materialized (select case when ${join(bytes, ' + ')} > ${raw(String(LONGEST_CHANGE))} then greatest(${least}, least(${most}, ${equal})) else ${most} end as bytes) `;
+  const equal = sql`${raw(String(MAX_CHANGE_BYTES))} / greatest(1, ${join(counts, ' + ')})`;
+  const least = raw(String(MIN_VALUE_BYTES));
+  const most = raw(String(MAX_VALUE_BYTES));
+  return sql`with share as materialized (select case when ${join(bytes, ' + ')} > ${raw(String(MAX_CHANGE_BYTES))} then greatest(${least}, least(${most}, ${equal})) else ${most} end as bytes) `;
 }
 
-/** The JSON object of a column without the keys that are hidden now; NULL for a model that is hidden now. */
+/** The JSON object of a column without the keys that are hidden now. NULL if the model is hidden now. */
 function maskedObject(
   field: Fragment,
   passwordMark: Fragment,
@@ -79,10 +81,10 @@ function maskedObject(
 }
 
 /**
- * The history as today's registry lets it be seen, as a relation that reads take in place of the table. No filter, ordering,
- * search or export can reach what is not in it.
- * @param shown by model; of a model that is not among them the record's key is hidden as well
- * @param only the name of one of these models, when no other model's changes are wanted: an index finds those of a record then
+ * The history that the present registry shows, as a relation that reads use instead of the table. Filters, orderings, searches
+ * and exports cannot reach anything else.
+ * @param shown the visible keys by model; for other models the record's key is hidden too
+ * @param only restricts the relation to one of these models, so that an index finds the changes of a record
  */
 export function maskedHistory(
   log: Model,
@@ -99,7 +101,7 @@ export function maskedHistory(
       const whole = maskedObject(bare, passwordMark, unescaped(raw('m.value::text')));
       const cut = maskedObject(bare, passwordMark, cutValue(), share);
       const cutField = identifier(CUT_FIELDS[name] ?? '');
-      // PostgreSQL computes only the one that a statement uses.
+      // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
     }
     if (name === 'record' && only === undefined)
@@ -107,6 +109,6 @@ export function maskedHistory(
     return bare;
   });
   const where = only === undefined ? EMPTY : sql` where ${raw(ROW)}.model = ${literal(only)}`;
-  // A read of one record also takes the version of its row.
+  // Reading one record also selects the version of its row.
   return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${table(log.table)} ${raw(ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
 }

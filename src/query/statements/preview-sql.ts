@@ -1,39 +1,42 @@
+// SQL of records whose long values PostgreSQL cuts, for API pages and forms.
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
-import type { Shown } from './read-statements.ts';
-import { member } from './record-json.ts';
+import type { RowOutput } from './read-statements.ts';
+import { jsonField } from './record-json.ts';
 import { ROOT } from '../plan.ts';
 
-/** Bytes of the long values that a page shows at most. They take about 30 ms to parse and indent. */
-const PAGE = 256 * 1024;
-/** Bytes of the longest value that is shown in full, and of one on a page of very many. */
-const LONGEST = 4096;
-const SHORTEST = 64;
-/** PostgreSQL's functions take 100 arguments. */
-const MOST_ARGUMENTS = 90;
+/** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
+const MAX_PAGE_BYTES = 256 * 1024;
+/** Range of the bytes up to which a value is shown in full; fewer on a page with many values. */
+const MAX_FULL_BYTES = 4096;
+const MIN_FULL_BYTES = 64;
+/** PostgreSQL functions take at most 100 arguments. */
+const MAX_ARGUMENTS = 90;
 
-/** The key of a cut value's size in bytes. The name of a column never begins like this. */
+/** The JSON key of a cut value's size in bytes. No column name starts with `#`. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
-/** The key of a mark of the whole value that was cut, in forms. */
+/** The JSON key of the mark (a short hash) of a whole value that a form shows cut. */
 export const markKey = ({ key }: Column): string => `##${key}`;
 
-/** Which values are cut: those with more than so many bytes, to so many characters. */
+/** Which values are cut, and where. */
 export interface Cut {
+  /** Values with more bytes are cut. */
   readonly over: Fragment;
+  /** The number of characters that stay. */
   readonly characters: number;
-  /** Whether a cut value has a mark of the whole beside it. */
+  /** Whether a cut value gets a mark of the whole value, so that a form detects changes after the cut. */
   readonly isMarked?: boolean;
 }
 
-/** What `markOf` in `admin/form-values.ts` makes of the whole text, so that a change behind the beginning is seen. */
+/** The same hash as `markOf` in `admin/fields/form-values.ts`. */
 const MARK = String.raw`translate(left(encode(sha256(convert_to('text ' || replace(replace(t, e'\r\n', e'\n'), e'\r', e'\n'), 'UTF8')), 'base64'), 12), '+/', '-_')`;
 
-/** A character has up to 4 bytes, so the beginning is never the whole value. */
+/** Cuts values over so many bytes. A character has up to 4 bytes, so a cut never keeps the whole value. */
 export const cutOver = (bytes: number): Cut => ({ over: raw(String(bytes)), characters: bytes / 4 });
 
-/** Members of a column whose values can be long: `"key":value`, or `"key":"beginning","#key":bytes`. */
-function cutMember(alias: string, column: Column, { over, characters, isMarked }: Cut): Fragment {
+/** The JSON of a column that may be cut: `"key":value`, or `"key":"beginning","#key":bytes`. */
+function cutField(alias: string, column: Column, { over, characters, isMarked }: Cut): Fragment {
   const name = raw(`'"${column.key}":'`);
   const size = raw(`',"${sizeKey(column)}":', octet_length(t)`);
   const value = column.type.json === 'bare' ? raw('t') : raw('to_json(t)::text');
@@ -41,46 +44,46 @@ function cutMember(alias: string, column: Column, { over, characters, isMarked }
   const mark = isMarked ? raw(`, ',"${markKey(column)}":"', ${MARK}, '"'`) : EMPTY;
   const isCut = sql`octet_length(t) > ${over}`;
   const whole = sql`concat(${name}, coalesce(${value}, 'null'))`;
-  // `offset 0` keeps PostgreSQL from computing the text once for each time that it is named.
+  // `offset 0` keeps PostgreSQL from computing the text once per use.
   const text = sql`(select ${output(alias, column)}::text offset 0) value (t)`;
   return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}${mark}) else ${whole} end from ${text})`;
 }
 
 export const isLong = ({ type }: Column): boolean => type.long === true;
 
-/** A record's JSON in which PostgreSQL cuts long values of these columns. */
+/** A record's JSON in which PostgreSQL cuts long values. */
 export function cutRecord(
   columns: readonly Column[],
   cut: Cut,
   isCut: (column: Column) => boolean = isLong,
 ): Fragment {
-  const members = columns.map((column) =>
-    isCut(column) ? cutMember(ROOT, column, cut) : member(ROOT, column),
+  const fields = columns.map((column) =>
+    isCut(column) ? cutField(ROOT, column, cut) : jsonField(ROOT, column),
   );
   const groups: Fragment[] = [];
-  for (let at = 0; at < members.length; at += MOST_ARGUMENTS)
-    groups.push(sql`concat_ws(',', ${join(members.slice(at, at + MOST_ARGUMENTS), ', ')})`);
+  for (let at = 0; at < fields.length; at += MAX_ARGUMENTS)
+    groups.push(sql`concat_ws(',', ${join(fields.slice(at, at + MAX_ARGUMENTS), ', ')})`);
   return sql`concat('{', concat_ws(',', ${join(groups, ', ')}), '}')`;
 }
 
 /**
- * Records as pages of the API show them: the service neither receives nor parses the rest of long values.
- * @param records how many a page has at most; the more there are, the shorter the values
+ * Records for the HTML pages of the API. PostgreSQL cuts long values, so that the service does not receive the rest.
+ * @param records the maximum number of records on the page; more records mean shorter values
  */
-export function preview(columns: readonly Column[], records: number): Shown {
-  const long = columns.filter(isLong).length;
-  const share = PAGE / (records * Math.max(1, long));
-  const most = 4 * Math.floor(Math.min(LONGEST, Math.max(SHORTEST, share)) / 4);
-  return { value: cutRecord(columns, cutOver(most)), joins: EMPTY };
+export function preview(columns: readonly Column[], records: number): RowOutput {
+  const longColumns = columns.filter(isLong).length;
+  const share = MAX_PAGE_BYTES / (records * Math.max(1, longColumns));
+  const fullBytes = 4 * Math.floor(Math.min(MAX_FULL_BYTES, Math.max(MIN_FULL_BYTES, share)) / 4);
+  return { value: cutRecord(columns, cutOver(fullBytes)), joins: EMPTY };
 }
 
-/** Characters of a cut value that a form shows. */
-const IN_FORM = 300;
+/** Maximum characters of a cut value in a form. */
+const FORM_CHARACTERS = 300;
 
 /**
- * Which values are too long for a form: none while all values of these columns together have at most so many bytes, else those
- * with more than an equal share.
- * @returns the join that the comparison needs, too
+ * The cut for a form. Nothing is cut while the values of these columns have at most `bytes` bytes together. Otherwise each
+ * value with more than an equal share is cut.
+ * @returns the cut, and the join that computes the sizes
  */
 export function cutForForm(columns: readonly Column[], bytes: number): Cut & { readonly joins: Fragment } {
   if (columns.length === 0) return { ...cutOver(bytes), joins: EMPTY };
@@ -90,7 +93,7 @@ export function cutForForm(columns: readonly Column[], bytes: number): Cut & { r
   const share = Math.floor(bytes / columns.length);
   return {
     over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),
-    characters: Math.floor(Math.min(IN_FORM, share / 4)),
+    characters: Math.floor(Math.min(FORM_CHARACTERS, share / 4)),
     isMarked: true,
     joins: sql` cross join lateral (select ${join(sizes, ' + ')} as bytes offset 0) sizes`,
   };

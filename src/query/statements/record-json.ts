@@ -1,12 +1,13 @@
+// Builds the SQL expression of a record's JSON from concatenated texts.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 
-/** PostgreSQL's functions take 100 arguments. */
-const MOST_ARGUMENTS = 90;
+/** PostgreSQL functions take at most 100 arguments. */
+const MAX_ARGUMENTS = 90;
 
 const literal = (text: string): Fragment => raw(`'${text}'`);
 
-/** The JSON value of a column whose quotes, if it has any, stand outside; never NULL. */
+/** The JSON value of a column, never NULL. Quotes of a NOT NULL column are added by the caller. */
 function jsonValue(alias: string, column: Column): Fragment {
   const shown = output(alias, column);
   const { json } = column.type;
@@ -19,13 +20,13 @@ function jsonValue(alias: string, column: Column): Fragment {
 
 function concat(parts: readonly Fragment[]): Fragment {
   const groups: Fragment[] = [];
-  for (let at = 0; at < parts.length; at += MOST_ARGUMENTS) {
-    groups.push(sql`concat(${join(parts.slice(at, at + MOST_ARGUMENTS), ', ')})`);
+  for (let at = 0; at < parts.length; at += MAX_ARGUMENTS) {
+    groups.push(sql`concat(${join(parts.slice(at, at + MAX_ARGUMENTS), ', ')})`);
   }
   return groups.length === 1 && groups[0] ? groups[0] : sql`concat(${join(groups, ', ')})`;
 }
 
-function build(alias: string, columns: readonly Column[]): Fragment {
+function buildRecord(alias: string, columns: readonly Column[]): Fragment {
   const parts: Fragment[] = [];
   let between = '{';
   columns.forEach((column, index) => {
@@ -39,30 +40,31 @@ function build(alias: string, columns: readonly Column[]): Fragment {
   return concat([...parts, literal(`${between}}`)]);
 }
 
-const members = new WeakMap<Column, Map<string, Fragment>>();
+/** Fragments of `jsonField` by column and alias. */
+const fieldCache = new WeakMap<Column, Map<string, Fragment>>();
 
-/** `"key":value` of one column, complete with its quotes. */
-export function member(alias: string, column: Column): Fragment {
-  const made = members.get(column) ?? new Map<string, Fragment>();
-  const known = made.get(alias);
-  if (known) return known;
+/** `"key":value` of one column, quotes included. */
+export function jsonField(alias: string, column: Column): Fragment {
+  const byAlias = fieldCache.get(column) ?? new Map<string, Fragment>();
+  const cached = byAlias.get(alias);
+  if (cached) return cached;
   const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
   const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
   const fragment = concat(quote === '' ? parts : [...parts, literal(quote)]);
-  members.set(column, made.set(alias, fragment));
+  fieldCache.set(column, byAlias.set(alias, fragment));
   return fragment;
 }
 
-/** The expressions that were made already: a resource always outputs the same columns. */
-const known = new WeakMap<readonly Column[], Map<string, Fragment>>();
+/** Fragments of `recordJson` by list of columns and alias. A resource always outputs the same list. */
+const recordCache = new WeakMap<readonly Column[], Map<string, Fragment>>();
 
 /**
- * A record's JSON as one expression: its texts put together, which costs PostgreSQL half of what its functions for JSON do
- * (they look up names and types for every row). Keys are registry names, so none has a character that needs escaping.
+ * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
+ * names and types for every row. Keys are registry names and need no escaping.
  */
-export function record(alias: string, columns: readonly Column[]): Fragment {
-  const made = known.get(columns) ?? new Map<string, Fragment>();
-  const fragment = made.get(alias) ?? build(alias, columns);
-  known.set(columns, made.set(alias, fragment));
+export function recordJson(alias: string, columns: readonly Column[]): Fragment {
+  const byAlias = recordCache.get(columns) ?? new Map<string, Fragment>();
+  const fragment = byAlias.get(alias) ?? buildRecord(alias, columns);
+  recordCache.set(columns, byAlias.set(alias, fragment));
   return fragment;
 }

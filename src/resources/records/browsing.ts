@@ -18,7 +18,7 @@ import {
   boundsStatement,
   pageStatement,
   recordStatement,
-  type Shown,
+  type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
@@ -151,8 +151,8 @@ function plannedRows(json: string): number {
 
 /** What is compiled once for each resource, and shared by the requests that need it. */
 export interface EntryStatements {
-  readonly shapes: Map<AdminResource, Shown>;
-  readonly labels: Map<AdminResource, Shown>;
+  readonly shapes: Map<AdminResource, RowOutput>;
+  readonly labels: Map<AdminResource, RowOutput>;
   readonly forForms: Map<AdminResource, (id: string) => Statement>;
 }
 
@@ -170,7 +170,7 @@ export function createBrowsing(
 ): Browsing {
   const view = viewOf(resources, () => true);
 
-  function shape(resource: AdminResource, cut: EntryShape['cut']): Shown {
+  function shape(resource: AdminResource, cut: EntryShape['cut']): RowOutput {
     const references = resource.output.flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
@@ -183,13 +183,13 @@ export function createBrowsing(
     });
   }
 
-  function shownOf(resource: AdminResource): Shown {
+  function shownOf(resource: AdminResource): RowOutput {
     const shown = shapes.get(resource) ?? shape(resource, { over: LONGEST_SHOWN });
     shapes.set(resource, shown);
     return shown;
   }
 
-  function labelOf(resource: AdminResource): Shown {
+  function labelOf(resource: AdminResource): RowOutput {
     const { label, model } = resource;
     const shown =
       labelShapes.get(resource) ??
@@ -278,7 +278,7 @@ export function createBrowsing(
     preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource))),
 
     read(resource, id) {
-      const shown = (): Shown => shape(resource, { form: Math.min(maxBody, LONGEST_FORM) });
+      const shown = (): RowOutput => shape(resource, { form: Math.min(maxBody, LONGEST_FORM) });
       const statement = forForms.get(resource) ?? recordStatement(resource.model, shown());
       forForms.set(resource, statement);
       return find(resource, id, statement);

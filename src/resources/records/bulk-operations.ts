@@ -10,7 +10,7 @@ import {
 } from '../../query/statements/bulk-statements.ts';
 import { countStatement } from '../../query/statements/read-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { checkStatement } from '../../query/statements/write-statements.ts';
+import { checkStatement } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';

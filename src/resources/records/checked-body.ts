@@ -3,7 +3,7 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { isSameNumber } from '../../db/types/json-values.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import type { Check } from '../../query/statements/write-statements.ts';
+import type { Check } from '../../query/statements/check-statements.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';

@@ -2,14 +2,14 @@ import { text, type Database, type RawRow } from '../../db/connection/database.t
 import type { Column, Model, OnDelete } from '../../db/schema/model.ts';
 import {
   dependentsStatement,
-  furtherStatement,
-  goesStatement,
-  goesWithStatement,
-  reachStatement,
+  furtherDependentsStatement,
+  deletesRecordStatement,
+  deletesFlaggedStatement,
+  reachesTableStatement,
   referencesStatement,
   type CatalogReference,
   type Edge,
-  type Trail,
+  type DependentPath,
   type UnknownKey,
 } from '../../query/statements/dependent-statements.ts';
 import type { ListPlan } from '../../query/plan.ts';
@@ -39,7 +39,7 @@ const MOST_STEPS = 4;
 const MOST_TRAILS = 100;
 const COUNTED = 1000;
 
-const isCascade = ({ steps }: Trail): boolean => steps.at(-1)?.column.onDelete === 'cascade';
+const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.onDelete === 'cascade';
 
 /** The foreign keys of all models that refer to one. */
 const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
@@ -60,15 +60,15 @@ function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
 }
 
 interface Trails {
-  readonly trails: readonly Trail[];
+  readonly trails: readonly DependentPath[];
   /** Those at whose end there may be more than they tell: they are too long, too many, or lead where they have been. */
-  readonly cut: ReadonlySet<Trail>;
+  readonly cut: ReadonlySet<DependentPath>;
 }
 
 /** The ways along foreign keys from records of a model to those that their deletion would touch, the shortest first. */
 function trailsOf(model: Model, models: readonly Model[], mostSteps: number): Trails {
-  const trails: Trail[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
-  const cut = new Set<Trail>();
+  const trails: DependentPath[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
+  const cut = new Set<DependentPath>();
   for (const trail of trails) {
     const { steps } = trail;
     const last = steps.at(-1);
@@ -114,7 +114,7 @@ const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
 async function countsOf(
   database: Database,
   plan: ListPlan,
-  trails: readonly Trail[],
+  trails: readonly DependentPath[],
   isDeletion: boolean,
 ): Promise<number[]> {
   if (trails.length === 0) return [];
@@ -128,10 +128,10 @@ async function countFurther(
   resources: AdminResources,
   models: readonly Model[],
   plan: ListPlan,
-  trails: readonly Trail[],
+  trails: readonly DependentPath[],
 ): Promise<Dependents[]> {
   const edges = edgesBelow(plan.model, models);
-  const [row] = await database.run(furtherStatement(plan, edges, trails, models, COUNTED), 'read');
+  const [row] = await database.run(furtherDependentsStatement(plan, edges, trails, models, COUNTED), 'read');
   const counts = numbersIn(row);
   return edges.flatMap(({ model, column }, index): Dependents[] => {
     const what = { resource: resources.get(model.name), column, effect: column.onDelete, path: [] };
@@ -158,14 +158,14 @@ export async function countDependents(
     const ends = new Set([plan.model, ...going.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
     for (const last of await unknownKeys(database, ends, models)) {
       const ways = going.filter(({ steps }) => steps.at(-1)?.model === last.model);
-      if (last.model === plan.model) trails.push({ steps: [], last });
-      trails.push(...ways.map(({ steps }) => ({ steps, last })));
+      if (last.model === plan.model) trails.push({ steps: [], unknownKey: last });
+      trails.push(...ways.map(({ steps }) => ({ steps, unknownKey: last })));
     }
   }
   const counts = await countsOf(database, plan, trails, mostSteps === undefined);
   const isFurther = mostSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
   const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
-  const near = trails.flatMap(({ steps, last }, index): Dependents[] => {
+  const near = trails.flatMap(({ steps, unknownKey: last }, index): Dependents[] => {
     const count = counts[index] ?? 0;
     if (count === 0) return [];
     const counted = capped(count);
@@ -199,7 +199,7 @@ export async function isDependent(
   const cascades = cascadesBelow(plan.model, models);
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
-  const [row] = await database.run(goesStatement(plan, cascades, models, model, id), 'read');
+  const [row] = await database.run(deletesRecordStatement(plan, cascades, models, model, id), 'read');
   return text(row?.[0]) === 't';
 }
 
@@ -215,12 +215,12 @@ export async function mayDelete(
   column: Column,
 ): Promise<boolean> {
   const cascades = cascadesBelow(plan.model, models);
-  const [reach] = await database.run(reachStatement(plan.model, cascades, target), 'read');
+  const [reach] = await database.run(reachesTableStatement(plan.model, cascades, target), 'read');
   if (text(reach?.[0]) === 't') return true;
   const going = new Set([plan.model, ...cascades.map(({ model }) => model)]);
   // Several models may have one table.
   const holders = [...going].filter(({ table }) => table === target.table);
   if (holders.length === 0) return false;
-  const [row] = await database.run(goesWithStatement(plan, cascades, models, holders, column), 'read');
+  const [row] = await database.run(deletesFlaggedStatement(plan, cascades, models, holders, column), 'read');
   return text(row?.[0]) === 't';
 }

@@ -8,14 +8,14 @@ import { parseListQuery, parseParameters, type ListQuery } from '../../query/par
 import { planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/statements/preview-sql.ts';
 import {
-  isFirst,
+  isFirstQuickPage,
   isQuick,
   pageStatement,
   plainRecord,
   recordStatement,
-  type Shown,
+  type RowOutput,
 } from '../../query/statements/read-statements.ts';
-import { record } from '../../query/statements/record-json.ts';
+import { recordJson } from '../../query/statements/record-json.ts';
 import { openExport } from './record-export.ts';
 import { requireId } from './operations.ts';
 import {
@@ -83,8 +83,8 @@ export const pageTooLarge = (maxBytes: number): Problem =>
 /** Text of a `json` column stands as it was sent, and may have line breaks between its tokens: nowhere else does JSON have any. */
 const oneLine = (alias: string, { output }: ServedResource) =>
   output.some(({ type }) => type.input.json === 'json')
-    ? sql`translate(${record(alias, output)}, e'\\n\\r', '  ')`
-    : record(alias, output);
+    ? sql`translate(${recordJson(alias, output)}, e'\\n\\r', '  ')`
+    : recordJson(alias, output);
 
 /** A stream has no pages; what asks for one must not be taken for a filter that was heard. */
 function addPagingErrors(query: string, errors: FieldErrors): void {
@@ -94,7 +94,7 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
 }
 
 /** How a record is written. */
-function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): Shown {
+function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): RowOutput {
   if (format === 'html') return preview(output, limit);
   return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
 }
@@ -124,7 +124,7 @@ function statementOf(
     return { text: sqlText, values, fixed: isFixed, isPage: true };
   };
   // A page for HTML depends on more.
-  if (format === 'html' || counted || !isFirst(planned)) return build(false);
+  if (format === 'html' || counted || !isFirstQuickPage(planned)) return build(false);
   const [ordering] = planned.orderings;
   const key = `${resource.name} ${format} ${query.limit} ${ordering?.descending}`;
   const known = firstPages.get(key);

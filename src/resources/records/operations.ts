@@ -6,13 +6,12 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { isDatabaseError, LostWrite, noSuchText } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
+import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import {
-  checkStatement,
   deleteStatement,
   insertStatement,
   ownedStatement,
   updateStatement,
-  type Check,
   type Guard,
 } from '../../query/statements/write-statements.ts';
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';

@@ -1,7 +1,7 @@
 // What the answer of a statement that writes means to whoever has asked for it.
 import { text, type RawRow } from '../../db/connection/database.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
-import type { Check } from '../../query/statements/write-statements.ts';
+import type { Check } from '../../query/statements/check-statements.ts';
 import { CallerChanged, type Caller } from '../serve/served-resource.ts';
 
 /** What is said of a key that no record has. */

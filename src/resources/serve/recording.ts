@@ -9,11 +9,11 @@ import type { Caller, ServedResource } from './served-resource.ts';
  * @param caller null for a command
  */
 export function recordingOf(
-  { recorded, name, source: door }: ServedResource,
+  { recorded, name, source }: ServedResource,
   caller: Caller | null,
   log: Model | undefined,
 ): Recording | undefined {
-  return log && recorded && { log, columns: recorded, model: name, door, caller };
+  return log && recorded && { log, columns: recorded, model: name, source, caller };
 }
 
 /**
