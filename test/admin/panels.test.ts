@@ -124,12 +124,12 @@ describe('a panel of the start page', () => {
 
   const point = { label: 'a', value: 1 };
   const wrong: [string, unknown, RegExp][] = [
-    ['nothing', undefined, /a panel gives/],
-    ['null', null, /a panel gives/],
-    ['true', true, /a panel gives/],
-    ['an array', [1], /a panel gives/],
-    ['an empty object', {}, /a panel gives/],
-    ['both a table and a series', { columns: ['a'], rows: [], series: [] }, /a panel gives/],
+    ['nothing', undefined, /a panel must return/],
+    ['null', null, /a panel must return/],
+    ['true', true, /a panel must return/],
+    ['an array', [1], /a panel must return/],
+    ['an empty object', {}, /a panel must return/],
+    ['both a table and a series', { columns: ['a'], rows: [], series: [] }, /a panel must return/],
     ['not a number', Number.NaN, /NaN is not a finite number/],
     ['an endless number', -Infinity, /-Infinity is not/],
     ['a table without columns', { columns: [], rows: [] }, /^columns/],
@@ -205,7 +205,7 @@ describe('a panel of the start page', () => {
     ['creates a table', ['create table intruder (id integer)'], /read-only transaction/],
     ['is several in one', ["select 1; commit; insert into note (message, created) values ('x', now())"], /multiple commands/],
     ['is none', ['selekt 1'], /syntax error/],
-    ['names a column twice', ['select 1 as one, 2 as one'], /two columns of the statement are called "one"/],
+    ['names a column twice', ['select 1 as one, 2 as one'], /two columns of the statement are named "one"/],
     ['has a value that is no value', ['select $1::text', [undefined as unknown as null]], /the value of \$1/],
     ['has an object as a value', ['select $1::text', [{} as unknown as null]], /the value of \$1/],
   ]; // prettier-ignore

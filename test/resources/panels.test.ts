@@ -20,11 +20,11 @@ describe('panels of a registry', () => {
   const faulty: [string, unknown, string[]][] = [
     ['that are no array', { title: 'A', load }, ['the registry: panels must be an array of panels']],
     ['that are no objects', ['A', null], ['panel 1: must be an object', 'panel 2: must be an object']],
-    ['without a title', [{ load }, { title: ' ', load }], ['panel 1: title: must be a text', 'panel 2: title: must be a text']],
+    ['without a title', [{ load }, { title: ' ', load }], ['panel 1: title: must be a non-empty string', 'panel 2: title: must be a non-empty string']],
     ['without a function', [{ title: 'A' }, { title: 'B', load: 5 }], ['panel "A": load: must be a function', 'panel "B": load: must be a function']],
     ['with the same title', [{ title: 'A', load }, { title: 'A', load }], ['panel "A": title: another panel has this title']],
     ['with unknown keys', [{ title: 'A', load, size: 2 }], ['panel "A": size: there is no such key']],
-    ['with a text that is none', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a text']],
+    ['with a text that is none', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a string']],
   ]; // prettier-ignore
   for (const [what, panels, faults] of faulty) {
     test(`${what} stop the start, beside the faults of resources`, async () => {

@@ -1,4 +1,4 @@
-import { LateError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
+import { TimeoutError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
 import { chart, readable } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
@@ -49,7 +49,7 @@ function table({ columns, rows }: PanelTable): Html {
 
 /** What stands in the place of a panel that cannot be shown; the cause is for the log alone. */
 function excuse(error: unknown): string {
-  if (error instanceof LateError) return 'This took too long. Reload the page to try again.';
+  if (error instanceof TimeoutError) return 'This took too long. Reload the page to try again.';
   if (error instanceof PanelFault) return 'This panel cannot be shown as it is. The log says why.';
   return 'This could not be loaded. The log says why.';
 }
@@ -64,7 +64,7 @@ async function content({ panels, logger }: AdminContext, panel: Panel, id: strin
   } catch (error) {
     // What an author's function throws may be anything.
     const cause = error instanceof Error ? error.message : String(error);
-    const stack = error instanceof Error && !(error instanceof LateError || error instanceof PanelFault);
+    const stack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);
     logger.error({
       message: 'a panel could not be shown',
       panel: panel.title,

@@ -1,7 +1,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/browsing.ts';
-import { within } from '../../resources/definition/panel.ts';
+import { withTimeout } from '../../resources/definition/panel.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -19,7 +19,7 @@ const LATEST = 10;
 /** What a part of the page needs, or undefined when it is not to be had, which the log then explains. */
 async function attempt<T>({ logger }: AdminContext, what: string, work: Promise<T>): Promise<T | undefined> {
   try {
-    return await within(PATIENCE, work);
+    return await withTimeout(PATIENCE, work);
   } catch (error) {
     logger.warn({ message: `the start page is without ${what}: ${(error as Error).message}` });
     return undefined;

@@ -1,13 +1,14 @@
+// Panels of the admin area's start page: their types, their checks, and running them with limits.
 import { text, type Database } from '../../db/connection/database.ts';
 import { isObject } from './is-object.ts';
 
-/** A value of a statement's parameter. PostgreSQL reads it as whatever type the statement has in that place. */
+/** A parameter's value. PostgreSQL converts it to the type that the statement needs. */
 export type PanelValue = string | number | boolean | null;
 
 export interface PanelContext {
   /**
-   * Runs one statement that only reads. Its parameters stand in it as `$1`, `$2` and so on. Each row has by the names of its
-   * columns what PostgreSQL writes for their values, which is always text, or null.
+   * Runs one read-only statement, with `$1`, `$2` and so on for its parameters. Each row has its values by column name. Values
+   * are texts as PostgreSQL writes them, or null.
    */
   readonly query: (
     statement: string,
@@ -17,14 +18,14 @@ export interface PanelContext {
 
 export interface PanelTable {
   readonly columns: readonly string[];
-  /** At most 100, each with a cell for every column. */
+  /** At most 100 rows, each with one cell per column. */
   readonly rows: readonly (readonly (string | number | boolean | null)[])[];
 }
 
 export interface PanelSeries {
   /** At most 100 points, drawn in this order. */
   readonly series: readonly { readonly label: string; readonly value: number }[];
-  /** What the values are counted in: `EUR`. */
+  /** The unit of the values: `EUR`. */
   readonly unit?: string;
   /** Bars when absent. */
   readonly kind?: 'bar' | 'line';
@@ -32,10 +33,10 @@ export interface PanelSeries {
 
 export type PanelContent = number | string | PanelTable | PanelSeries;
 
-/** A part of the admin area's start page that a resource file brings along (see docs/admin.md). */
+/** A part of the admin area's start page, exported by a registry file (see docs/admin.md). */
 export interface Panel {
   readonly title: string;
-  /** A line below the title that says more. */
+  /** An explanation below the title. */
   readonly text?: string;
   readonly load: (context: PanelContext) => Promise<PanelContent>;
 }
@@ -43,33 +44,33 @@ export interface Panel {
 export interface Panels {
   readonly list: readonly Panel[];
   /**
-   * What a panel shows.
-   * @throws PanelFault when that cannot be shown, LateError when it takes too long, and whatever its function throws
+   * The content of a panel.
+   * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, and what the panel's function throws
    */
   readonly load: (panel: Panel) => Promise<PanelContent>;
 }
 
-/** What a panel gives is not what a panel may give. */
+/** A panel has returned something that cannot be shown. */
 export class PanelFault extends Error {}
 
-/** Something was not there in its time. */
-export class LateError extends Error {}
+/** Some work took longer than its timeout. */
+export class TimeoutError extends Error {}
 
-/** Milliseconds for everything that one panel does. */
-const DEADLINE = 5_000;
-/** How many statements of panels run at once; each has a connection of its own. */
-const MOST_STATEMENTS = 4;
-/** Points of a series, and rows of a table. */
-const MOST_SHOWN = 100;
+/** Milliseconds for one panel, including all of its statements. */
+const TIMEOUT = 5_000;
+/** Maximum number of statements of panels that run at once. Each uses one connection. */
+const MAX_STATEMENTS = 4;
+/** Maximum points of a series, and rows of a table. */
+const MAX_ITEMS = 100;
 
-/** The outcome of some work, or a LateError when it takes longer; the work itself is left alone. */
-export async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+/** Waits for some work, at most so many milliseconds. A timeout does not cancel the work. @throws TimeoutError */
+export async function withTimeout<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new LateError(`not there after ${milliseconds} ms`)), milliseconds);
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new TimeoutError(`no result after ${milliseconds} ms`)), milliseconds);
   });
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }
@@ -77,7 +78,10 @@ export async function within<T>(milliseconds: number, work: Promise<T>): Promise
 
 const KEYS = new Set(['title', 'text', 'load']);
 
-/** The faults of panels that may be anything, since they may be written without types; none means that they are `Panel[]`. */
+/**
+ * Checks panels, which may be anything, since a registry file need not use types.
+ * @returns all faults; none for a valid `Panel[]`
+ */
 export function checkPanels(panels: unknown): string[] {
   if (!Array.isArray(panels)) return ['the registry: panels must be an array of panels'];
   const faults: string[] = [];
@@ -90,10 +94,10 @@ export function checkPanels(panels: unknown): string[] {
       faults.push(`panel ${isTitled ? JSON.stringify(title) : index + 1}: ${key}: ${fault}`);
     };
     for (const key of Object.keys(panel)) if (!KEYS.has(key)) report(key, 'there is no such key');
-    if (!isTitled) report('title', 'must be a text');
+    if (!isTitled) report('title', 'must be a non-empty string');
     else if (titles.has(title)) report('title', 'another panel has this title');
     titles.add(title);
-    if (about !== undefined && typeof about !== 'string') report('text', 'must be a text');
+    if (about !== undefined && typeof about !== 'string') report('text', 'must be a string');
     if (typeof load !== 'function') report('load', 'must be a function');
   });
   return faults;
@@ -108,20 +112,20 @@ function assertTable(table: Record<string, unknown>): void {
   assertKeys(table, 'columns', 'rows');
   const { columns, rows } = table;
   const isList = Array.isArray(columns) && columns.length > 0;
-  // `every` would step over holes of an array.
+  // `every` skips the holes of a sparse array.
   if (!isList || !Array.from(columns as unknown[]).every((name) => typeof name === 'string'))
-    throw new PanelFault('columns must be an array of texts');
+    throw new PanelFault('columns must be an array of strings');
   if (!Array.isArray(rows)) throw new PanelFault('rows must be an array of rows');
-  if (rows.length > MOST_SHOWN) throw new PanelFault(`${rows.length} rows: at most ${MOST_SHOWN} are shown`);
+  if (rows.length > MAX_ITEMS) throw new PanelFault(`${rows.length} rows: at most ${MAX_ITEMS} are allowed`);
   rows.forEach((row: unknown, index) => {
     if (!Array.isArray(row) || row.length !== columns.length)
       throw new PanelFault(
-        `rows[${index}] must be an array with a cell for each of ${columns.length} columns`,
+        `rows[${index}] must be an array with one cell for each of the ${columns.length} columns`,
       );
     const isCell = (cell: unknown): boolean =>
       cell === null || typeof cell === 'string' || typeof cell === 'boolean' || Number.isFinite(cell);
     if (!Array.from(row as unknown[]).every(isCell))
-      throw new PanelFault(`rows[${index}] must have only texts, finite numbers, true, false and null`);
+      throw new PanelFault(`rows[${index}] must have only strings, finite numbers, true, false and null`);
   });
 }
 
@@ -129,14 +133,16 @@ function assertSeries(content: Record<string, unknown>): void {
   assertKeys(content, 'series', 'unit', 'kind');
   const { series, unit, kind } = content;
   if (!Array.isArray(series)) throw new PanelFault('series must be an array of points');
-  if (series.length > MOST_SHOWN)
-    throw new PanelFault(`${series.length} points: at most ${MOST_SHOWN} are drawn`);
-  if (unit !== undefined && typeof unit !== 'string') throw new PanelFault('unit must be a text');
+  if (series.length > MAX_ITEMS)
+    throw new PanelFault(`${series.length} points: at most ${MAX_ITEMS} are allowed`);
+  if (unit !== undefined && typeof unit !== 'string') throw new PanelFault('unit must be a string');
   if (kind !== undefined && kind !== 'bar' && kind !== 'line')
     throw new PanelFault("kind must be 'bar' or 'line'");
   Array.from(series as unknown[]).forEach((point, index) => {
     if (!isObject(point) || typeof point['label'] !== 'string' || !Number.isFinite(point['value']))
-      throw new PanelFault(`series[${index}] must have a text as its label and a finite number as its value`);
+      throw new PanelFault(
+        `series[${index}] must have a string as its label and a finite number as its value`,
+      );
     assertKeys(point, 'label', 'value');
   });
 }
@@ -149,18 +155,18 @@ function checkContent(content: unknown): PanelContent {
     return content;
   }
   if (!isObject(content) || 'series' in content === 'rows' in content)
-    throw new PanelFault('a panel gives a number, a text, { columns, rows } or { series }');
+    throw new PanelFault('a panel must return a number, a string, { columns, rows } or { series }');
   if ('rows' in content) assertTable(content);
   else assertSeries(content);
   return content as unknown as PanelTable | PanelSeries;
 }
 
-/** As text that PostgreSQL reads as any type, so that no driver's idea of a type comes between. */
+/** A parameter as text, so that PostgreSQL and not the driver converts it. */
 function parameter(value: unknown, index: number): string | null {
   if (value === null) return null;
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
     return String(value);
-  throw new Error(`the value of $${index + 1} must be a text, a number, true, false or null`);
+  throw new Error(`the value of $${index + 1} must be a string, a number, true, false or null`);
 }
 
 async function readRows(
@@ -170,23 +176,23 @@ async function readRows(
 ): Promise<Record<string, string | null>[]> {
   const rows = await database.transaction((run) => run(statement, values), 'panel');
   const names = rows.columns?.map(({ name }) => name) ?? [];
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined)
-    throw new Error(`two columns of the statement are called ${JSON.stringify(twice)}`);
+  const duplicate = names.find((name, index) => names.indexOf(name) !== index);
+  if (duplicate !== undefined)
+    throw new Error(`two columns of the statement are named ${JSON.stringify(duplicate)}`);
   return rows.map((row) => Object.fromEntries(row.map((cell, index) => [names[index] ?? '', text(cell)])));
 }
 
-/** The panels of a service, which take turns in using its database. */
+/** The panels of a service. They share a limited number of its database connections. */
 export function createPanels(database: Pick<Database, 'transaction'>, list: readonly Panel[]): Panels {
   let running = 0;
   const waiting: (() => void)[] = [];
 
-  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (running >= MOST_STATEMENTS) await new Promise<void>((resolve) => waiting.push(resolve));
+  async function withSlot<T>(work: () => Promise<T>): Promise<T> {
+    if (running >= MAX_STATEMENTS) await new Promise<void>((resolve) => waiting.push(resolve));
     else running += 1;
     try {
-      // Of a dead network nothing is ever heard, and what has waited this long is for nobody any more.
-      return await within(DEADLINE, work());
+      // A dead network never answers, and must not keep the slot.
+      return await withTimeout(TIMEOUT, work());
     } finally {
       const next = waiting.shift();
       if (next) next();
@@ -197,30 +203,30 @@ export function createPanels(database: Pick<Database, 'transaction'>, list: read
   return {
     list,
     async load(panel) {
-      let isOver = false;
+      let hasEnded = false;
       const query: PanelContext['query'] = (statement, values = []) => {
-        const rows = ask(statement, values);
-        // One that nobody waits for any more, because another one has failed, must not end the process.
+        const rows = runQuery(statement, values);
+        // If one of several statements fails, the panel does not await the others. Their errors must not end the process.
         rows.catch(() => undefined);
         return rows;
       };
-      const ask: PanelContext['query'] = async (statement, values = []) => {
+      const runQuery: PanelContext['query'] = async (statement, values = []) => {
         const parameters = Array.from(values, parameter);
-        return inTurn(() => {
-          if (isOver) throw new LateError('the time of this panel is over');
+        return withSlot(() => {
+          if (hasEnded) throw new TimeoutError('the panel has already ended');
           return readRows(database, statement, parameters);
         });
       };
       try {
-        // In a promise of its own: a function that is not async may throw at once.
+        // Inside a promise, because a function that is not async may throw synchronously.
         return checkContent(
-          await within(
-            DEADLINE,
+          await withTimeout(
+            TIMEOUT,
             Promise.resolve().then(() => panel.load({ query })),
           ),
         );
       } finally {
-        isOver = true;
+        hasEnded = true;
       }
     },
   };

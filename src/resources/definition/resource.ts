@@ -1,72 +1,74 @@
+// The types of a resource: a model and its rules, as the registry file defines them.
 import type { AccessLevel } from '../../config.ts';
 import type { ColumnDefinition, ModelDefinition, Name } from '../../db/schema/model-definition.ts';
 
 export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];
 
-/** What may be done with the records of a resource in the admin area, beside looking at them. */
+/** The actions on records that the admin area can allow, besides viewing. */
 export type AdminAction = 'add' | 'change' | 'delete';
 
-/** How the admin area shows a resource (see docs/admin.md); the API does not use it. */
+/** How the admin area shows a resource (see docs/admin.md). The API does not use it. */
 export interface AdminOptions {
-  /** What people read for the resource: `Media types`. */
+  /** The title of the resource: `Media types`. */
   readonly title?: string;
   /** The heading under which the dashboard lists it. */
   readonly group?: string;
-  /** What people call a record: a column, or a template such as `{first_name} {last_name}`; columns may lie across foreign keys. */
+  /** The label of a record: a column, or a template such as `{first_name} {last_name}`. Columns across foreign keys are allowed. */
   readonly label?: string;
   /** The columns of the list. */
   readonly list?: readonly Name[];
-  /** Columns of text, also across foreign keys, that the search looks in. */
+  /** The text columns to search, also across foreign keys. */
   readonly search?: readonly Name[];
-  /** Columns, also across foreign keys, that the filter panel offers. */
+  /** The columns that the filter panel offers, also across foreign keys. */
   readonly filters?: readonly Name[];
-  /** The date or date-time column by which the list can be narrowed to a year, a month, a day. */
+  /** The date or date-time column by which people narrow the list to a year, month or day. */
   readonly dates?: Name;
-  /** Columns that are shown and not set; the resource's own `readonly` does not count here. */
+  /** Columns that the admin area shows and does not set. The resource's own `readonly` does not apply here. */
   readonly readonly?: readonly Name[];
-  /** Columns that the admin area never shows; the resource's own `exclude` does not count here. */
+  /** Columns that the admin area never shows. The resource's own `exclude` does not apply here. */
   readonly exclude?: readonly Name[];
-  /** What may be done; all of it when absent. */
+  /** The allowed actions; all of them when absent. */
   readonly allow?: readonly AdminAction[];
-  /** The admin area leaves the resource out. */
+  /** Whether the admin area leaves the resource out. */
   readonly hidden?: boolean;
 }
 
 /** One resource: a model and its rules (see docs/resources.md). */
 export interface Resource extends ModelDefinition {
-  /** Who may write; the service's setting ACCESS when absent. */
+  /** Who may write; the setting ACCESS when absent. */
   readonly access?: AccessLevel;
   /** Who may GET; anyone when absent. */
   readonly read?: AccessLevel;
-  /** Who may run queries that are known to be costly, and read streams; anyone who may GET when absent. */
+  /** Who may run costly queries and read streams; anyone who may GET when absent. */
   readonly costly?: AccessLevel;
-  /** Columns that no output, filter, ordering or join shows. */
+  /** Columns that are in no output, filter, ordering or join. */
   readonly exclude?: readonly Name[];
   /** Columns that clients may see but not set. */
   readonly readonly?: readonly Name[];
-  /** The foreign key to the user model whose user alone may change or delete a record. */
+  /** A foreign key to the user model. Only this user may change or delete the record. */
   readonly owner?: Name;
-  /** The page size without `?limit=`, and the most that it can ask for. */
+  /** The page size without `?limit=`. */
   readonly limit?: number;
+  /** The maximum of `?limit=`. */
   readonly maxLimit?: number;
   readonly methods?: readonly Method[];
   /** As in the query string: `-pub_date,user__username`. */
   readonly ordering?: Name;
   readonly admin?: AdminOptions;
-  /** False: changes of the records are not written down in the history. */
+  /** False if the history does not record changes of this resource. */
   readonly history?: boolean;
 }
 
 /**
- * One resource, as the registry's author writes it. `satisfies Resource[]` finds misspelt keys and wrong values; that names fit
- * each other, `Registry` finds. In an array of literals TypeScript gives each the columns of the others, as undefined.
+ * One resource as a registry file writes it. `satisfies Resource[]` finds misspelled keys and wrong values; `Registry` finds wrong
+ * names. Columns may be undefined, because in an array of literals TypeScript gives each resource the columns of the others.
  */
 export interface WrittenResource extends Omit<Resource, 'columns'> {
   readonly columns: Readonly<Record<string, ColumnDefinition | undefined>>;
 }
 
-/** The columns that a resource has itself. */
+/** The resource's own columns, without those that TypeScript adds as undefined. */
 export type ColumnsOf<R extends WrittenResource> = {
   [C in keyof R['columns'] as R['columns'][C] extends undefined ? never : C]: R['columns'][C];
 };
@@ -77,10 +79,10 @@ type ForeignKeyName<R extends WrittenResource> = {
   [C in ColumnName<R>]: R['columns'][C] extends { type: 'foreignKey' } ? C : never;
 }[ColumnName<R>];
 
-/** The columns as a query names them: `id` and foreign keys by their `_id` name included. */
+/** The columns by the names that a query may use, including `id` and the `_id` names of foreign keys. */
 type PathEnd<R extends WrittenResource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
 
-/** Whether a path leads to a column, its own or one behind foreign keys. */
+/** Whether a path leads to a column of the resource or across its foreign keys. */
 type IsPath<R extends WrittenResource, All extends WrittenResource, Path extends string> =
   Path extends PathEnd<R>
     ? true
@@ -128,9 +130,9 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
   : never;
 
 /**
- * A registry whose names fit each other: `export default resources satisfies Registry<typeof resources>` finds an `owner`,
- * `exclude`, `readonly` or `ordering` that names no column, and a `references` that names no model. It is a second step,
- * because TypeScript cannot relate two keys of one object while it infers that very object.
+ * A registry with consistent names. `export default resources satisfies Registry<typeof resources>` finds an `owner`, `exclude`,
+ * `readonly` or `ordering` that names no column, and a `references` that names no model. It is a second step, because TypeScript
+ * cannot relate two keys of an object while it infers that object.
  */
 export type Registry<R extends readonly WrittenResource[]> = readonly Checked<R[number], R[number]>[];
 
@@ -173,8 +175,8 @@ type RowKey<C extends ColumnDefinition, Name extends string> = C extends { type:
   : Name;
 
 /**
- * A record of the resource as the API outputs it: `Row<typeof message>`. Foreign keys are numbers, unless the union of
- * the registry's resources is given and says otherwise: `Row<typeof message, (typeof resources)[number]>`.
+ * A record of the resource as the API outputs it: `Row<typeof message>`. Foreign keys are numbers. With the union of the
+ * registry's resources they have their key's type: `Row<typeof message, (typeof resources)[number]>`.
  */
 export type Row<R extends WrittenResource, Models extends WrittenResource = never> = { id: KeyValue<R> } & {
   [C in Exclude<ColumnName<R>, Excluded<R>> as RowKey<R['columns'][C] & ColumnDefinition, C>]: Nullable<

@@ -1,12 +1,10 @@
+// The resources of Vitrine's system tables: the history of changes and the sessions of the admin area.
 import type { Resource } from './resource.ts';
 
-/** Names that begin with this are for the service's own tables. */
+/** Names with this prefix are reserved for system tables. */
 export const SYSTEM_PREFIX = 'vitrine_';
 
-/**
- * The log of changes. Texts have no length and no foreign key leads out of it: it must be able to speak of whatever was
- * there, and outlive it.
- */
+/** The log of changes. It has no length limits and no foreign keys, because entries outlive the records that they describe. */
 export const HISTORY = {
   model: 'vitrine_history',
   primaryKey: { type: 'bigint' },
@@ -18,7 +16,7 @@ export const HISTORY = {
     action: { type: 'string', maxLength: 16, choices: ['create', 'update', 'delete'] },
     model: { type: 'text' },
     record: { type: 'text', index: true },
-    // JSON as text: what a json column holds is not always something that jsonb takes.
+    // JSON as text, because a json column may hold values that jsonb refuses.
     before: { type: 'text', null: true },
     after: { type: 'text', null: true },
   },
@@ -33,24 +31,24 @@ export const HISTORY = {
   },
 } satisfies Resource;
 
-/** Logins of the admin area. The token itself is only in the browser; here is its SHA-256. */
+/** Sessions of the admin area. The table only has the SHA-256 of a session's token. */
 export const SESSION = {
   model: 'vitrine_session',
   primaryKey: { type: 'string', column: 'token_hash' },
   columns: {
     user_key: { type: 'text', index: true },
-    // SHA-256 of the user's stored password hash: another password ends the session.
+    // SHA-256 of the user's password hash, so that a new password ends the session.
     password_mark: { type: 'string', maxLength: 64 },
     created: { type: 'datetime', default: 'now' },
     seen: { type: 'datetime', default: 'now' },
     address: { type: 'text' },
     agent: { type: 'text' },
-    // The forms that were done last, so that none is done twice: JSON, see sessions.ts.
+    // JSON of the forms submitted last, so that no form runs twice: see users/sessions.ts.
     done: { type: 'text', default: '' },
   },
   history: false,
   admin: { hidden: true },
 } satisfies Resource;
 
-/** The service's own tables; they are created and compared like any other. */
+/** All system tables. They are created and compared like those of the registry. */
 export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION];
