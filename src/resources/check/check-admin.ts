@@ -1,3 +1,4 @@
+// Checks the `admin` options of the registry's resources.
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../serve/admin-resource.ts';
 import { checkNames, type Report } from './check-column.ts';
@@ -12,12 +13,12 @@ const KEYS = new Set([...TEXTS, ...LISTS, 'allow', 'hidden']);
 
 const isList = (value: unknown): value is unknown[] => Array.isArray(value);
 
-/** The column of a resource where a path begins; a text without `__` is none. */
-export const headOf = (path: string): string => path.replace(/(_id)?__.*$/s, '');
+/** The first column of a path: `user` of `user__name` and of `user_id__name`. A text without `__` stays as it is. */
+export const firstColumnOf = (path: string): string => path.replace(/(_id)?__.*$/s, '');
 
 /**
- * Reports what is wrong with a resource's `admin` by itself.
- * @param names of its columns; undefined where they are not known
+ * Reports faults of a resource's `admin` that need no other resource to be found.
+ * @param names of its columns; undefined if they are unknown
  */
 export function checkAdminShape(admin: unknown, names: readonly string[] | undefined, report: Report): void {
   if (admin === undefined) return;
@@ -26,26 +27,29 @@ export function checkAdminShape(admin: unknown, names: readonly string[] | undef
   for (const key of TEXTS) {
     const text = admin[key];
     if (text !== undefined && (typeof text !== 'string' || text === ''))
-      report(`admin.${key}`, 'must be a text');
+      report(`admin.${key}`, 'must be a non-empty string');
   }
   const withKey = names && ['id', ...names];
   checkNames(admin['list'], withKey, 'admin.list', report);
   for (const key of ['readonly', 'exclude']) checkNames(admin[key], names, `admin.${key}`, report);
   for (const key of ['search', 'filters']) {
     const paths = admin[key];
-    // They may lie across foreign keys: here only where a path begins can be told.
-    const heads = isList(paths)
-      ? paths.map((path) => (typeof path === 'string' ? headOf(path) : path))
+    // A path may cross foreign keys. Without the other resources only its first column can be checked.
+    const firstColumns = isList(paths)
+      ? paths.map((path) => (typeof path === 'string' ? firstColumnOf(path) : path))
       : paths;
-    checkNames(heads, withKey, `admin.${key}`, report);
+    checkNames(firstColumns, withKey, `admin.${key}`, report);
   }
   const { allow, hidden } = admin;
   if (allow !== undefined && !(isList(allow) && allow.every((action) => ALLOWED.includes(action as string))))
-    report('admin.allow', `must be an array with some of ${ALLOWED.join(', ')}`);
+    report('admin.allow', `must be an array of actions (${ALLOWED.join(', ')})`);
   if (hidden !== undefined && typeof hidden !== 'boolean') report('admin.hidden', 'must be true or false');
 }
 
-/** The faults of the names in `admin`, which may lie across foreign keys: each must be a column that the admin area shows. */
+/**
+ * Checks the column names in `admin`, also across foreign keys. Each must be a column that the admin area shows.
+ * @returns all faults
+ */
 export function checkAdminNames(
   resources: readonly Resource[],
   models: ReadonlyMap<string, Model>,
@@ -59,11 +63,11 @@ export function checkAdminNames(
   for (const { model: name, admin = {} } of resources) {
     const model = models.get(name);
     if (!model) continue;
-    const check = (key: string, path: string, fits?: (column: Column) => boolean, need = ''): void => {
+    const check = (key: string, path: string, fits?: (column: Column) => boolean, fault = ''): void => {
       const found = findPath(path.split('__'), model, (one) => columnsOf.get(one) ?? []);
       if (!found)
         faults.push(`${name}: admin.${key}: the admin area shows no column ${JSON.stringify(path)}`);
-      else if (fits && !fits(found.column)) faults.push(`${name}: admin.${key}: ${path} ${need}`);
+      else if (fits && !fits(found.column)) faults.push(`${name}: admin.${key}: ${path} ${fault}`);
     };
     if (admin.hidden) continue;
     for (const part of admin.label === undefined ? [] : parseLabel(admin.label)) {
@@ -72,9 +76,8 @@ export function checkAdminNames(
     for (const path of admin.list ?? []) check('list', path);
     for (const path of admin.filters ?? []) check('filters', path);
     for (const path of admin.search ?? [])
-      check('search', path, ({ type }) => type.operators.has('ilike'), 'is not a text');
-    if (admin.dates !== undefined)
-      check('dates', admin.dates, isDate, 'is neither a date nor a date and time');
+      check('search', path, ({ type }) => type.operators.has('ilike'), 'is not a text column');
+    if (admin.dates !== undefined) check('dates', admin.dates, isDate, 'is not a date or datetime column');
   }
   return faults;
 }

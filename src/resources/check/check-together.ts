@@ -1,26 +1,27 @@
+// Checks the names by which the resources of a registry refer to each other.
 import type { Settings } from '../../config.ts';
 import { fieldOf, keyFieldOf, tableOf, typeOf } from '../../db/schema/model-definition.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts';
 import { checkColumn, checkValues, type Report } from './check-column.ts';
 import { LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
-import { hasKey, hasTable, isUnknown, type PartialResource } from './partial-resource.ts';
+import { isKeyTypeKnown, isTableKnown, isUncertain, type PartialResource } from './partial-resource.ts';
 
-export type Settled = Pick<Settings, 'access' | 'userModel'>;
+export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
 
-export const NO_OWNER = 'must name a foreign key';
+export const OWNER_FAULT = 'must name a foreign key';
 
-/** What only shows when all resources are looked at: names that refer to one another. */
-export function checkTogether(parts: readonly PartialResource[], settings: Settled): string[] {
+/** Checks what needs all resources: tables, foreign keys, owners and the user model. @returns all faults */
+export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): string[] {
   const faults: string[] = [];
   const resources = parts.map(({ resource }) => resource);
-  const keys = new Map(parts.map((part) => [part.resource.model, hasKey(part)]));
+  const keys = new Map(parts.map((part) => [part.resource.model, isKeyTypeKnown(part)]));
   const tables = new Set<string>();
   for (const part of parts) {
     const { resource, isFaulty } = part;
     const { model, columns, ordering } = resource;
     const report: Report = (key, text) => faults.push(`${model}: ${key}: ${text}`);
-    if (hasTable(part)) {
+    if (isTableKnown(part)) {
       if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
       tables.add(tableOf(resource));
     }
@@ -44,24 +45,24 @@ export function checkTogether(parts: readonly PartialResource[], settings: Settl
   return faults;
 }
 
-/** What every table has. */
+/** PostgreSQL's system columns, which every table has. */
 const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
 
-/** Reports columns that are the same one in the database. What refers to no model has the name that it has. */
+/** Reports columns that share one column of the database. */
 function checkFields({ resource, isFaulty, untyped }: PartialResource, report: Report): void {
   const fields = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
   if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column')) {
     const field = keyFieldOf(resource);
-    if (fields.has(field))
-      report('primaryKey.column', `a column ${field} of PostgreSQL itself is in every table`);
+    if (fields.has(field)) report('primaryKey.column', `${field} is a system column of PostgreSQL`);
     fields.set(field, 'the primary key');
   }
   for (const [name, column] of Object.entries(resource.columns)) {
+    // Without a valid name or an explicit `column`, the column's name in the database is unknown.
     const isUnnamed = isFaulty(`columns.${name}`) && !untyped.has(name) && column.column === undefined;
     if (isUnnamed || isFaulty(`columns.${name}.column`)) continue;
     const field = fieldOf(name, column);
     const other = fields.get(field);
-    if (other) report(`columns.${name}`, `its column ${field} in the database is also that of ${other}`);
+    if (other) report(`columns.${name}`, `its database column ${field} is already used by ${other}`);
     fields.set(field, name);
   }
 }
@@ -80,7 +81,7 @@ function checkOwner(
   if (column.type === 'foreignKey') {
     if (column.references !== userModel && models.has(column.references))
       report('owner', `must be a foreign key to the user model, ${userModel}`);
-  } else if (!isUnknown(part, owner)) report('owner', NO_OWNER);
+  } else if (!isUncertain(part, owner)) report('owner', OWNER_FAULT);
 }
 
 function checkUserModel(
@@ -102,10 +103,10 @@ function checkUserModel(
     const fits =
       isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
     const report: Report = (key, fault) => faults.push(`${userModel}: columns.${name}${key}: ${fault}`);
-    if (!column) report('', 'the user model must have it');
+    if (!column) report('', 'the user model must have this column');
     else if (!fits) {
       report('', isUnique ? 'must be a string or text with unique: true' : `must be of type '${types[0]}'`);
-      // What the type that it must have does not allow is known already.
+      // The required type is known, so the other keys can be checked against it.
       if (!isTyped) checkColumn({ ...column, type: types[0] }, (key, fault) => report(`.${key}`, fault));
     }
   }

@@ -1,87 +1,92 @@
+// Resources without their faulty keys, so that one fault does not cause further, derived ones.
 import type { AccessLevel } from '../../config.ts';
 import { parseLabel } from '../serve/admin-resource.ts';
-import { headOf } from './check-admin.ts';
-import { isForeignKey, without } from './check-column.ts';
+import { firstColumnOf } from './check-admin.ts';
+import { isForeignKey, withoutFaulty } from './check-column.ts';
 import { isObject } from '../definition/is-object.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { covers } from '../serve/served-resource.ts';
 
-/** What can still be said of a resource that has faults: its keys without the faulty ones. */
+/** A resource without its faulty keys. */
 export interface PartialResource {
   readonly resource: Resource;
-  /** Whether a key of the resource, such as `columns.user.type`, was found to be faulty. */
+  /** Whether a key of the resource, such as `columns.user.type`, is faulty. */
   readonly isFaulty: (key: string) => boolean;
-  /** The columns of no known type. They stand as texts, of which every use is right that is right of any type but a date. */
+  /** The columns of unknown type. They count as text columns, which every use allows except as dates. */
   readonly untyped: ReadonlySet<string>;
 }
 
 type Loose = Readonly<Record<string, unknown>>;
 
-/** Whether it is a list of methods, though it may name one twice. */
+/** Whether it is a non-empty list of methods. It may name a method twice. */
 export const areMethods = (value: unknown): value is Method[] =>
   Array.isArray(value) &&
   value.length > 0 &&
   Array.from(value as Method[]).every((method) => METHODS.includes(method));
 
-/** Of a list of names those that are right stay right. */
+/** The strings of a list; undefined if it is not a list. */
 const namesIn = (list: unknown): string[] | undefined =>
   Array.isArray(list) ? Array.from(list).filter((name) => typeof name === 'string') : undefined;
 
-/** A column without its faulty keys; undefined where its type is not known, and it refers to no model. */
-function soundColumn(column: unknown, path: string, faulty: ReadonlySet<string>): Loose | undefined {
+/** A column without its faulty keys. Undefined if its type is unknown, unless it is meant as a foreign key. */
+function partialColumn(column: unknown, path: string, faulty: ReadonlySet<string>): Loose | undefined {
   if (!isObject(column)) return undefined;
-  const sound = without(column, path, faulty);
-  // Whatever the type should have been, what refers to a model is a foreign key.
-  if (isForeignKey(column)) return { ...sound, type: 'foreignKey' };
-  return faulty.has(`${path}type`) ? undefined : sound;
+  const partial = withoutFaulty(column, path, faulty);
+  if (isForeignKey(column)) return { ...partial, type: 'foreignKey' };
+  return faulty.has(`${path}type`) ? undefined : partial;
 }
 
-/** What `admin` says of columns that are there; that others are not is told already. */
-function soundAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): Loose {
-  const isThere = (name: string): boolean => name === 'id' || Object.hasOwn(columns, name);
+/** `admin` without faulty keys and without columns that do not exist, which are reported already. */
+function partialAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): Loose {
+  const exists = (name: string): boolean => name === 'id' || Object.hasOwn(columns, name);
   return {
-    ...without(admin, 'admin.', faulty),
-    list: namesIn(admin['list'])?.filter(isThere),
-    search: namesIn(admin['search'])?.filter((path) => isThere(headOf(path))),
-    filters: namesIn(admin['filters'])?.filter((path) => isThere(headOf(path))),
+    ...withoutFaulty(admin, 'admin.', faulty),
+    list: namesIn(admin['list'])?.filter(exists),
+    search: namesIn(admin['search'])?.filter((path) => exists(firstColumnOf(path))),
+    filters: namesIn(admin['filters'])?.filter((path) => exists(firstColumnOf(path))),
     exclude: namesIn(admin['exclude']),
   };
 }
 
 /**
- * @param name by which its faults are told: its model, or its place where it has none
- * @param faulty the keys that were found to be faulty
+ * The resource without its faulty keys.
+ * @param name of the resource in messages: its model, or its position if it has no valid one
+ * @param faulty the paths of its faulty keys
  */
 export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<string>): PartialResource {
   const { columns, primaryKey, admin, exclude, readonly, owner, methods } = entry;
   const untyped = new Set<string>();
-  const soundColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
+  const partialColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
     const path = `columns.${key}.`;
-    const sound = soundColumn(column, path, faulty);
-    if (!sound) untyped.add(key);
-    return [key, sound ?? { ...(isObject(column) ? without(column, path, faulty) : {}), type: 'text' }];
+    const partial = partialColumn(column, path, faulty);
+    if (!partial) untyped.add(key);
+    return [
+      key,
+      partial ?? { ...(isObject(column) ? withoutFaulty(column, path, faulty) : {}), type: 'text' },
+    ];
   });
   const resource = {
-    ...without(entry, '', faulty),
+    ...withoutFaulty(entry, '', faulty),
     model: name,
-    columns: Object.fromEntries(soundColumns) as Loose,
-    primaryKey: isObject(primaryKey) ? without(primaryKey, 'primaryKey.', faulty) : undefined,
-    // Without columns nothing was said of what names some.
-    admin: isObject(columns) && isObject(admin) ? soundAdmin(admin, columns, faulty) : undefined,
+    columns: Object.fromEntries(partialColumns) as Loose,
+    primaryKey: isObject(primaryKey) ? withoutFaulty(primaryKey, 'primaryKey.', faulty) : undefined,
+    // Without columns, the names in `admin` were not checked.
+    admin: isObject(columns) && isObject(admin) ? partialAdmin(admin, columns, faulty) : undefined,
     exclude: namesIn(exclude),
     readonly: namesIn(readonly),
     methods: areMethods(methods) ? methods : undefined,
-    // An owner that is none needs a user model all the same.
+    // A faulty owner stays, because it still requires a user model.
     owner,
   };
   return { resource: resource as unknown as Resource, isFaulty: (key) => faulty.has(key), untyped };
 }
 
 /**
- * What can be said of the column to which a path leads. `open`: nothing, since the path comes upon a fault that is told already,
- * and only when that is mended it is right or wrong. `untyped`: that it is there. `known`: all, also that it is not there.
+ * What is known of the column at the end of a path.
+ * `uncertain`: nothing, because the path crosses a key whose fault is reported already.
+ * `untyped`: that it exists. `known`: everything, also that it does not exist.
  */
-type Certainty = 'open' | 'untyped' | 'known';
+type Certainty = 'uncertain' | 'untyped' | 'known';
 
 function certaintyOf(
   path: string,
@@ -91,58 +96,61 @@ function certaintyOf(
   isClosed: (resource: Resource) => boolean = () => false,
 ): Certainty {
   const steps = path.split('__');
-  // Nothing follows a key.
+  // A path cannot continue after a primary key.
   if (steps.slice(0, -1).includes('id')) return 'known';
   let at: PartialResource | undefined = from;
   for (const [index, step] of steps.entries()) {
     if (at && index > 0 && isClosed(at.resource)) return 'known';
-    if (!at || at.isFaulty('columns')) return 'open';
+    if (!at || at.isFaulty('columns')) return 'uncertain';
     const { resource, untyped }: PartialResource = at;
     const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
     const column = Object.hasOwn(resource.columns, name) ? resource.columns[name] : undefined;
-    if (step === 'id') return hasKey(at) ? 'known' : 'untyped';
-    // What is hidden is as if it were not there, whatever it is.
+    if (step === 'id') return isKeyTypeKnown(at) ? 'known' : 'untyped';
+    // A hidden column counts as one that does not exist, even if it is faulty.
     if (!column || isHidden(resource, name)) return 'known';
-    // A foreign key leads where it leads, whatever is wrong with its name.
+    // A foreign key can be followed even if its name is faulty.
     if (column.type === 'foreignKey') at = parts.get(column.references);
-    else if (isUnknown(at, name)) return 'open';
+    else if (isUncertain(at, name)) return 'uncertain';
     else return untyped.has(name) && step === name && index === steps.length - 1 ? 'untyped' : 'known';
   }
-  return at && hasKey(at) ? 'known' : 'untyped';
+  return at && isKeyTypeKnown(at) ? 'known' : 'untyped';
 }
 
-/** Whether what should be a column is nothing of which anything can be said. */
-export const isUnknown = ({ isFaulty, untyped }: PartialResource, name: string): boolean =>
+/** Whether nothing is known of a column: its type is unknown, and its name is faulty or its value is not an object. */
+export const isUncertain = ({ isFaulty, untyped }: PartialResource, name: string): boolean =>
   untyped.has(name) && isFaulty(`columns.${name}`);
 
-/** Whether the table of a resource is known: its own, or that of its model's name. */
-export const hasTable = ({ resource, isFaulty }: PartialResource): boolean =>
+/** Whether the table's name is known: from `table`, or from the model. */
+export const isTableKnown = ({ resource, isFaulty }: PartialResource): boolean =>
   !isFaulty('table') && (resource.table !== undefined || !isFaulty('model'));
 
-/** Whether the type of a resource's key is known. */
-export const hasKey = ({ isFaulty }: PartialResource): boolean =>
+/** Whether the type of the primary key is known. */
+export const isKeyTypeKnown = ({ isFaulty }: PartialResource): boolean =>
   !isFaulty('primaryKey') && !isFaulty('primaryKey.type');
 
 const isExcluded = ({ exclude }: Resource, name: string): boolean => exclude?.includes(name) === true;
 const isNotInAdmin = ({ admin }: Resource, name: string): boolean =>
   admin?.hidden === true || admin?.exclude?.includes(name) === true;
 
-/** The resource without what it says of columns of which nothing is certain. */
-export function withoutDoubt(part: PartialResource, parts: ReadonlyMap<string, PartialResource>): Resource {
+/** The resource without names of columns of which too little is known to check them. */
+export function withoutUncertain(
+  part: PartialResource,
+  parts: ReadonlyMap<string, PartialResource>,
+): Resource {
   const { resource, isFaulty } = part;
   const { ordering = '', admin = {} } = resource;
   const { label, list, search, filters, dates } = admin;
   const inAdmin = (path: string): Certainty => certaintyOf(path, part, parts, isNotInAdmin);
-  const isThere = (path: string): boolean => inAdmin(path) !== 'open';
+  const isCertain = (path: string): boolean => inAdmin(path) !== 'uncertain';
   const isKnown = (path: string): boolean => inAdmin(path) === 'known';
   const names = (label === undefined ? [] : parseLabel(label)).map((one) =>
-    typeof one !== 'string' && isThere(one.name) ? `{${one.name}}` : '',
+    typeof one !== 'string' && isCertain(one.name) ? `{${one.name}}` : '',
   );
-  const clear = {
+  const certainAdmin = {
     ...admin,
-    list: list?.filter(isThere),
+    list: list?.filter(isCertain),
     search: search?.filter(isKnown),
-    filters: filters?.filter(isThere),
+    filters: filters?.filter(isCertain),
     label: names.join('') || undefined,
     dates: dates !== undefined && isKnown(dates) ? dates : undefined,
   };
@@ -151,7 +159,7 @@ export function withoutDoubt(part: PartialResource, parts: ReadonlyMap<string, P
     !covers(read, other.read ?? 'default') || other.methods?.includes('GET') === false;
   const orderings = ordering
     .split(',')
-    .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded, isClosed) !== 'open');
+    .filter((path) => certaintyOf(path.replace(/^-/, ''), part, parts, isExcluded, isClosed) !== 'uncertain');
   const kept = isFaulty('columns') ? undefined : orderings.join(',') || undefined;
-  return { ...resource, read, ordering: kept, admin: clear } as Resource;
+  return { ...resource, read, ordering: kept, admin: certainAdmin } as Resource;
 }
