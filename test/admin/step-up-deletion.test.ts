@@ -67,7 +67,7 @@ async function assertConfirmed(
     assert.deepEqual(faulty(refused), ['_current']);
     assert.match(
       readable(refused),
-      current === 'wrong' ? /Is not your password\./ : /Is required for this\./,
+      current === 'wrong' ? /Is not your password\./ : /Is required to confirm this change\./,
     );
     assert.match(refused.text, /class="danger"/, 'asks again');
     assert.deepEqual(await stored(), before);

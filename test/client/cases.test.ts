@@ -173,7 +173,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
             ada.create('land', { id: 'x', name: 'one' }),
             ada.create('land', { id: 'y', name: 'one' }),
           ]),
-        /^There is such a record/,
+        /^A record with the same value/,
         { name: ['another record has this value'] },
       ],
       [409, () => root.remove('user', 2), /^Records of message refer/],

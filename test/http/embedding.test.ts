@@ -86,7 +86,7 @@ describe('the handler in a server of its own', () => {
         );
         const { id, message } = JSON.parse(told);
         assert.equal(id, answer.json.requestId);
-        assert.match(message, /body was read before/);
+        assert.match(message, /body was already read/);
       }
       assert.equal((await request(base, '/api/note/')).status, 200);
       assert.equal((await database.sql`select from note`).length, 1);

@@ -322,7 +322,7 @@ describe('a stream that takes PostgreSQL long', () => {
       assert.equal(refused.status, 429);
       // Four times the second that the stream took at least.
       assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
-      assert.match(await refused.text(), /took long/);
+      assert.match(await refused.text(), /used much database time/);
     }
     const other = await ask('10.0.2.2');
     assert.equal(other.status, 200);
@@ -342,7 +342,7 @@ describe('a stream that takes PostgreSQL long', () => {
     await service.sql`update kept set content = 'quick'`;
     await eventually(async () => {
       const answer = await ask('10.0.3.1');
-      return (await answer.text()).includes('took long') && answer.status === 429;
+      return (await answer.text()).includes('used much database time') && answer.status === 429;
     }, 'the rest');
   });
 

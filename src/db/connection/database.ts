@@ -1,9 +1,9 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import { createCursors } from './cursors.ts';
-import type { OpenClient, RawRow } from './driver.ts';
+import { openPostgres, type OpenClient, type RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
@@ -140,7 +140,7 @@ class RequesterDatabase implements Database {
  */
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const options = { ...OPTIONS, ...certificateCheck(url) };
-  const open: OpenClient = (onclose) => postgres(url, { ...options, onclose });
+  const open: OpenClient = (onclose) => openPostgres(url, { ...options, onclose });
   const shared: Shared = {
     runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),
     transaction: createTransactions(url, options),

@@ -1,11 +1,17 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4 safe.
-import type postgres from 'postgres';
+import postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
 import type { Statement } from '../fragment.ts';
 import { UNAVAILABLE } from './database-errors.ts';
 
 /** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
+
+/** Opens connections to PostgreSQL. Nothing else does. */
+export const openPostgres = (
+  url: string,
+  options: postgres.Options<Record<string, postgres.PostgresType>>,
+): postgres.Sql => postgres(url, options);
 
 /** A statement that was passed to the driver. */
 export interface Query extends PromiseLike<RawRow[]> {

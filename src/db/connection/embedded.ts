@@ -9,8 +9,9 @@ import { arch, platform } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import { StartError } from '../../errors.ts';
+import { openPostgres } from './driver.ts';
 
 const run = promisify(execFile);
 
@@ -161,7 +162,7 @@ async function joinServer(
 ): Promise<{ url: string; presence: postgres.Sql }> {
   const address = (database: string): string =>
     `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
-  const presence = postgres(address('postgres'), {
+  const presence = openPostgres(address('postgres'), {
     max: 1,
     max_lifetime: null,
     fetch_types: false,

@@ -1,5 +1,5 @@
-import postgres from 'postgres';
-import { openDedicated, type RawRow } from './driver.ts';
+import type postgres from 'postgres';
+import { openPostgres, openDedicated, type RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
@@ -67,7 +67,7 @@ export function createTransactions(url: string, options: postgres.Options<Record
     const leave = await slots.enter(requester);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = openDedicated((onclose) =>
-      postgres(url, { ...options, types: { text: AS_TEXT }, onclose }),
+      openPostgres(url, { ...options, types: { text: AS_TEXT }, onclose }),
     );
     // Preparing is safe without a limit: the connection ends with the transaction.
     const run: RunInTransaction = (text, values = []) =>

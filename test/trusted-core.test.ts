@@ -1,0 +1,69 @@
+// Holds the boundary of the trusted core: what decides about callers, SQL and markup stays in few files (docs/security.md).
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, sep } from 'node:path';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { readPage } from './docs/pages.ts';
+
+const SOURCE = fileURLToPath(new URL('../src', import.meta.url));
+
+/** The code of a file without comments, so that they may name anything. */
+function codeOf(file: string): string {
+  const text = readFileSync(join(SOURCE, file), 'utf8');
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest);
+  return ts.createPrinter({ removeComments: true }).printFile(source);
+}
+
+const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => file.replaceAll(sep, '/'))
+  .sort();
+const codes = new Map(files.map((file) => [file, codeOf(file)]));
+
+/** What only some files may do: a pattern, and the files or folders. */
+const BOUNDARIES: readonly (readonly [what: string, pattern: RegExp, allowed: readonly string[]])[] = [
+  [
+    'opens connections to PostgreSQL',
+    /import postgres\b.* from ['"]postgres['"]|import\(['"]postgres['"]\)/,
+    ['db/connection/driver.ts'],
+  ],
+  ['hands SQL text to the driver', /\.unsafe\(/, ['db/connection/']],
+  [
+    'turns text that is no literal into SQL',
+    /\braw\((?!['"])/,
+    ['db/', 'query/statements/', 'resources/users/', 'resources/records/listing.ts'],
+  ],
+  ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],
+  ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],
+  ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],
+  ['parses credentials', /\bparseBasic\(/, ['http/auth/']],
+  ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/passwords/']],
+  ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts']],
+  ['starts programs', /node:child_process/, ['db/connection/embedded.ts']],
+  ['listens on sockets', /\bcreateServer\(/, ['http/server/http-server.ts', 'db/connection/embedded.ts']],
+  ['runs text as code', /\beval\(|new Function\(|node:vm/, []],
+];
+
+describe('the trusted core', () => {
+  for (const [what, pattern, allowed] of BOUNDARIES)
+    test(`only the files that may do so: ${what}`, () => {
+      const found = files.filter((file) => pattern.test(codes.get(file) ?? ''));
+      assert.ok(found.length > 0 || allowed.length === 0, 'the pattern finds nothing any longer');
+      const others = found.filter((file) => !allowed.some((one) => file === one || file.startsWith(one)));
+      assert.deepEqual(others, []);
+    });
+
+  test('the audit map names each of its files, all of which exist, and a few thousand lines', () => {
+    const map = readPage('docs/security.md').matchAll(/`src\/([\w/-]+\.ts)`/g);
+    const named = [...new Set([...map].map(([, file = '']) => file))];
+    assert.ok(named.length > 15);
+    assert.deepEqual(
+      named.filter((file) => !codes.has(file)),
+      [],
+    );
+    const lines = named.reduce((sum, file) => sum + (codes.get(file)?.split('\n').length ?? 0), 0);
+    assert.ok(lines < 5_000, String(lines));
+  });
+});
