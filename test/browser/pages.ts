@@ -17,7 +17,7 @@ const at =
     void (await page.goto(path));
 
 const choose = async (page: Page, action: string): Promise<void> => {
-  await page.getByLabel(/^With (the|all)/).selectOption(action);
+  await page.getByLabel(/^With /).selectOption(action);
   await follow(button(page, 'Continue'));
 };
 
