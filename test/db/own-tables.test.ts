@@ -132,7 +132,10 @@ describe('a role that may do little', () => {
       assert.equal((await fetch(`${base}/api/note/`)).status, 200);
       assert.equal((await fetch(`${base}/admin/`)).status, 404);
       await vitrine.close();
-      assert.match(lines.join(''), /missing, or not usable by the database role: vitrine_history and vitrine_session/);
+      assert.match(
+        lines.join(''),
+        /missing, or not usable by the database role: vitrine_history and vitrine_session/,
+      );
       assert.equal((await database.sql`select to_regclass('vitrine_history') as found`)[0]?.['found'], null);
     } finally {
       await drop();

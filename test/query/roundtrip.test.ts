@@ -156,7 +156,8 @@ describe('each value of the output, used as a filter, finds its record', () => {
         const once = `${key}__${operator}=${quoted}`;
         for (const query of [once, `-${once}`, `${once}&${once}`, `-${once}&-${once}`]) {
           const { status, json } = await service.request(`/api/old/?${query}`);
-          if (status === 400) assert.match(json.errors[query.split('=')[0] ?? ''][0], /does not support the operator/, query);
+          if (status === 400)
+            assert.match(json.errors[query.split('=')[0] ?? ''][0], /does not support the operator/, query);
           else if (status !== 200) failed.push(query);
         }
       }
