@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Admission, type AdmissionRequest } from '../../src/http/load/admission.ts';
+import { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
@@ -156,5 +157,19 @@ describe('admission', () => {
     for (; !isOver; turns += 1) await turn();
     await Promise.all(all);
     assert.ok(order.indexOf('bob') <= 2, order.join());
+  });
+
+  test('refuses late heavy work with 429 if its client waits for itself, else with 503', async () => {
+    const admission = new Admission();
+    const slot = (name: string): Promise<void> => admission.heavySlot({ key: name, network: name });
+    const busy = slot('mallory').then(() => {
+      for (const end = performance.now() + 2_100; performance.now() < end;);
+    });
+    const late = ['ada', 'ada', 'ada', 'bob'].map((name) => slot(name).catch((error: unknown) => error));
+    const statuses = (await Promise.all(late)).map((error) =>
+      error instanceof Problem ? error.status : 200,
+    );
+    await busy;
+    assert.deepEqual(statuses, [429, 429, 429, 503]);
   });
 });

@@ -181,6 +181,17 @@ describe('a database that goes away', { concurrency: true, timeout: 110_000 }, (
       await until('everything to be served', () => allServed(base));
     }));
 
+  test('on every other of its connections: once statements were lost, idle dead connections are replaced too', () =>
+    behindProxy(async ({ base }, proxy) => {
+      const rounds = (count: number): Promise<Answer[][]> =>
+        Promise.all(Array.from({ length: count }, () => requests(base)));
+      await rounds(20); // all connections are made
+      assert.ok(proxy.silence((index) => index % 2 === 0) > 1);
+      const isLost = ({ text }: Answer): boolean => /took too long|did not answer/.test(text);
+      assert.ok((await rounds(4)).flat().some(isLost));
+      assert.deepEqual((await rounds(10)).flat().filter(isLost), []);
+    }));
+
   test('on every other of its connections, which nobody closes: in the end every request is served', () =>
     behindProxy(async ({ base }, proxy) => {
       const rounds = (count: number): Promise<boolean[]> =>

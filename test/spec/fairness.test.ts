@@ -86,6 +86,23 @@ describe('slow statements of strangers', () => {
     clearInterval(alive);
     scheduler.close();
   });
+
+  test('delay the next attempt of their client, even if its last attempt was fast', async () => {
+    const scheduler = new Scheduler();
+    const alive = setInterval(() => undefined, 100);
+    const shape = { ...newShape('select'), cost: 1_000, isProven: true, quickAt: performance.now() };
+    const fast = await scheduler.enter('attempt', stranger('mallory'), shape);
+    assert.ok(fast);
+    scheduler.leave(fast, true);
+    await scheduler.run('slow', stranger('mallory'), work);
+    const next = scheduler.enter('attempt', stranger('mallory'), shape);
+    assert.equal(scheduler.state.attempt.waiting, 1);
+    const running = await next;
+    assert.ok(running);
+    scheduler.leave(running);
+    clearInterval(alive);
+    scheduler.close();
+  });
 });
 
 test('a stranger whose query took longer than known runs one at a time from then on, others do not', async () => {
@@ -484,7 +501,7 @@ describe('a queue that shares time', () => {
     queue.push('bob', 4);
     assert.equal(queue.sizeOf('ada'), 3);
     assert.equal(
-      queue.shift((key) => key === 'bob'),
+      queue.shift((entry) => entry === 4),
       4,
     );
     assert.ok(queue.remove('ada', 2));
@@ -506,7 +523,7 @@ test('users and strangers take turns in a queue, and a user waits behind one str
   const order = Array.from({ length: 5 }, () => queue.shift(() => true));
   assert.deepEqual(order.filter((entry) => entry !== 'stranger').length, 2);
   assert.equal(
-    queue.shift((_, isKnown) => isKnown),
+    queue.shift((entry) => entry !== 'stranger'),
     undefined,
   );
   assert.equal(queue.size, 97);

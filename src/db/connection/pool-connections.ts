@@ -91,6 +91,12 @@ export class PoolConnections {
     for (const connection of [...this.#current]) this.replace(connection, connection.underway === 0);
   }
 
+  /** Replaces the idle connections: when one has died silently, the others may have, too. */
+  replaceIdle(): void {
+    for (const connection of [...this.#current])
+      if (connection.isMade && connection.underway === 0) this.replace(connection, true);
+  }
+
   replaceIfFull(connection: Connection): void {
     if (connection.prepared.size > MAX_PREPARED) this.replace(connection, connection.underway === 0);
   }

@@ -160,6 +160,7 @@ export class Pool {
       else if (this.#options.depth === 1 || query?.active || !query?.state) {
         if (query && !query.state) this.#takeBack(job, query);
         this.#connections.replace(connection, true);
+        this.#connections.replaceIdle();
       }
     }
   }

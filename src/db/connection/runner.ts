@@ -8,7 +8,7 @@ import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes, type Shape } from '../statement-shapes.ts';
-import { CONNECTIONS, type WorkClass } from '../scheduling/work-class.ts';
+import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
  * How a statement runs:
@@ -184,8 +184,9 @@ export class Runner {
       } catch (error) {
         if (error !== PREEMPTED) throw error;
       } finally {
-        if (isComplete !== undefined)
-          this.#shapes.measure(shape, this.#scheduler.clock.now() - started, isComplete);
+        const milliseconds = this.#scheduler.clock.now() - started;
+        if (isComplete !== undefined && milliseconds < LOST_AFTER)
+          this.#shapes.measure(shape, milliseconds, isComplete);
         this.#scheduler.leave(running, isComplete === true);
       }
     }

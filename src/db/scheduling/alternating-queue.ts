@@ -35,16 +35,16 @@ export class AlternatingQueue<T> {
 
   /**
    * Takes the next entry. The caller must then call `begin` on the queue of its client.
-   * @param mayRun skips clients for which it is false
+   * @param mayRun skips clients for whose oldest entry it is false
    */
-  shift(mayRun: (key: string, isUser: boolean) => boolean): T | undefined {
+  shift(mayRun: (entry: T) => boolean): T | undefined {
     this.#isOthersTurn = !this.#isOthersTurn;
     return this.#take(!this.#isOthersTurn, mayRun) ?? this.#take(this.#isOthersTurn, mayRun);
   }
 
-  #take(isUser: boolean, mayRun: (key: string, isUser: boolean) => boolean): T | undefined {
+  #take(isUser: boolean, mayRun: (entry: T) => boolean): T | undefined {
     const queue = this.of(isUser);
-    return queue.size === 0 ? undefined : queue.shift((key) => mayRun(key, isUser));
+    return queue.size === 0 ? undefined : queue.shift(mayRun);
   }
 
   /** All entries with their queues, in no particular order. */

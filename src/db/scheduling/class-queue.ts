@@ -2,7 +2,7 @@ import { AlternatingQueue } from './alternating-queue.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
-import { READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
+import { LOST_AFTER, READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
 import type { TimeQueue } from './time-queue.ts';
 
 /** Maximum slow statements of one anonymous client, including those of other classes that turned out to be slow. */
@@ -23,7 +23,8 @@ const OWN_FAULT = 500;
 
 /** A statement that waits for a connection. */
 export interface WaitingStatement {
-  readonly requester: Requester;
+  /** The client as it was when the statement began to wait. */
+  readonly caller: QueueClient;
   /** Only for reads, which may turn out to be slow. */
   readonly shape: Shape | undefined;
   /** When it began to wait. */
@@ -72,8 +73,8 @@ export class ClassQueue {
   /** How many of the waiting clients may run one more statement. */
   get waitingClients(): number {
     const keys = new Set<string>();
-    for (const [, key, { requester }] of this.#queue.entries())
-      if (!keys.has(key) && this.mayRun(requester)) keys.add(key);
+    for (const [, key, { caller }] of this.#queue.entries())
+      if (!keys.has(key) && this.mayRun(caller)) keys.add(key);
     return keys.size;
   }
 
@@ -132,7 +133,7 @@ export class ClassQueue {
 
   /** Takes the next statement whose client may run one more. */
   next(): WaitingStatement | undefined {
-    return this.#queue.shift((key, isUser) => this.mayRun({ key, origin: isUser ? 'user' : 'anonymous' }));
+    return this.#queue.shift(({ caller }) => this.mayRun(caller));
   }
 
   /**
@@ -166,6 +167,7 @@ export class ClassQueue {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
     this.queueOf(caller).correct(caller.key, milliseconds - expected);
+    if (milliseconds >= LOST_AFTER) return;
     const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;
     this.#mean = Math.max(MIN_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }

@@ -34,12 +34,16 @@ export abstract class ClientQueue<T> {
     return true;
   }
 
+  /** The oldest entry of a client. */
+  protected first(key: string): T | undefined {
+    return this.waiting.get(key)?.values().next().value;
+  }
+
   /** Takes the oldest entry of a client. */
   protected takeFirst(key: string): T | undefined {
-    const first = this.waiting.get(key)?.values().next();
-    if (!first || first.done === true) return undefined;
-    this.remove(key, first.value);
-    return first.value;
+    const first = this.first(key);
+    if (first !== undefined) this.remove(key, first);
+    return first;
   }
 
   /** All entries, in no particular order. */

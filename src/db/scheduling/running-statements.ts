@@ -37,6 +37,8 @@ export interface RunningStatement {
   utilization?: EventLoopUtilization;
   /** Ends the statement; a read then starts again in its new class. */
   preempt?: () => void;
+  /** The statements of its kind that may still turn out to take too long, while it is one of them. */
+  watched: Set<RunningStatement> | undefined;
 }
 
 /** The running statements, and what happens to those that take too long. */
@@ -57,17 +59,16 @@ export class RunningStatements {
 
   add(running: RunningStatement): void {
     const { queue, shape, isAnonymous } = running;
-    if (queue.name === 'write') this.#writes.add(running);
-    if (shape && queue.name === 'attempt' && classify(shape) === 'slow') this.#attempts.add(running);
-    else if (shape && queue.name !== 'slow') this.#reads.add(running);
-    else if (shape && isAnonymous) running.utilization = performance.eventLoopUtilization();
+    if (queue.name === 'write') watch(running, this.#writes);
+    else if (!shape) return;
+    else if (queue.name === 'attempt' && classify(shape) === 'slow') watch(running, this.#attempts);
+    else if (queue.name !== 'slow') watch(running, this.#reads);
+    else if (isAnonymous) running.utilization = performance.eventLoopUtilization();
   }
 
   /** @returns whether it was an attempt that was still allowed to run */
   remove(running: RunningStatement): boolean {
-    this.#reads.delete(running);
-    this.#writes.delete(running);
-    return this.#attempts.delete(running);
+    return unwatch(running) === this.#attempts;
   }
 
   /** Ends attempts that were not fast: they wait again, as slow statements. */
@@ -76,7 +77,7 @@ export class RunningStatements {
     for (const attempt of this.#attempts) {
       const { since, caller, preempt } = attempt;
       if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
-      this.#attempts.delete(attempt);
+      unwatch(attempt);
       this.#slowClients.failAttempt(caller.key);
       preempt?.();
     }
@@ -90,7 +91,7 @@ export class RunningStatements {
     const younger = [...this.#writes].slice(Math.ceil(write.running / 2));
     const long = younger.filter(({ since }) => since <= latest).slice(0, write.waitingClients);
     for (const running of long) {
-      this.#writes.delete(running);
+      unwatch(running);
       running.preempt?.();
     }
   }
@@ -108,7 +109,7 @@ export class RunningStatements {
       if (running.since > latest) break;
       isAny = true;
       const { caller, shape } = running;
-      this.#reads.delete(running);
+      unwatch(running);
       if (shape) {
         shape.cost = Math.max(COSTLY, shape.cost ?? 0);
         shape.isEstimate = false;
@@ -126,4 +127,17 @@ export class RunningStatements {
     }
     return isAny;
   }
+}
+
+function watch(running: RunningStatement, watched: Set<RunningStatement>): void {
+  watched.add(running);
+  running.watched = watched;
+}
+
+/** @returns the set that the statement was in */
+function unwatch(running: RunningStatement): Set<RunningStatement> | undefined {
+  const { watched } = running;
+  watched?.delete(running);
+  running.watched = undefined;
+  return watched;
 }

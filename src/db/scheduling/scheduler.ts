@@ -6,7 +6,7 @@ import { increment, SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement } from './class-queue.ts';
 import { ClassQueues, type ClassState } from './class-queues.ts';
 import { RunningStatements, type RunningStatement } from './running-statements.ts';
-import { mustMove, READ_CLASSES, type WorkClass } from './work-class.ts';
+import { LOST_AFTER, mustMove, READ_CLASSES, type WorkClass } from './work-class.ts';
 
 /** Milliseconds that a statement may wait for a connection. A longer expected wait is refused at once. */
 const MAX_WAIT = 2_000;
@@ -90,6 +90,7 @@ export class Scheduler {
       initialQueue: queue,
       queue,
       expected,
+      watched: undefined,
     };
     this.#running.add(running);
     return running;
@@ -107,7 +108,8 @@ export class Scheduler {
     if (queue.name === 'slow') {
       const hasOverrun = queue !== initialQueue;
       if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
-      if (isAnonymous) this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
+      if (isAnonymous && milliseconds < LOST_AFTER)
+        this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     }
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();
@@ -151,9 +153,9 @@ export class Scheduler {
       const queue = this.#queues.of[name];
       let before = 0;
       queue.refused += queue.removeWhere(
-        ({ requester, since }) => {
-          if (requester.key !== key) return false;
-          const isLate = starts + before * queue.meanOf(requester) > since + MAX_WAIT;
+        ({ caller, since }) => {
+          if (caller.key !== key) return false;
+          const isLate = starts + before * queue.meanOf(caller) > since + MAX_WAIT;
           if (!isLate) before += 1;
           return isLate;
         },
@@ -187,7 +189,7 @@ export class Scheduler {
         stopListening();
         resolve(this.#begin(queue, caller, shape));
       };
-      const statement: WaitingStatement = { requester, shape, since, start, end };
+      const statement: WaitingStatement = { caller, shape, since, start, end };
       waiting.push(key, statement);
       const stopListening = requester.onGone(() => {
         if (waiting.remove(key, statement)) reject(new ClientGone());
@@ -209,7 +211,7 @@ export class Scheduler {
   #reclassify(): void {
     for (const name of READ_CLASSES) {
       this.#queues.of[name].removeWhere(
-        ({ shape, requester }) => shape !== undefined && mustMove(name, this.classOf(shape, requester)),
+        ({ shape, caller }) => shape !== undefined && mustMove(name, this.classOf(shape, caller)),
         () => undefined,
       );
     }
@@ -221,7 +223,7 @@ export class Scheduler {
       if (queue.waiting === 0) continue;
       queue.refused += queue.removeWhere(
         ({ since }) => since <= latest,
-        ({ requester }) => (queue.isOwnFault(requester) ? TOO_MANY : OVERLOADED),
+        ({ caller }) => (queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED),
       );
     }
   }

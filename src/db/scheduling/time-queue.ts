@@ -4,6 +4,13 @@ import { ClientQueue } from './client-queue.ts';
 const MAX_KNOWN = 64;
 /** Maximum lead of known clients over new ones, or the reverse (milliseconds). */
 const MAX_LEAD = 100;
+interface KnownClient {
+  /** The time that the client has had (milliseconds). */
+  used: number;
+  /** The number of its entry that began last: the client with the lowest one is forgotten first. */
+  lastServed: number;
+}
+
 /** The least time that an entry counts for (milliseconds), so that known and new clients alternate even at no cost. */
 const MIN_COST = 0.01;
 
@@ -17,8 +24,9 @@ const MIN_COST = 0.01;
  * known clients.
  */
 export class TimeQueue<T> extends ClientQueue<T> {
-  /** The time that known clients have had (milliseconds), least recently served first. */
-  readonly #usedTime = new Map<string, number>();
+  readonly #known = new Map<string, KnownClient>();
+  /** How many entries have begun. */
+  #served = 0;
   /** The used time of the known client that was served last. */
   #virtualTime = 0;
   /** The client whose entry was taken last and has not begun. */
@@ -31,14 +39,14 @@ export class TimeQueue<T> extends ClientQueue<T> {
    * @param mean milliseconds that an entry is expected to take
    */
   ahead(key: string, mean: number): number {
-    const isKnown = this.#usedTime.has(key);
+    const isKnown = this.#known.has(key);
     const own = this.sizeOf(key);
     const start = this.#usedBy(key) + own * mean;
     let sameKind = own;
     let otherKind = 0;
     for (const [other, entries] of this.waiting) {
       if (other === key) continue;
-      if (this.#usedTime.has(other) !== isKnown) otherKind += entries.size;
+      if (this.#known.has(other) !== isKnown) otherKind += entries.size;
       else if (!isKnown) sameKind += 1;
       else {
         const before = start - this.#usedBy(other);
@@ -49,22 +57,24 @@ export class TimeQueue<T> extends ClientQueue<T> {
   }
 
   override push(key: string, entry: T): void {
-    if (!this.waiting.has(key) && this.#usedTime.has(key)) this.#usedTime.set(key, this.#usedBy(key));
+    const client = this.waiting.has(key) ? undefined : this.#known.get(key);
+    if (client) client.used = Math.max(this.#virtualTime, client.used);
     super.push(key, entry);
   }
 
   /**
    * Takes the next entry. The caller must then call `begin`.
-   * @param mayRun skips clients for which it is false
+   * @param mayRun skips clients for whose oldest entry it is false
    */
-  shift(mayRun: (key: string) => boolean): T | undefined {
+  shift(mayRun: (entry: T) => boolean): T | undefined {
     let least = Infinity;
     let known: string | undefined;
     let newClient: string | undefined;
     for (const key of this.waiting.keys()) {
-      const used = this.#usedTime.get(key);
+      const used = this.#known.get(key)?.used;
       if (used === undefined ? newClient !== undefined : used >= least) continue;
-      if (!mayRun(key)) continue;
+      const oldest = this.first(key);
+      if (oldest === undefined || !mayRun(oldest)) continue;
       if (used === undefined) newClient = key;
       else [known, least] = [key, used];
     }
@@ -79,34 +89,42 @@ export class TimeQueue<T> extends ClientQueue<T> {
    * @param expected milliseconds that it will take
    */
   begin(key: string, expected: number): void {
-    const used = (this.#taken === key ? this.#usedTime.get(key) : undefined) ?? this.#usedBy(key);
+    const client = this.#known.get(key);
+    const used = client && this.#taken === key ? client.used : this.#usedBy(key);
     this.#taken = undefined;
     this.#virtualTime = Math.max(this.#virtualTime, used);
     const cost = Math.max(MIN_COST, expected);
-    const lead = this.#lead + (this.#usedTime.delete(key) ? cost : -cost);
-    this.#lead = Math.max(-MAX_LEAD, Math.min(MAX_LEAD, lead));
-    if (this.#usedTime.size >= MAX_KNOWN) this.#forgetOldest();
-    this.#usedTime.set(key, used + expected);
+    this.#lead = Math.max(-MAX_LEAD, Math.min(MAX_LEAD, this.#lead + (client ? cost : -cost)));
+    this.#served += 1;
+    if (client) {
+      client.used = used + expected;
+      client.lastServed = this.#served;
+      return;
+    }
+    if (this.#known.size >= MAX_KNOWN) this.#forgetOldest();
+    this.#known.set(key, { used: used + expected, lastServed: this.#served });
   }
 
   /** @param milliseconds that the work took beyond the expected time; negative if it took less */
   correct(key: string, milliseconds: number): void {
-    const used = this.#usedTime.get(key);
-    if (used !== undefined) this.#usedTime.set(key, used + milliseconds);
+    const client = this.#known.get(key);
+    if (client) client.used += milliseconds;
   }
 
   /** A client that waits keeps the value from when it began to wait. */
   #usedBy(key: string): number {
-    const used = this.#usedTime.get(key) ?? this.#virtualTime;
+    const used = this.#known.get(key)?.used ?? this.#virtualTime;
     return this.waiting.has(key) ? used : Math.max(this.#virtualTime, used);
   }
 
   /** A client that waits is not forgotten: it would lose its place. */
   #forgetOldest(): void {
-    for (const key of this.#usedTime.keys()) {
-      if (this.waiting.has(key)) continue;
-      this.#usedTime.delete(key);
-      return;
+    let oldest: string | undefined;
+    let least = Infinity;
+    for (const [key, { lastServed }] of this.#known) {
+      if (lastServed >= least || this.waiting.has(key)) continue;
+      [oldest, least] = [key, lastServed];
     }
+    if (oldest !== undefined) this.#known.delete(oldest);
   }
 }

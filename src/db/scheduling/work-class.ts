@@ -14,6 +14,12 @@ export type WorkClass = 'short' | 'write' | 'admin' | 'brief' | 'read' | 'trial'
 /** The number of exclusive connections. */
 export const CONNECTIONS = 17;
 
+/**
+ * Milliseconds after which a statement must have lost its connection: PostgreSQL ends each one sooner. Its duration says nothing
+ * about its cost or its client.
+ */
+export const LOST_AFTER = 12_000;
+
 /** How many of the exclusive connections the statements of a class get. */
 export interface Share {
   readonly max: number;

@@ -141,12 +141,14 @@ export class HeavyWork {
 
   #refuseLate(now: number): void {
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
-    for (const [queue, key, task] of this.#waiting.entries()) {
-      if (task.since >= latest) continue;
+    const late = [...this.#waiting.entries()].filter(([, , { since }]) => since < latest);
+    // A client with further tasks waits for itself, as in `waitForSlot`.
+    const reasons = late.map(([queue, key]) => (queue.sizeOf(key) > 1 ? TOO_MANY : OVERLOADED));
+    late.forEach(([queue, key, task], index) => {
       queue.remove(key, task);
       this.#bytes.release(key, task.bytes);
-      task.refuse(OVERLOADED);
-    }
+      task.refuse(reasons[index] ?? OVERLOADED);
+    });
   }
 
   /** Runs the next task after some iterations of the event loop. */
