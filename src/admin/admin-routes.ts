@@ -1,6 +1,18 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { notFound } from '../errors.ts';
+import type { Reply } from '../http/message/message.ts';
 import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
+import {
+  GENERAL_PAGES,
+  LIST_PAGES,
+  RECORD_PAGES,
+  type GeneralPageName,
+  type ListPageName,
+  type Page,
+  type RecordPageName,
+} from './pages.ts';
+import type { AdminContext } from './web/admin-context.ts';
+import type { Form } from './web/form-data.ts';
 
 /** A page of one resource. */
 export type AdminResourceRoute =
@@ -8,44 +20,49 @@ export type AdminResourceRoute =
   | { readonly page: RecordPageName; readonly resource: AdminResource; readonly id: string };
 
 /** The page that a path of the admin area leads to. */
-export type AdminRoute =
-  AdminResourceRoute | { readonly page: 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys' };
-
-export type ListPageName =
-  'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | 'export.csv' | 'export.json';
-export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
-
-const GENERAL_PAGES = ['login', 'logout', 'account', 'sessions', 'keys'] as const;
-const LIST_PAGES = ['filter', 'add', 'bulk', 'lookup', 'import', 'export.csv', 'export.json'] as const;
-const RECORD_PAGES = ['delete', 'history', 'password'] as const;
+export type AdminRoute = AdminResourceRoute | { readonly page: GeneralPageName };
 
 /** The methods of each page: GET shows something, POST changes something. */
-export const ADMIN_METHODS: Readonly<Record<AdminRoute['page'], readonly ('GET' | 'POST')[]>> = {
-  dashboard: ['GET'],
-  login: ['GET', 'POST'],
-  logout: ['POST'],
-  account: ['GET', 'POST'],
-  sessions: ['POST'],
-  keys: ['GET'],
-  list: ['GET'],
-  filter: ['GET'],
-  add: ['GET', 'POST'],
-  bulk: ['POST'],
-  lookup: ['GET'],
-  import: ['GET', 'POST'],
-  'export.csv': ['GET'],
-  'export.json': ['GET'],
-  record: ['GET', 'POST'],
-  delete: ['GET', 'POST'],
-  history: ['GET'],
-  password: ['GET', 'POST'],
-};
+export const ADMIN_METHODS: Readonly<Record<string, readonly ('GET' | 'POST')[]>> = Object.fromEntries(
+  Object.entries({ ...GENERAL_PAGES, ...LIST_PAGES, ...RECORD_PAGES }).map(([name, { show, change }]) => [
+    name,
+    name === 'login'
+      ? ['GET', 'POST']
+      : [...(show ? ['GET' as const] : []), ...(change ? ['POST' as const] : [])],
+  ]),
+);
 
-const pageNamed = <T extends string>(pages: readonly T[], name: string | undefined): T => {
-  const found = pages.find((page) => page === name);
+/** A page of one address; see `Page`. */
+export interface RoutedPage {
+  readonly show: (() => Promise<Reply> | Reply) | undefined;
+  readonly change: ((form: Form) => Promise<Reply> | Reply) | undefined;
+}
+
+/** The page of a route, for one request. */
+export function pageOf(context: AdminContext, route: AdminRoute): RoutedPage {
+  const bind = <Target extends readonly unknown[]>(
+    { show, change }: Page<Target>,
+    ...target: Target
+  ): RoutedPage => ({
+    show: show && (() => show(context, ...target)),
+    change: change && ((form) => change(context, ...target, form)),
+  });
+  if (!('resource' in route)) return bind(GENERAL_PAGES[route.page]);
+  return 'id' in route
+    ? bind(RECORD_PAGES[route.page], route.resource, route.id)
+    : bind(LIST_PAGES[route.page], route.resource);
+}
+
+/** The page of a name in an address, except the one that an address without a name leads to. */
+function pageNamed<Name extends string>(
+  pages: Readonly<Record<Name, unknown>>,
+  name: string | undefined,
+  unnamed: Name,
+): Name {
+  const found = (Object.keys(pages) as Name[]).find((page) => page === name && page !== unnamed);
   if (found === undefined) throw notFound('There is no such page.');
   return found;
-};
+}
 
 function decodeSegment(segment: string): string {
   try {
@@ -65,13 +82,13 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
   const [first, second, third, ...rest] = segments;
   if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound('There is no such page.');
   if (first === undefined || first === '') return { page: 'dashboard' };
-  if (first === '-' && third === undefined) return { page: pageNamed(GENERAL_PAGES, second) };
+  if (first === '-' && third === undefined) return { page: pageNamed(GENERAL_PAGES, second, 'dashboard') };
   const resource = resources.get(decodeSegment(first));
   if (!resource) throw notFound('There is no such page.');
   if (second === undefined) return { page: 'list', resource };
-  if (second === '-') return { page: pageNamed(LIST_PAGES, third), resource };
+  if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
   const id = decodeSegment(second);
-  return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third), resource, id };
+  return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }
 
 /** The pattern of a page's path, as a label for metrics; undefined for an unknown path. */

@@ -6,7 +6,7 @@ import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie } from './web/cookies.ts';
-import type { AdminContext } from './web/admin-context.ts';
+import type { AdminContext, Services } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
 import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
@@ -16,6 +16,7 @@ import { showSent } from './form/edit-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
 import {
   findAdminRoute,
+  pageOf,
   ADMIN_METHODS,
   patternOf,
   type AdminRoute,
@@ -28,32 +29,24 @@ import {
   readFlash,
   redirect,
   staleForm,
-  type AdminRequest,
 } from './web/admin-request.ts';
 import type { Caller } from '../resources/serve/served-resource.ts';
-import { createContexts, type AdminServices } from './create-contexts.ts';
-import { change, show } from './dispatch.ts';
+import { createServices, type AdminOptions } from './create-services.ts';
 
-/** The request with its admin; undefined without a valid session. */
-async function authenticate(
-  { sessions, resources }: AdminContext,
-  request: ApiRequest,
-): Promise<AdminRequest | undefined> {
+/** The context of a request with a valid session; undefined without one. */
+async function authenticate(services: Services, request: ApiRequest): Promise<AdminContext | undefined> {
   const token = readCookie(request, 'session');
-  const caller = token === undefined ? undefined : await sessions.find(token);
-  if (token === undefined || !caller) return undefined;
-  return withCaller({ resources }, request, caller, token);
+  const caller = token === undefined ? undefined : await services.sessions.find(token);
+  return token === undefined || !caller ? undefined : withCaller(services, request, caller, token);
 }
 
-function withCaller(
-  { resources }: Pick<AdminContext, 'resources'>,
-  request: ApiRequest,
-  caller: Caller,
-  token: string,
-): AdminRequest {
+function withCaller(services: Services, request: ApiRequest, caller: Caller, token: string): AdminContext {
   request.recognize(caller);
-  const menu = [...resources.values()].map(({ title, name }) => ({ text: title, href: links.list(name) }));
-  return { request, caller, token, csrf: csrfOf(token), flash: readFlash(request, token), menu };
+  const menu = [...services.resources.values()].map(({ title, name }) => ({
+    text: title,
+    href: links.list(name),
+  }));
+  return { ...services, request, caller, token, csrf: csrfOf(token), flash: readFlash(request, token), menu };
 }
 
 /** Redirects to the login, which leads back to the page. A change is not repeated after the login. */
@@ -74,84 +67,73 @@ const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' |
 const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id : undefined);
 
 /** Whether a form sent without a session edits a record: such a form is kept until the user has logged in. */
-function isParkable(context: AdminContext, request: ApiRequest): boolean {
+function isParkable({ resources }: Services, request: ApiRequest): boolean {
   try {
-    return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, context.resources));
+    return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, resources));
   } catch {
     return false; // an anonymous client must not learn which pages exist
   }
 }
 
 /** Answers a request without a session. Only the form of a recently ended session is kept. */
-async function answerAnonymous(context: AdminContext, request: ApiRequest): Promise<Reply> {
+async function answerAnonymous(services: Services, request: ApiRequest): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
+  assertOrigin(request.headers, { corsOrigins: [], trustProxy: services.settings.trustProxy });
   const token = readCookie(request, 'session');
-  if (token === undefined || !isParkable(context, request)) return redirectToLogin(request);
-  const user = await context.sessions.endedUser(token);
+  if (token === undefined || !isParkable(services, request)) return redirectToLogin(request);
+  const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
   const form = await readForm(request, ANONYMOUS_LIMIT);
-  return showLoginFor(request, context.parking.park(token, user, form));
+  return showLoginFor(request, services.parking.park(token, user, form));
 }
 
 const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
 
-function assertMethod(method: string, { page }: AdminRoute): void {
-  const allowed = ADMIN_METHODS[page];
-  if (allowed.some((one) => one === method || (one === 'GET' && method === 'HEAD'))) return;
-  const allow = [...allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])), 'OPTIONS'].join(
-    ', ',
-  );
-  throw new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
+function wrongMethod(method: string, { page }: AdminRoute): Problem {
+  const allowed = ADMIN_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
+  const allow = [...allowed, 'OPTIONS'].join(', ');
+  return new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
 }
 
 /** Shows the form that was sent before the login again. Other actions are not repeated. */
-async function resume(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  path: string,
-  form: Form,
-): Promise<Reply> {
+async function resume(context: AdminContext, path: string, form: Form): Promise<Reply> {
   try {
     const route = findAdminRoute(path, context.resources);
     return isEdit(route)
-      ? await showSent(context, adminRequest, route.resource, idOf(route), form, 200)
+      ? await showSent(context, route.resource, idOf(route), form, 200)
       : redirect(links.dashboard);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
     const problem = asProblem(error);
     if (!problem) throw error;
-    return problemPage(
-      adminRequest,
-      problem,
-      '',
-      problem.status === 404 && missingRecordLinks(context, path),
-    );
+    return problemPage(context, problem, { path });
   }
 }
 
 /** Answers a request with a session. */
-async function answerLoggedIn(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
-  const { request, token } = adminRequest;
+async function answerLoggedIn(context: AdminContext): Promise<Reply> {
+  const { request, token } = context;
   const route = findAdminRoute(request.path, context.resources);
-  assertMethod(request.method, route);
-  if (request.method !== 'POST') return show(context, adminRequest, route);
+  const { show, change } = pageOf(context, route);
+  const isPost = request.method === 'POST';
+  if (!isPost && show) return show();
+  if (!isPost || !change) throw wrongMethod(request.method, route);
   let form: Form;
   try {
     form = await readForm(request, route.page === 'import' ? IMPORT_LIMIT : formLimit(context.settings));
   } catch (error) {
     // The import page shows the error, so that the user can choose another file.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
-      return showImport(context, adminRequest, route.resource, error);
+      return showImport(context, route.resource, error);
     throw error;
   }
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
-    return showSent(context, adminRequest, route.resource, idOf(route), form, 403);
+    return showSent(context, route.resource, idOf(route), form, 403);
   }
-  return change(context, adminRequest, route, form);
+  return change(form);
 }
 
 /** Links for a missing record, which may have been deleted: its list and its history. */
@@ -169,28 +151,28 @@ function missingRecordLinks({ resources }: AdminContext, path: string): Html | f
   }
 }
 
+/** @param path the page that was asked for, if its record may be missing */
 function problemPage(
-  adminRequest: AdminRequest | undefined,
+  context: AdminContext | undefined,
   { status, message, headers }: Problem,
-  requestId = '',
-  furtherLinks: Html | false = false,
+  { requestId = '', path = '' }: { readonly requestId?: string; readonly path?: string },
 ): Reply {
   const body = html`<p class="lead">${message}</p>
     ${status === 413 && html`<p>Go back in your browser to return to the form with everything you typed.</p>`}
-    ${furtherLinks}
+    ${status === 404 && context && missingRecordLinks(context, path)}
     ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">Back to the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);
   return pageReply(
-    adminRequest,
-    { title, status, kind: 'error', ...(adminRequest ? { crumbs: [] } : {}), body },
+    context,
+    { title, status, kind: 'error', ...(context ? { crumbs: [] } : {}), body },
     headers,
   );
 }
 
 /** The admin area: the pages under `/admin/`. */
-export function createAdmin(options: AdminServices): Area {
-  const { resources, contextFor } = createContexts(options);
+export function createAdmin(options: AdminOptions): Area {
+  const { resources, servicesFor } = createServices(options);
   return {
     patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, resources)),
 
@@ -205,29 +187,24 @@ export function createAdmin(options: AdminServices): Area {
       if (asset && method !== 'POST') return asset;
       // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const context = contextFor(request.requester);
-      const adminRequest = await authenticate(context, request);
+      const services = servicesFor(request.requester);
+      const context = await authenticate(services, request);
       if (request.path.replace(/\/$/, '') === links.login.replace(/\/$/, '')) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(context, request, adminRequest, (caller, token, path, form) =>
-          resume(context, withCaller(context, request, caller, token), path, form),
+        return logIn(services, request, context, (caller, token, path, form) =>
+          resume(withCaller(services, request, caller, token), path, form),
         );
       }
       // An anonymous client must not learn which pages exist.
-      if (!adminRequest) return answerAnonymous(context, request);
+      if (!context) return answerAnonymous(services, request);
       try {
-        return await answerLoggedIn(context, adminRequest);
+        return await answerLoggedIn(context);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        return problemPage(
-          adminRequest,
-          error,
-          '',
-          error.status === 404 && missingRecordLinks(context, request.path),
-        );
+        return problemPage(context, error, { path: request.path });
       }
     },
 
-    problem: (problem, requestId) => problemPage(undefined, problem, requestId),
+    problem: (problem, requestId) => problemPage(undefined, problem, { requestId }),
   };
 }

@@ -5,9 +5,11 @@ import { listUrl, readChoice } from './bulk-choice.ts';
 import { bulkDelete } from './bulk-delete.ts';
 import { bulkSet } from './bulk-set.ts';
 import type { AdminContext } from '../web/admin-context.ts';
+import { boundedForm } from '../fields/form-bounds.ts';
+import { editableColumns } from '../fields/form-page.ts';
 import { exportRecords } from '../list/list-export.ts';
 import type { Form } from '../web/form-data.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 
 /**
  * Runs an action on the records selected on a list. It receives the form of the list and the forms of the confirmation pages.
@@ -15,23 +17,21 @@ import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
  */
 export async function runBulk(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
-  form: Form,
+  submitted: Form,
 ): Promise<Reply> {
+  const form = boundedForm(submitted, editableColumns(resource, false));
   const choice = readChoice(form);
   const backWithError = (text: string): Reply =>
-    redirectWith(adminRequest, listUrl(resource, choice), { kind: 'failed', text });
+    redirectWith(context, listUrl(resource, choice), { kind: 'failed', text });
   if (choice.ids?.length === 0) return backWithError('No records selected.');
   const { may } = resource;
   const action = form.get('_action');
   try {
     if (action === 'export.csv') return await exportRecords(context, resource, choice.selection, 'csv');
     if (action === 'export.json') return await exportRecords(context, resource, choice.selection, 'json');
-    if (action === 'delete' && may.has('delete'))
-      return await bulkDelete(context, adminRequest, resource, choice, form);
-    if (action === 'set' && may.has('change'))
-      return await bulkSet(context, adminRequest, resource, choice, form);
+    if (action === 'delete' && may.has('delete')) return await bulkDelete(context, resource, choice, form);
+    if (action === 'set' && may.has('change')) return await bulkSet(context, resource, choice, form);
   } catch (error) {
     // The list itself shows what is wrong with a filter.
     const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;

@@ -3,10 +3,8 @@ import type { Selection } from '../../resources/records/selection.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
-import { links, Parameters } from '../web/admin-links.ts';
-import { selectionOf } from '../list/list-page.ts';
+import { links, Parameters, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** The records that the admin has selected on a list. */
 export interface Choice {
@@ -30,7 +28,7 @@ export function readChoice(form: Form): Choice {
 
 /** The selection as hidden fields, for the next page. */
 export const hiddenChoice = async (
-  { csrf }: AdminRequest,
+  { csrf }: AdminContext,
   { state, ids }: Choice,
   action: string,
 ): Promise<Html> =>
@@ -82,8 +80,7 @@ export async function selectedRecords(
 
 /** Whether the selected records include the admin's own user. */
 export async function includesCaller(
-  { bulk, settings }: AdminContext,
-  { caller }: AdminRequest,
+  { bulk, settings, caller }: AdminContext,
   resource: AdminResource,
   { selection }: Choice,
 ): Promise<boolean> {

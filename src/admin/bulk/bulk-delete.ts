@@ -18,7 +18,7 @@ import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** Why the confirmation page is shown again. */
@@ -34,7 +34,6 @@ interface Notice {
 
 async function deletePage(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   choice: Choice,
   count: number,
@@ -44,7 +43,7 @@ async function deletePage(
   const [records, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     selectedRecords(context, resource, choice, count),
     effectsOf(context, resource, choice.selection, count, notice?.isRefused),
-    selfDeletionRefusal(context, adminRequest, resource, choice.selection),
+    selfDeletionRefusal(context, resource, choice.selection),
     mayDeleteAdmin(context, resource, choice.selection),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
@@ -59,7 +58,7 @@ async function deletePage(
       ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${back}">Back to the list</a></p>`
       : html`<form method="post" action="${links.action(name, 'bulk')}" class="confirm">
-          ${await hiddenChoice(adminRequest, choice, 'delete')}
+          ${await hiddenChoice(context, choice, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_effects" value="${digest}" />
           <input type="hidden" name="_confirm" value="1" />
@@ -71,7 +70,7 @@ async function deletePage(
           </div>
         </form>`
   }`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Delete ${counted(count, 'record')}?`,
     crumbs: [{ text: title, href: back }, { text: 'Delete' }],
     kind: 'delete',
@@ -83,7 +82,6 @@ async function deletePage(
 /** Deletes selected records, after a page that shows their number and the effects and asks for confirmation. */
 export async function bulkDelete(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   choice: Choice,
   form: Form,
@@ -92,14 +90,14 @@ export async function bulkDelete(
   const { selection } = choice;
   const ask = async (notice?: Notice): Promise<Reply> => {
     const count = await bulk.count(resource, selection);
-    if (count > 0) return deletePage(context, adminRequest, resource, choice, count, notice);
-    return redirectWith(adminRequest, listUrl(resource, choice), {
+    if (count > 0) return deletePage(context, resource, choice, count, notice);
+    return redirectWith(context, listUrl(resource, choice), {
       kind: 'failed',
       text: 'No records to delete.',
     });
   };
   if (form.get('_confirm') === undefined) return ask();
-  if (await selfDeletionRefusal(context, adminRequest, resource, selection)) return ask({ status: 403 });
+  if (await selfDeletionRefusal(context, resource, selection)) return ask({ status: 403 });
   const expected = Number(form.get('_expected'));
   const { digest, isForbidden } = await effectsOf(context, resource, selection, expected);
   if (
@@ -110,10 +108,10 @@ export async function bulkDelete(
     const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
     return ask({ status: 409, text });
   }
-  const unconfirmed = await confirmDeletion(context, adminRequest, resource, selection, form);
+  const unconfirmed = await confirmDeletion(context, resource, selection, form);
   if (unconfirmed) return ask({ status: unconfirmed.status, unconfirmed });
   try {
-    await bulk.remove(resource, selection, adminRequest.caller, expected);
+    await bulk.remove(resource, selection, context.caller, expected);
   } catch (error) {
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
@@ -126,5 +124,5 @@ export async function bulkDelete(
     return ask({ status: problem.status, text, isRefused });
   }
   const list = links.list(resource.name, choice.state.without('page'));
-  return redirectWith(adminRequest, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });
+  return redirectWith(context, list, { kind: 'done', text: `${counted(expected, 'record')} deleted.` });
 }

@@ -22,13 +22,12 @@ import { links } from '../web/admin-links.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** What the three pages have in common: they ask for the column, the value and the confirmation. */
 interface SetRequest {
   readonly context: AdminContext;
-  readonly adminRequest: AdminRequest;
   readonly resource: AdminResource;
   readonly choice: Choice;
 }
@@ -45,7 +44,7 @@ const crumbsOf = ({ resource, choice }: SetRequest): Crumb[] => [
 ];
 
 function page(setRequest: SetRequest, title: string, body: Content, status = 200): Reply {
-  return pageReply(setRequest.adminRequest, {
+  return pageReply(setRequest.context, {
     title,
     crumbs: crumbsOf(setRequest),
     kind: 'form',
@@ -55,12 +54,12 @@ function page(setRequest: SetRequest, title: string, body: Content, status = 200
 }
 
 async function setForm(
-  { adminRequest, resource, choice }: SetRequest,
+  { context, resource, choice }: SetRequest,
   fields: Content,
   buttons: Content,
 ): Promise<Html> {
   return html`<form method="post" action="${links.action(resource.name, 'bulk')}" class="record">
-    ${await hiddenChoice(adminRequest, choice, 'set')} ${fields}
+    ${await hiddenChoice(context, choice, 'set')} ${fields}
     <div class="buttons">${buttons} <a class="button" href="${listUrl(resource, choice)}">Cancel</a></div>
   </form>`;
 }
@@ -143,11 +142,11 @@ async function confirmPage(
   newValue: NewValue,
   { notice, refusal }: ConfirmErrors = {},
 ): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = setRequest;
+  const { context, resource, choice } = setRequest;
   const { column, typed } = newValue;
   const count = await context.bulk.count(resource, choice.selection);
   if (count === 0)
-    return redirectWith(adminRequest, listUrl(resource, choice), {
+    return redirectWith(context, listUrl(resource, choice), {
       kind: 'failed',
       text: 'No records to change.',
     });
@@ -177,13 +176,13 @@ async function apply(
   field: JsonField,
   expected: number,
 ): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = setRequest;
+  const { context, resource, choice } = setRequest;
   const { column } = newValue;
   const fields = new Map([[column.key, field]]);
-  const changed = await context.bulk.set(resource, choice.selection, fields, adminRequest.caller, expected);
+  const changed = await context.bulk.set(resource, choice.selection, fields, context.caller, expected);
   const unchanged = expected - changed;
   const same = unchanged === 0 ? '' : ` ${grouped(unchanged)} had this value already.`;
-  return redirectWith(adminRequest, listUrl(resource, choice), {
+  return redirectWith(context, listUrl(resource, choice), {
     kind: 'done',
     text: `${column.title} was set in ${counted(changed, 'record')}.${same}`,
   });
@@ -191,7 +190,7 @@ async function apply(
 
 /** Checks the new value, then asks for confirmation or, once confirmed, sets it. */
 async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: Form): Promise<Reply> {
-  const { context, adminRequest, resource, choice } = setRequest;
+  const { context, resource, choice } = setRequest;
   const errors: FieldErrors = {};
   const field = typedMember(newValue.column, newValue.typed);
   if ('fault' in field) {
@@ -200,17 +199,17 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
   }
   const lockOut: FieldErrors = {};
   addLockOut(lockOut, new Map([[newValue.column.key, field]]), 'you are among the selected users');
-  if (Object.keys(lockOut).length > 0 && (await includesCaller(context, adminRequest, resource, choice)))
+  if (Object.keys(lockOut).length > 0 && (await includesCaller(context, resource, choice)))
     return valuePage(setRequest, newValue, { errors: lockOut });
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) {
       const isNeeded = hasPowers(context, resource, [newValue.column]);
-      const refusal = isNeeded ? await confirmCaller(context, adminRequest, form) : undefined;
+      const refusal = isNeeded ? await confirmCaller(context, form) : undefined;
       if (refusal) return await confirmPage(setRequest, newValue, { refusal });
       return await apply(setRequest, newValue, field, expected);
     }
-    await context.bulk.check(resource, new Map([[newValue.column.key, field]]), adminRequest.caller);
+    await context.bulk.check(resource, new Map([[newValue.column.key, field]]), context.caller);
   } catch (error) {
     if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
     if (error.errors) return valuePage(setRequest, newValue, { errors: error.errors, status: error.status });
@@ -230,12 +229,11 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
  */
 export async function bulkSet(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   choice: Choice,
   form: Form,
 ): Promise<Reply> {
-  const setRequest = { context, adminRequest, resource, choice };
+  const setRequest = { context, resource, choice };
   // First, so that an invalid filter of the list is not reported as an error of the value.
   context.browsing.plan(resource, choice.selection);
   const columns = editableColumns(resource, false);
@@ -245,7 +243,7 @@ export async function bulkSet(
   if (!column) throw notFound('This column cannot be set here.');
   const typed = typedValues(form, [column], false).get(column) ?? { text: '', isNull: column.nullable };
   if (form.get('_lookup') === key) {
-    return showLookup(context, adminRequest, column, form, crumbsOf(setRequest));
+    return showLookup(context, column, form, crumbsOf(setRequest));
   }
   const chosen = form.get('_for') === key ? form.get('_choose') : undefined;
   if (chosen !== undefined)

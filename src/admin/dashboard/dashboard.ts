@@ -18,7 +18,6 @@ import {
   NOTHING,
   shortened,
 } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** Timeout for each part of the page (milliseconds). The page is sent without parts that take longer. */
 const TIMEOUT = 3_000;
@@ -173,7 +172,7 @@ async function showLatest(context: AdminContext): Promise<Html> {
 }
 
 /** Answers with the start page. Its parts load at the same time. */
-export async function showDashboard(context: AdminContext, adminRequest: AdminRequest): Promise<Reply> {
+export async function showDashboard(context: AdminContext): Promise<Reply> {
   const [groups, panels, latest] = await Promise.all([
     showGroups(context),
     showPanels(context),
@@ -181,7 +180,7 @@ export async function showDashboard(context: AdminContext, adminRequest: AdminRe
   ]);
   const { settings, resources, history } = context;
   const users = resources.get(settings.userModel);
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: 'Start',
     kind: 'dashboard',
     actions: html`${users && html`<a class="button" href="${links.list(users.name)}">Users</a>`}

@@ -27,7 +27,7 @@ import { links } from '../web/admin-links.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
-import { listQuery, type AdminRequest } from '../web/admin-request.ts';
+import { listQuery } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** What the form of a record shows. */
@@ -162,11 +162,7 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
 }
 
 /** The form of a record, new or stored. */
-export async function formPage(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  page: FormPage,
-): Promise<Reply> {
+export async function formPage(context: AdminContext, page: FormPage): Promise<Reply> {
   const { resource, stored, errors = {}, notice } = page;
   const typed = new Map([...page.typed].filter(([, { cutMark }]) => cutMark === undefined));
   const { name, title, output, may } = resource;
@@ -188,13 +184,13 @@ export async function formPage(
   const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);
-  const back = listQuery(adminRequest, resource.name, page.sent);
+  const back = listQuery(context, resource.name, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
-        <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+        <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${may.has('add') && submitOnceField()}
         ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
@@ -208,7 +204,7 @@ export async function formPage(
       </form>
       ${stored && html`<aside>${await relatedRecords(context, resource, stored.id)}</aside>`}
     </div>`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [
       { text: title, href: links.back(name, back) },

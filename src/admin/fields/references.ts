@@ -13,7 +13,6 @@ import { hiddenInputs, html, htmlInPieces, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { Parameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** Up to this many records, the field is a select; above, a search. */
 const MAX_OPTIONS = 100;
@@ -144,7 +143,6 @@ const carriedFields = (form: Form): Promise<readonly Html[]> =>
  */
 export async function showLookup(
   context: AdminContext,
-  adminRequest: AdminRequest,
   column: Column,
   form: Form,
   crumbs: readonly Crumb[],
@@ -155,8 +153,8 @@ export async function showLookup(
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
   const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
-  const body = html`<form method="post" class="lookup" action="${adminRequest.request.path}">
-    <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+  const body = html`<form method="post" class="lookup" action="${context.request.path}">
+    <input type="hidden" name="_csrf" value="${context.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
     ${await carriedFields(form)}
     <div class="search">
@@ -183,7 +181,7 @@ export async function showLookup(
       ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
     </div>
   </form>`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `${column.title}: choose from ${related.title}`,
     crumbs: [...crumbs, { text: column.title }],
     kind: 'form',
@@ -192,12 +190,8 @@ export async function showLookup(
 }
 
 /** The records that match `_search`, as JSON for the script; `more` says whether further records match. */
-export async function lookUp(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-): Promise<Reply> {
-  const search = Parameters.parse(adminRequest.request.query).get('_search') ?? '';
+export async function lookUp(context: AdminContext, resource: AdminResource): Promise<Reply> {
+  const search = Parameters.parse(context.request.query).get('_search') ?? '';
   const { entries, hasNext } = await context.browsing.lookUp(resource, search, MAX_RESULTS);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {

@@ -6,7 +6,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 
 /** The message after a form was saved, by what the form did with its record. */
 const OUTCOME_TEXTS = {
@@ -45,7 +45,6 @@ async function labelOf(
 /** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record. */
 export async function afterSave(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   form: Form,
@@ -56,7 +55,7 @@ export async function afterSave(
   const list = form.get('_list');
   const label = await labelOf(context, resource, id);
   if (label === undefined)
-    return redirectWith(adminRequest, links.back(name, list), {
+    return redirectWith(context, links.back(name, list), {
       kind: 'failed',
       text: DELETED_TEXTS[outcome],
     });
@@ -67,7 +66,7 @@ export async function afterSave(
       ? links.action(name, 'add')
       : links.back(name, list);
   const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
-  return redirectWith(adminRequest, to, {
+  return redirectWith(context, to, {
     kind: 'done',
     text: `${title}: ${OUTCOME_TEXTS[outcome](record)}`,
     ...(!staysOnRecord && { href: links.record(name, id) }),

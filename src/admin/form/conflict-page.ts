@@ -20,7 +20,6 @@ import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { referencesOf } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** A form whose record has changed since the form was loaded. */
 export interface Conflict {
@@ -93,11 +92,7 @@ export function resolveConflict({ stored, typed, form }: Conflict): TypedValues 
 }
 
 /** The page that shows both values of each field side by side. It sends the form again, based on the current record. */
-export async function showConflict(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  conflict: Conflict,
-): Promise<Reply> {
+export async function showConflict(context: AdminContext, conflict: Conflict): Promise<Reply> {
   const { resource, stored, typed, form } = conflict;
   const others = storedValues(stored, [...typed.keys()]);
   const [mineNamed, theirsNamed] = await Promise.all([
@@ -149,7 +144,7 @@ export async function showConflict(
       value to save.
     </p>
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
-      <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+      <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${marks}" />
       ${hidden}
@@ -173,7 +168,7 @@ export async function showConflict(
         >
       </div>
     </form>`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Conflict: ${shortened(stored.label, 80)}`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },

@@ -15,12 +15,13 @@ import {
   deletionRefusal,
   mayDeleteAdmin,
 } from './deletion-effects.ts';
+import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened, shownColumn } from '../web/display-text.ts';
-import { listQuery, redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { listQuery, redirectWith } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** Maximum characters shown of a value. */
@@ -52,7 +53,6 @@ const selectionOf = (id: string): Selection => ({ query: '', search: '', ids: [i
 
 async function deletePage(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   sent?: Form,
@@ -62,10 +62,10 @@ async function deletePage(
   const [entry, { view, isForbidden, warning, digest }, own, needsPassword] = await Promise.all([
     context.browsing.preview(resource, id),
     effectsOf(context, resource, selectionOf(id), 1, notice?.isRefused),
-    selfDeletionRefusal(context, adminRequest, resource, selectionOf(id)),
+    selfDeletionRefusal(context, resource, selectionOf(id)),
     mayDeleteAdmin(context, resource, selectionOf(id)),
   ]);
-  const list = listQuery(adminRequest, name, sent);
+  const list = listQuery(context, name, sent);
   const page = links.from(list, links.record(name, entry.id));
   const reason =
     own ?? (isForbidden && 'It cannot be deleted while other records need it. Delete or change those first.');
@@ -77,7 +77,7 @@ async function deletePage(
       ? html`<p class="lead">${reason}</p>
           <p><a class="button" href="${page}">Back to the record</a></p>`
       : html`<form method="post" action="${links.part(name, entry.id, 'delete')}" class="confirm">
-          <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+          <input type="hidden" name="_csrf" value="${context.csrf}" />
           <input type="hidden" name="_version" value="${entry.version}" />
           <input type="hidden" name="_effects" value="${digest}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}
@@ -88,7 +88,7 @@ async function deletePage(
           </div>
         </form>`
   }`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Delete ${shortened(entry.label, 80)}?`,
     crumbs: [
       { text: title, href: links.back(name, list) },
@@ -102,48 +102,44 @@ async function deletePage(
 }
 
 /** Shows what deleting the record would affect. */
-export const showDelete = (
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-  id: string,
-): Promise<Reply> => deletePage(context, adminRequest, resource, id);
+export const showDelete = (context: AdminContext, resource: AdminResource, id: string): Promise<Reply> =>
+  deletePage(context, resource, id);
 
 /** Deletes the record, unless the record or the effects have changed since the page was shown. */
 export async function confirmDelete(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
-  form: Form,
+  submitted: Form,
 ): Promise<Reply> {
+  const form = boundedForm(submitted, []);
   const { name, title } = resource;
   const list = links.back(name, form.get('_list'));
   try {
     const { label, version } = await context.browsing.read(resource, id);
-    if (await selfDeletionRefusal(context, adminRequest, resource, selectionOf(id)))
-      return await deletePage(context, adminRequest, resource, id, form, { status: 403 });
+    if (await selfDeletionRefusal(context, resource, selectionOf(id)))
+      return await deletePage(context, resource, id, form, { status: 403 });
     const { digest, isForbidden } = await effectsOf(context, resource, selectionOf(id), 1);
     // A changed record gets its own message below, from the 412 of the deletion.
     const haveEffectsChanged = form.get('_version') === version && form.get('_effects') !== digest;
     if (haveEffectsChanged && !isForbidden) {
       const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
-      return await deletePage(context, adminRequest, resource, id, form, { status: 409, text });
+      return await deletePage(context, resource, id, form, { status: 409, text });
     }
-    const unconfirmed = await confirmDeletion(context, adminRequest, resource, selectionOf(id), form);
+    const unconfirmed = await confirmDeletion(context, resource, selectionOf(id), form);
     if (unconfirmed) {
       const { status } = unconfirmed;
-      return await deletePage(context, adminRequest, resource, id, form, { status, unconfirmed });
+      return await deletePage(context, resource, id, form, { status, unconfirmed });
     }
-    await context.operations.remove(resource, id, adminRequest.caller, [form.get('_version') ?? '']);
-    return redirectWith(adminRequest, list, {
+    await context.operations.remove(resource, id, context.caller, [form.get('_version') ?? '']);
+    return redirectWith(context, list, {
       kind: 'done',
       text: `${title}: “${shortened(label, 80)}” was deleted.`,
     });
   } catch (error) {
     const problem = asProblem(error);
     if (problem?.status === 404)
-      return redirectWith(adminRequest, list, { kind: 'failed', text: 'The record no longer exists.' });
+      return redirectWith(context, list, { kind: 'failed', text: 'The record no longer exists.' });
     if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
     const { status } = problem;
     const text =
@@ -151,6 +147,6 @@ export async function confirmDelete(
         ? 'The record has changed since this page was shown. Nothing was deleted.'
         : deletionRefusal(context, problem);
     const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
-    return deletePage(context, adminRequest, resource, id, form, { status, text, isRefused });
+    return deletePage(context, resource, id, form, { status, text, isRefused });
   }
 }

@@ -17,7 +17,6 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** The effects of a deletion on other records, for the pages that ask for confirmation. */
 export interface Effects {
@@ -155,8 +154,7 @@ export function deletionRefusal({ resources }: AdminContext, problem: Problem): 
  * @returns undefined where the deletion is allowed
  */
 export async function selfDeletionRefusal(
-  { bulk, settings }: AdminContext,
-  { caller }: AdminRequest,
+  { bulk, settings, caller }: AdminContext,
   resource: AdminResource,
   selection: Selection,
 ): Promise<string | undefined> {
@@ -181,11 +179,8 @@ export const deletionField = (refusal: ConfirmationRefusal | undefined): Html =>
 /** Verifies the admin's own password where the deletion requires it. @returns undefined where the deletion may proceed */
 export const confirmDeletion = async (
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   selection: Selection,
   form: Form,
 ): Promise<ConfirmationRefusal | undefined> =>
-  (await mayDeleteAdmin(context, resource, selection))
-    ? confirmCaller(context, adminRequest, form)
-    : undefined;
+  (await mayDeleteAdmin(context, resource, selection)) ? confirmCaller(context, form) : undefined;

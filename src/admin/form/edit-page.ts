@@ -25,28 +25,18 @@ import { addOnce } from '../web/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
-export async function showAdd(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-): Promise<Reply> {
-  const given = Parameters.parse(adminRequest.request.query);
+export async function showAdd(context: AdminContext, resource: AdminResource): Promise<Reply> {
+  const given = Parameters.parse(context.request.query);
   const columns = editableColumns(resource, true);
   const typed = initialValues(columns, ({ name, key }) => given.get(name) ?? given.get(key));
-  return formPage(context, adminRequest, { resource, typed, stored: undefined });
+  return formPage(context, { resource, typed, stored: undefined });
 }
 
-export async function showRecord(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-  id: string,
-): Promise<Reply> {
+export async function showRecord(context: AdminContext, resource: AdminResource, id: string): Promise<Reply> {
   const stored = await context.browsing.read(resource, id);
   const typed = storedValues(stored, holdable(stored, editableColumns(resource, false)));
-  return formPage(context, adminRequest, { resource, stored, typed });
+  return formPage(context, { resource, stored, typed });
 }
 
 /**
@@ -55,14 +45,13 @@ export async function showRecord(
  */
 async function addConfirmation(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   stored: RecordEntry | undefined,
   body: FormBody,
   form: Form,
 ): Promise<{ readonly status?: number }> {
   if (!needsConfirmation(context, resource, stored, body.members)) return {};
-  const refusal = await confirmCaller(context, adminRequest, form);
+  const refusal = await confirmCaller(context, form);
   if (!refusal) return {};
   Object.assign(body.errors, refusal.errors);
   return { status: refusal.status };
@@ -70,7 +59,6 @@ async function addConfirmation(
 
 async function create(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   typed: TypedValues,
   form: Form,
@@ -79,17 +67,16 @@ async function create(
   addPassword(body, resource, form, (column, password) =>
     newPasswordFault(context, resource, column, password, body.members),
   );
-  const status = await addConfirmation(context, adminRequest, resource, undefined, body, form);
-  const { caller } = adminRequest;
+  const status = await addConfirmation(context, resource, undefined, body, form);
+  const { caller } = context;
   const outcome = await attempt(
     body,
     resource,
     { operations: context.operations, writing: { id: undefined, caller } },
-    () =>
-      addOnce(context, adminRequest, form, (operations) => operations.create(resource, body.members, caller)),
+    () => addOnce(context, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
-    return formPage(context, adminRequest, {
+    return formPage(context, {
       resource,
       typed,
       stored: undefined,
@@ -98,12 +85,11 @@ async function create(
       ...status,
     });
   const { id, isRepeated } = outcome.done;
-  return afterSave(context, adminRequest, resource, id, form, isRepeated ? 'repeated' : 'added');
+  return afterSave(context, resource, id, form, isRepeated ? 'repeated' : 'added');
 }
 
 async function update(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   stored: StoredEntry,
   sent: TypedValues,
@@ -112,10 +98,10 @@ async function update(
   const typed = resolveConflict({ resource, stored, typed: sent, form });
   const body = bodyOf(typed, stored);
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
-    return afterSave(context, adminRequest, resource, stored.id, form, 'unchanged');
-  const { caller } = adminRequest;
+    return afterSave(context, resource, stored.id, form, 'unchanged');
+  const { caller } = context;
   if (isOneself(context, resource, stored.id, caller)) addLockOut(body.errors, body.members);
-  const status = await addConfirmation(context, adminRequest, resource, stored, body, form);
+  const status = await addConfirmation(context, resource, stored, body, form);
   try {
     const outcome = await attempt(
       body,
@@ -124,7 +110,7 @@ async function update(
       () => context.operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
     if (!outcome.done)
-      return await formPage(context, adminRequest, {
+      return await formPage(context, {
         resource,
         typed,
         stored,
@@ -136,9 +122,9 @@ async function update(
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await context.browsing.read(resource, stored.id);
     // The conflict page repeats the form as it was sent, so the user chooses again for all fields.
-    return showConflict(context, adminRequest, { resource, stored: now, typed: sent, form });
+    return showConflict(context, { resource, stored: now, typed: sent, form });
   }
-  return afterSave(context, adminRequest, resource, stored.id, form, 'changed');
+  return afterSave(context, resource, stored.id, form, 'changed');
 }
 
 /** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
@@ -156,7 +142,6 @@ function notCopiedText(resource: AdminResource, typed: TypedValues): string {
  */
 function asNew(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   typed: TypedValues,
   form: Form,
@@ -165,8 +150,8 @@ function asNew(
   const columns = editableColumns(resource, true);
   const copied = new Map(columns.map((column) => [column, typed.get(column) ?? { text: '', isNull: true }]));
   const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
-  if (notice === undefined && !lacksValues) return create(context, adminRequest, resource, copied, form);
-  return formPage(context, adminRequest, {
+  if (notice === undefined && !lacksValues) return create(context, resource, copied, form);
+  return formPage(context, {
     resource,
     typed: copied,
     stored: undefined,
@@ -179,7 +164,6 @@ function asNew(
 /** Shows a form from an earlier session again, with everything that the user typed. */
 export async function showSent(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string | undefined,
   sent: Form,
@@ -192,10 +176,10 @@ export async function showSent(
   const typed = typedValues(form, heldBy(form, columns), isNew);
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
-    return showConflict(context, adminRequest, { resource, stored, typed, form });
+    return showConflict(context, { resource, stored, typed, form });
   const notice =
     'This form is from an earlier session, so nothing was saved. Check the values and save again.';
-  return formPage(context, adminRequest, { resource, typed, stored, sent: form, notice, status });
+  return formPage(context, { resource, typed, stored, sent: form, notice, status });
 }
 
 /** Reads the record of a form; undefined where it no longer exists. */
@@ -218,13 +202,14 @@ async function readStored(
  */
 export async function saveRecord(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string | undefined,
-  form: Form,
+  submitted: Form,
 ): Promise<Reply> {
   const isNew = id === undefined;
-  const columns = heldBy(form, editableColumns(resource, isNew));
+  const editable = editableColumns(resource, isNew);
+  const form = boundedForm(submitted, editable);
+  const columns = heldBy(form, editable);
   const stored = isNew ? undefined : await readStored(context, resource, id);
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
@@ -235,24 +220,23 @@ export async function saveRecord(
       { text: resource.title, href: links.list(resource.name) },
       { text: shortened(stored?.label ?? 'Add', 40) },
     ];
-    return showLookup(context, adminRequest, lookupColumn, form, crumbs);
+    return showLookup(context, lookupColumn, form, crumbs);
   }
   const [choiceColumn, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (choiceColumn && chosen !== undefined) {
     const changed = new Map(sent).set(choiceColumn, { text: chosen, isNull: chosen === '' });
-    return formPage(context, adminRequest, { resource, typed: changed, stored, sent: form });
+    return formPage(context, { resource, typed: changed, stored, sent: form });
   }
   const typed = await withKeys(context, sent, stored);
-  if (isNew) return create(context, adminRequest, resource, typed, form);
+  if (isNew) return create(context, resource, typed, form);
   if (!stored) {
     const gone = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
-    return asNew(context, adminRequest, resource, typed, form, gone);
+    return asNew(context, resource, typed, form, gone);
   }
-  if (form.get('_save') === 'new' && resource.may.has('add'))
-    return asNew(context, adminRequest, resource, typed, form);
+  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, resource, typed, form);
   // A form that was sent twice: the record already has all its values.
   const isSaved = bodyOf(typed, stored).members.size === 0;
   if (form.get('_version') !== stored.version && !isSaved)
-    return showConflict(context, adminRequest, { resource, stored, typed, form });
-  return update(context, adminRequest, resource, stored, typed, form);
+    return showConflict(context, { resource, stored, typed, form });
+  return update(context, resource, stored, typed, form);
 }

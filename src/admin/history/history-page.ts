@@ -14,7 +14,6 @@ import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 const PAGE_SIZE = 50;
 /** After this many characters, a page shows the remaining changes without their values. */
@@ -53,14 +52,13 @@ function pager({ query, hasNext }: EntryPage, path: string): Html | false {
 /** The changes of one record, newest first. The record itself may be deleted. @throws Problem 404 */
 export async function showHistory(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   idText: string,
 ): Promise<Reply> {
   const { name, title } = resource;
   const id = resource === context.history ? undefined : parseId(resource, idText);
   if (id === undefined) throw notFound('There is no such record.');
-  const page = Parameters.parse(adminRequest.request.query).get('page') ?? '1';
+  const page = Parameters.parse(context.request.query).get('page') ?? '1';
   const query = new Parameters([
     { name: 'record', value: id },
     { name: 'limit', value: String(PAGE_SIZE) },
@@ -95,7 +93,7 @@ export async function showHistory(
   const body = html`${!record && html`<p class="lead">This record no longer exists.</p>`}
   ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}
   ${pager(list, links.part(name, id, 'history'))}`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `History of ${label}`,
     crumbs: [
       { text: title, href: links.list(name) },
@@ -109,11 +107,7 @@ export async function showHistory(
 }
 
 /** The page of one entry. @throws Problem 404 */
-export async function showChange(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  id: string,
-): Promise<Reply> {
+export async function showChange(context: AdminContext, id: string): Promise<Reply> {
   const change = changeOf(await context.browsing.preview(context.history, id), context);
   const labels = await loadRecordLabels(context, [change]);
   const { resource, model, record } = change;
@@ -127,7 +121,7 @@ export async function showChange(
       <a href="${links.part(resource.name, record, 'history')}">its full history</a>
     </p>`
   }`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `${actionTitle(change)}: ${recordName}`,
     crumbs: [
       { text: context.history.title, href: links.list(context.history.name) },

@@ -21,7 +21,7 @@ import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { submitOnceField, submitOnceMark } from '../web/submit-once.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** The limits of the form with the uploaded file. */
@@ -67,7 +67,7 @@ function changesText({ counts }: ImportOutcome): string {
 
 /** @param refusal the state of the password confirmation; undefined if none is needed */
 function applyForm(
-  { csrf }: AdminRequest,
+  { csrf }: AdminContext,
   { outcome, resource: { name } }: Preview,
   { text }: Upload,
   refusal: ConfirmationRefusal | undefined,
@@ -91,14 +91,14 @@ function applyForm(
 }
 
 /** The faulty rows, the form to upload a corrected file, and the first valid rows. */
-const faultyRows = (adminRequest: AdminRequest, preview: Preview, upload: Upload): Html =>
-  html`${rowTable('faulty', preview)} ${uploadForm(adminRequest, preview.resource, upload.pasted, false)}
+const faultyRows = (context: AdminContext, preview: Preview, upload: Upload): Html =>
+  html`${rowTable('faulty', preview)} ${uploadForm(context, preview.resource, upload.pasted, false)}
   ${rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
   ${rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
 
 /** The page that shows what the file would change, with the button to import it. */
 function previewPage(
-  adminRequest: AdminRequest,
+  context: AdminContext,
   preview: Preview,
   upload: Upload,
   refusal?: ConfirmationRefusal,
@@ -109,7 +109,7 @@ function previewPage(
   const isRefused = refusal !== undefined && Object.keys(refusal.errors).length > 0;
   const isOutdated = upload.digest !== undefined && !isRefused;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(adminRequest, preview, upload, refusal);
+    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, refusal);
     return html`<p class="empty">
       No changes to import: the records already match the file.
       <a href="${links.list(resource.name)}">Back to the list</a>
@@ -131,10 +131,10 @@ function previewPage(
   ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
-      ? faultyRows(adminRequest, preview, upload)
+      ? faultyRows(context, preview, upload)
       : html`${rowTable('changed', preview)} ${rowTable('new', preview)} ${next()}`
   }`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Import preview: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
@@ -154,42 +154,28 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
  * Shows the upload page.
  * @param problem why the form could not be read
  */
-export function showImport(
-  _context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-  problem?: Problem,
-): Reply {
+export function showImport(context: AdminContext, resource: AdminResource, problem?: Problem): Reply {
   assertImportable(resource);
-  if (!problem) return uploadPage(adminRequest, resource, {});
+  if (!problem) return uploadPage(context, resource, {});
   const { status, headers } = problem;
   // People know the file, not the request body that contains it.
   const fault = problem.message.replace(/^The body (?=is not UTF-8|is larger)/, 'The file ');
-  return uploadPage(adminRequest, resource, { faults: [fault], status }, headers);
+  return uploadPage(context, resource, { faults: [fault], status }, headers);
 }
 
 /** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
-export async function runImport(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-  form: Form,
-): Promise<Reply> {
+export async function runImport(context: AdminContext, resource: AdminResource, form: Form): Promise<Reply> {
   assertImportable(resource);
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource);
-  if ('faults' in file)
-    return uploadPage(adminRequest, resource, { faults: file.faults, pasted: upload.pasted });
+  if ('faults' in file) return uploadPage(context, resource, { faults: file.faults, pasted: upload.pasted });
   const needsNoPassword = !hasPowers(context, resource, file.columns);
   const refusal =
-    needsNoPassword || upload.digest === undefined
-      ? undefined
-      : await confirmCaller(context, adminRequest, form);
+    needsNoPassword || upload.digest === undefined ? undefined : await confirmCaller(context, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === upload.digest && !refusal;
   const outcome = await runImportFile(
     context,
-    adminRequest,
     resource,
     file,
     isWanted,
@@ -197,16 +183,16 @@ export async function runImport(
     upload.digest === undefined,
   );
   if (outcome === 'alreadyDone')
-    return redirectWith(adminRequest, links.list(resource.name), {
+    return redirectWith(context, links.list(resource.name), {
       kind: 'done',
       text: 'The file was submitted twice and imported once.',
     });
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
     const confirmation = needsNoPassword ? undefined : (refusal ?? { errors: {}, status: 200 });
-    return previewPage(adminRequest, { outcome, resource, file, labelOf }, upload, confirmation);
+    return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
-  return redirectWith(adminRequest, links.list(resource.name), {
+  return redirectWith(context, links.list(resource.name), {
     kind: 'done',
     text: doneText(outcome.counts),
   });

@@ -21,7 +21,6 @@ import {
   type RowOutcome,
 } from './import-rows.ts';
 import { isOneself } from '../session/lock-out.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -93,14 +92,13 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
  */
 export async function runImportFile(
   context: AdminContext,
-  { caller, token }: AdminRequest,
   resource: AdminResource,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { database, resources, passwords, history, sessions } = context;
+  const { database, resources, passwords, history, sessions, caller, token } = context;
   const tally = createTally(resource, file);
   const undoesGroups = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;

@@ -7,7 +7,7 @@ import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword } from './import-fi
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 
 /** A table of the column names that the first line may contain. */
 function columnTable(resource: AdminResource): Html {
@@ -69,7 +69,7 @@ const MAX_REPEATED = 65_536;
 
 /** @param pasted the text to show in the text field, unless it is too long */
 export function uploadForm(
-  { csrf }: AdminRequest,
+  { csrf }: AdminContext,
   { name }: AdminResource,
   pasted: string,
   isFaulty: boolean,
@@ -125,7 +125,7 @@ export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
 
 /** The upload page, with the faults of a file that was sent. */
 export function uploadPage(
-  adminRequest: AdminRequest,
+  context: AdminContext,
   resource: AdminResource,
   {
     faults = [],
@@ -135,10 +135,10 @@ export function uploadPage(
   headers?: Problem['headers'],
 ): Reply {
   const isFaulty = faults.length > 0;
-  const body = html`${isFaulty && faultList(faults)} ${uploadForm(adminRequest, resource, pasted, isFaulty)}
+  const body = html`${isFaulty && faultList(faults)} ${uploadForm(context, resource, pasted, isFaulty)}
   ${columnTable(resource)}`;
   return pageReply(
-    adminRequest,
+    context,
     {
       title: `Import: ${resource.title}`,
       crumbs: crumbsOf(resource),

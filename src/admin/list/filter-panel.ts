@@ -15,7 +15,7 @@ import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
 import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
-import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirect, redirectWith } from '../web/admin-request.ts';
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
@@ -166,7 +166,6 @@ interface RecordSearch {
 /** Redirects if the words name one record. Otherwise lists the records that match, as links that filter by one. */
 async function offerRecords(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   { path, column, related, words, form, filteredBy, formUrl }: RecordSearch,
 ): Promise<Reply> {
@@ -191,7 +190,7 @@ async function offerRecords(
     }
     ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
     <p><a class="button" href="${formUrl}">Back to the filter</a></p>`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Which ${lowerFirst(column.title)} do you mean?`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },
@@ -202,12 +201,8 @@ async function offerRecords(
 }
 
 /** Redirects a submitted form to the URL of the filtered list, in the API's grammar. */
-export async function applyFilter(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-): Promise<Reply> {
-  const form = Parameters.parse(adminRequest.request.query);
+export async function applyFilter(context: AdminContext, resource: AdminResource): Promise<Reply> {
+  const form = Parameters.parse(context.request.query);
   const list = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
   const old = changedFilter(list, form);
   const state = old ? list.withoutOne(old) : list;
@@ -221,7 +216,7 @@ export async function applyFilter(
   // Only texts can be empty. Every text contains the empty text, so that comparison would not filter.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
   if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirectWith(adminRequest, formUrl, { kind: 'failed', text: 'Enter a value for the filter.' });
+    return redirectWith(context, formUrl, { kind: 'failed', text: 'Enter a value for the filter.' });
   const filteredBy = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
@@ -238,7 +233,7 @@ export async function applyFilter(
   const related = column.references && context.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(filteredBy(value));
   if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
-  return offerRecords(context, adminRequest, resource, {
+  return offerRecords(context, resource, {
     path,
     column,
     related,

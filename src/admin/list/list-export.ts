@@ -7,7 +7,7 @@ import type { Selection } from '../../resources/records/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
-import { Parameters } from '../web/admin-links.ts';
+import { selectionOf, Parameters } from '../web/admin-links.ts';
 
 export type ExportFormat = 'csv' | 'json';
 
@@ -47,4 +47,15 @@ export async function exportRecords(
     },
     body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format)),
   };
+}
+
+/** The records of the list with the query of the request, as a file. */
+export function exportList(
+  context: AdminContext,
+  resource: AdminResource,
+  format: ExportFormat,
+): Promise<Reply> {
+  const { query, method } = context.request;
+  const selection = selectionOf(Parameters.parse(query));
+  return exportRecords(context, resource, selection, format, method === 'HEAD');
 }

@@ -3,28 +3,21 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
-import type { Count, Selection } from '../../resources/records/selection.ts';
+import type { Count } from '../../resources/records/selection.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { drillDown } from './date-links.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, Parameters, selectionOf } from '../web/admin-links.ts';
 import { logCells } from './activity-log.ts';
 import { pager } from '../web/pager.ts';
 import { counted, grouped, shownColumn } from '../web/display-text.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
-
-/** The records that the URL of a list selects. */
-export const selectionOf = (parameters: Parameters): Selection => ({
-  query: parameters.query.toString(),
-  search: parameters.get('_search') ?? '',
-});
 
 /** Bulk actions on the selected records, or on all records of all pages. */
 function bulkForm(
-  { csrf }: AdminRequest,
+  { csrf }: AdminContext,
   { name, may }: AdminResource,
   parameters: Parameters,
   { count, isExact }: Count,
@@ -111,13 +104,9 @@ function footer(context: AdminContext, { name, list, inApi }: AdminResource, par
 }
 
 /** Responds with the page of a list: 400 with the filters marked if some of them are invalid. */
-export async function showList(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  resource: AdminResource,
-): Promise<Reply> {
+export async function showList(context: AdminContext, resource: AdminResource): Promise<Reply> {
   const { name, title, may } = resource;
-  const { parameters, errors: unread } = Parameters.parseWithErrors(adminRequest.request.query);
+  const { parameters, errors: unread } = Parameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;
@@ -158,14 +147,14 @@ export async function showList(
               : page.entries.length === 0
                 ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
                 : html`${recordsTable(context, resource, page.entries, state, showCell)}
-                  ${bulkForm(adminRequest, resource, state, count)} ${pager(page, resource, state, count)}`
+                  ${bulkForm(context, resource, state, count)} ${pager(page, resource, state, count)}`
           }
           ${footer(context, resource, state)}`
         : html`<p class="error-summary" role="alert">
             The list cannot be shown. Correct or remove the filters and settings that are marked above.
           </p>`
     }`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title,
     crumbs: [{ text: title }],
     kind: 'list',

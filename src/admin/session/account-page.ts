@@ -2,7 +2,6 @@
 import { findColumn } from '../../db/schema/model.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { badBody, Problem, type FieldErrors } from '../../errors.ts';
-import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import { newPasswordFault, passwordHint } from './password-confirmation.ts';
@@ -11,15 +10,12 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { loginAddress, openSession } from './login.ts';
+import { loginAddress, openSession, verifyPassword } from './login.ts';
 import { moment } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
-import { redirect, redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirect, redirectWith } from '../web/admin-request.ts';
 
-async function sessionTable(
-  { sessions }: AdminContext,
-  { caller, token, csrf }: AdminRequest,
-): Promise<Html> {
+async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
   const list = await sessions.list(caller, token);
   return html`<section>
     <h2>Your sessions</h2>
@@ -54,12 +50,8 @@ async function sessionTable(
   </section>`;
 }
 
-export async function showAccount(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  errors?: FieldErrors,
-): Promise<Reply> {
-  const { caller, csrf } = adminRequest;
+export async function showAccount(context: AdminContext, errors?: FieldErrors): Promise<Reply> {
+  const { caller, csrf } = context;
   const users = context.resources.get(context.settings.userModel);
   const hint = users && passwordHint(context, users);
   const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
@@ -73,8 +65,8 @@ export async function showAccount(
         <div class="buttons"><button class="primary">Change password</button></div>
       </form>
     </section>
-    ${await sessionTable(context, adminRequest)}`;
-  return pageReply(adminRequest, {
+    ${await sessionTable(context)}`;
+  return pageReply(context, {
     title: `Your account, ${caller.name}`,
     crumbs: [{ text: 'Your account' }],
     kind: 'form',
@@ -87,29 +79,12 @@ export async function showAccount(
 const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
   password ? { _password: password, ...others } : others;
 
-/** Verifies a password of the admin who makes the request. @throws Unauthorized; Problem 429, 503 */
-const logInAgain = (
-  { authentication }: AdminContext,
-  { caller, request }: AdminRequest,
-  password: string,
-): Promise<Login> =>
-  authentication.logIn({ name: caller.name, password }, request.client().address, (callback) =>
-    request.requester.onGone(callback),
-  );
-
 /** Opens a session with the new password; undefined if that fails and the admin has to log in. */
-async function reopenSession(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  password: string,
-): ReturnType<typeof openSession> {
+async function reopenSession(context: AdminContext, password: string): ReturnType<typeof openSession> {
   try {
     // Verifies the new password too: another admin may have replaced it in the meantime.
-    return await openSession(
-      context,
-      adminRequest.request,
-      await logInAgain(context, adminRequest, password),
-    );
+    const { request, caller } = context;
+    return await openSession(context, request, await verifyPassword(context, request, caller.name, password));
   } catch (error) {
     // The password has been changed, so a failed login must not look like a failed change.
     if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
@@ -118,12 +93,8 @@ async function reopenSession(
 }
 
 /** Changes the admin's own password after checking the current one, and opens a new session. */
-export async function changePassword(
-  context: AdminContext,
-  adminRequest: AdminRequest,
-  form: Form,
-): Promise<Reply> {
-  const { caller } = adminRequest;
+export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
+  const { caller } = context;
   const { resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
   if (!users)
@@ -141,7 +112,7 @@ export async function changePassword(
     const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
     const fault = column && newPasswordFault(context, users, column, password, userFields);
     if (fault !== undefined) throw badBody({ _password: [fault] });
-    await logInAgain(context, adminRequest, current);
+    await verifyPassword(context, context.request, caller.name, current);
     await operations.update(
       users,
       caller.id,
@@ -150,16 +121,15 @@ export async function changePassword(
       undefined,
     );
   } catch (error) {
-    if (error instanceof Unauthorized)
-      return showAccount(context, adminRequest, { _current: ['is not your password'] });
+    if (error instanceof Unauthorized) return showAccount(context, { _current: ['is not your password'] });
     if (error instanceof Problem && error.status === 400 && error.errors)
-      return showAccount(context, adminRequest, passwordErrors(error.errors));
+      return showAccount(context, passwordErrors(error.errors));
     throw error;
   }
-  const opened = await reopenSession(context, adminRequest, password);
+  const opened = await reopenSession(context, password);
   if (!opened) return redirect(loginAddress(links.account, 'changed'));
   const { token, cookie } = opened;
-  const reply = redirectWith({ ...adminRequest, token }, links.account, {
+  const reply = redirectWith({ ...context, token }, links.account, {
     kind: 'done',
     text: 'Your password was changed.',
   });
@@ -169,11 +139,8 @@ export async function changePassword(
   };
 }
 
-export async function endOtherSessions(
-  { sessions }: AdminContext,
-  adminRequest: AdminRequest,
-): Promise<Reply> {
-  const count = await sessions.endOthers(adminRequest.caller, adminRequest.token);
+export async function endOtherSessions(context: AdminContext): Promise<Reply> {
+  const count = await context.sessions.endOthers(context.caller, context.token);
   const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
-  return redirectWith(adminRequest, links.account, { kind: 'done', text });
+  return redirectWith(context, links.account, { kind: 'done', text });
 }

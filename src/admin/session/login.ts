@@ -5,19 +5,12 @@ import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, Services } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import {
-  assertSameSite,
-  csrfOf,
-  hasValidCsrf,
-  isSameOriginForm,
-  redirect,
-  type AdminRequest,
-} from '../web/admin-request.ts';
+import { assertSameSite, csrfOf, hasValidCsrf, isSameOriginForm, redirect } from '../web/admin-request.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -145,13 +138,22 @@ function parkedId(form: Form): string | undefined {
   return id !== undefined && /^[\w-]{22}$/.test(id) ? id : undefined;
 }
 
+/** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
+export const verifyPassword = (
+  { authentication }: Services,
+  request: ApiRequest,
+  name: string,
+  password: string,
+): Promise<Login> =>
+  authentication.logIn({ name, password }, request.client().address, (callback) =>
+    request.requester.onGone(callback),
+  );
+
 /** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
-async function verify({ authentication }: AdminContext, request: ApiRequest, form: Form): Promise<Login> {
-  const credentials = { name: form.get('username') ?? '', password: form.get('password') ?? '' };
+async function verify(services: Services, request: ApiRequest, form: Form): Promise<Login> {
+  const [name = '', password = ''] = [form.get('username'), form.get('password')];
   try {
-    const login = await authentication.logIn(credentials, request.client().address, (callback) =>
-      request.requester.onGone(callback),
-    );
+    const login = await verifyPassword(services, request, name, password);
     if (login.caller.admin) return login;
   } catch (error) {
     if (!(error instanceof Unauthorized)) throw error;
@@ -166,7 +168,7 @@ interface OpenedSession {
 
 /** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
 export async function openSession(
-  { sessions }: AdminContext,
+  { sessions }: Services,
   request: ApiRequest,
   { caller, precondition }: Login,
 ): Promise<OpenedSession | undefined> {
@@ -181,14 +183,14 @@ export async function openSession(
 
 /** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
 async function verifyAndOpen(
-  context: AdminContext,
+  services: Services,
   request: ApiRequest,
   form: Form,
 ): Promise<OpenedSession & Pick<Login, 'caller'>> {
   // A second try, because a concurrent login may just have rehashed the same password.
   for (let tries = 0; tries < 2; tries += 1) {
-    const login = await verify(context, request, form);
-    const opened = await openSession(context, request, login);
+    const login = await verify(services, request, form);
+    const opened = await openSession(services, request, login);
     if (opened) return { ...opened, caller: login.caller };
   }
   throw new Problem(401, REFUSED);
@@ -196,33 +198,31 @@ async function verifyAndOpen(
 
 /**
  * Runs the login form.
- * @param adminRequest present if the user is already logged in, through another tab or a double click. A form that the first login
+ * @param admin present if the user is already logged in, through another tab or a double click. A form that the first login
  * has invalidated then redirects as if it had succeeded.
  * @param resume shows a parked form again
  */
 export async function logIn(
-  context: AdminContext,
+  services: Services,
   request: ApiRequest,
-  adminRequest: AdminRequest | undefined,
-  resume: (caller: AdminRequest['caller'], token: string, path: string, form: Form) => Promise<Reply>,
+  admin: AdminContext | undefined,
+  resume: (caller: AdminContext['caller'], token: string, path: string, form: Form) => Promise<Reply>,
 ): Promise<Reply> {
   const form = await readForm(request, ANONYMOUS_LIMIT);
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  if (adminRequest && (token === undefined || !hasValidCsrf(form, token))) {
-    assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
-    const sent = context.parking.find(adminRequest.token, parked);
-    return sent && isSameOriginForm(request)
-      ? resume(adminRequest.caller, adminRequest.token, next, sent)
-      : redirect(next);
+  if (admin && (token === undefined || !hasValidCsrf(form, token))) {
+    assertOrigin(request.headers, { corsOrigins: [], trustProxy: services.settings.trustProxy });
+    const sent = services.parking.find(admin.token, parked);
+    return sent && isSameOriginForm(request) ? resume(admin.caller, admin.token, next, sent) : redirect(next);
   }
-  assertSameSite(request, form, token, context.settings);
+  assertSameSite(request, form, token, services.settings);
   try {
-    const { caller, token, cookie } = await verifyAndOpen(context, request, form);
+    const { caller, token, cookie } = await verifyAndOpen(services, request, form);
     request.recognize(caller);
-    context.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
-    const sent = context.parking.find(token, parked);
+    services.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
+    const sent = services.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];
     if (!sent) return redirect(next, cookies);
     const reply = await resume(caller, token, next, sent);
@@ -239,7 +239,7 @@ export async function logIn(
   }
 }
 
-export async function logOut({ sessions }: AdminContext, { request, token }: AdminRequest): Promise<Reply> {
+export async function logOut({ sessions, request, token }: AdminContext): Promise<Reply> {
   await sessions.end(token);
   return redirect(`${links.login}?_because=out`, [
     setCookie(request, 'session', '', 0),

@@ -13,8 +13,8 @@ import {
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
+import { verifyPassword } from './login.ts';
 import { passwordFields } from '../web/widgets.ts';
-import type { AdminRequest } from '../web/admin-request.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
 interface UserColumns {
@@ -87,19 +87,15 @@ export interface ConfirmationRefusal {
 
 /** Verifies the admin's own password in the form; undefined if it is right. */
 export async function confirmCaller(
-  { authentication }: AdminContext,
-  { caller, request }: AdminRequest,
+  context: AdminContext,
   form: Form,
 ): Promise<ConfirmationRefusal | undefined> {
+  const { caller, request } = context;
   const password = form.get('_current') ?? '';
   if (password === '') return { errors: { _current: ['is required to confirm this change'] }, status: 400 };
   const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
   try {
-    const { caller: verified } = await authentication.logIn(
-      { name: caller.name, password },
-      request.client().address,
-      (callback) => request.requester.onGone(callback),
-    );
+    const { caller: verified } = await verifyPassword(context, request, caller.name, password);
     return verified.id === caller.id && verified.admin ? undefined : wrong;
   } catch (error) {
     if (error instanceof Unauthorized) return wrong;

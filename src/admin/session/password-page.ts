@@ -15,13 +15,12 @@ import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectWith, type AdminRequest } from '../web/admin-request.ts';
+import { redirectWith } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   { errors, status }: ConfirmationRefusal = { errors: {}, status: 200 },
@@ -38,11 +37,11 @@ export async function showPassword(
   const isFaulty = Object.keys(errors).length > 0;
   const body = html` ${isFaulty && errorSummary(errors, PASSWORD_LABELS)}
     <form method="post" action="${links.part(name, id, 'password')}" class="record">
-      <input type="hidden" name="_csrf" value="${adminRequest.csrf}" />
+      <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input
         type="hidden"
         name="username"
-        value="${isAdmins ? adminRequest.caller.name : label}"
+        value="${isAdmins ? context.caller.name : label}"
         autocomplete="username"
       />
       ${passwordFields(fields, errors, { hint: passwordHint(context, resource) })}
@@ -52,7 +51,7 @@ export async function showPassword(
         <a class="button" href="${links.record(name, id)}">Cancel</a>
       </div>
     </form>`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: `Password of ${label}`,
     crumbs: [
       { text: title, href: links.list(name) },
@@ -68,7 +67,6 @@ export async function showPassword(
 /** Sets the password. @throws Problem 404; 412 when the record has changed since */
 export async function setPassword(
   context: AdminContext,
-  adminRequest: AdminRequest,
   resource: AdminResource,
   id: string,
   form: Form,
@@ -76,7 +74,7 @@ export async function setPassword(
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
-    showPassword(context, adminRequest, resource, id, { errors, status });
+    showPassword(context, resource, id, { errors, status });
   const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
   if (password === '') return refuse({ _password: ['is required'] });
   if (password !== repeat) return refuse({ _repeat: ['does not match the new password'] });
@@ -84,18 +82,18 @@ export async function setPassword(
   const fault = newPasswordFault(context, resource, column, password, stored.members);
   if (fault !== undefined) return refuse({ _password: [fault] });
   const isAdmins = isAdminRecord(context, resource, stored);
-  const refusal = isAdmins ? await confirmCaller(context, adminRequest, form) : undefined;
+  const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
   if (refusal) return refuse(refusal.errors, refusal.status);
   const members = parseJsonFields(JSON.stringify({ [column.key]: password }));
   try {
     // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
     const versions = isAdmins ? undefined : [stored.version];
-    await context.operations.update(resource, id, members, adminRequest.caller, versions);
+    await context.operations.update(resource, id, members, context.caller, versions);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 400) throw error;
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
-  return redirectWith(adminRequest, links.record(resource.name, id), {
+  return redirectWith(context, links.record(resource.name, id), {
     kind: 'done',
     text: 'The password was set.',
   });

@@ -1,7 +1,8 @@
-// The services that every page of the admin area gets.
+// What every page of the admin area works with: the services, the request and its admin.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
+import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import type { Browsing } from '../../resources/records/browsing.ts';
@@ -9,11 +10,12 @@ import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from '../../resources/definition/panel.ts';
 import type { Passwords } from '../../resources/passwords/password-hashing.ts';
+import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Parking } from './parked-forms.ts';
 
 /** The services for one request. */
-export interface AdminContext {
+export interface Services {
   readonly settings: Settings;
   readonly resources: AdminResources;
   /** The operations of the API, with the access rules of the admin area. */
@@ -35,4 +37,30 @@ export interface AdminContext {
   /** For transactions and cursors, which the operations do not cover. */
   readonly database: Database;
   readonly logger: Logger;
+}
+
+/** A message about the last action, shown once on the next page. */
+export interface Flash {
+  readonly kind: 'done' | 'failed';
+  readonly text: string;
+  /** A link to the record in question. */
+  readonly href?: string;
+}
+
+export interface MenuItem {
+  readonly text: string;
+  readonly href: string;
+}
+
+/** A request of an admin who is logged in, with the services that answer it. */
+export interface AdminContext extends Services {
+  readonly request: ApiRequest;
+  readonly caller: Caller;
+  /** The session's token. */
+  readonly token: string;
+  /** The token that every form carries; see `assertSameSite`. */
+  readonly csrf: string;
+  readonly flash: Flash | undefined;
+  /** Links to all lists, for the header of each page. */
+  readonly menu: readonly MenuItem[];
 }

@@ -1,6 +1,7 @@
 // The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
+import type { Selection } from '../../resources/records/selection.ts';
 
 const ROOT = '/admin/';
 
@@ -122,3 +123,9 @@ export class Parameters {
       .join('&');
   }
 }
+
+/** The records that the URL of a list selects. */
+export const selectionOf = (parameters: Parameters): Selection => ({
+  query: parameters.query.toString(),
+  search: parameters.get('_search') ?? '',
+});

@@ -1,37 +1,11 @@
-// A request by a logged-in admin, and what protects its forms: CSRF tokens, flash messages, redirects.
+// What a request of the admin area carries beside its address: CSRF tokens, flash messages, the list to go back to; and redirects.
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { AdminContext, Flash } from './admin-context.ts';
 import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
-
-/** A message about the last action, shown once on the next page. */
-export interface Flash {
-  readonly kind: 'done' | 'failed';
-  readonly text: string;
-  /** A link to the record in question. */
-  readonly href?: string;
-}
-
-/** A request to the admin area by an admin who is logged in. */
-export interface AdminRequest {
-  readonly request: ApiRequest;
-  readonly caller: Caller;
-  /** The session's token. */
-  readonly token: string;
-  /** The token that every form carries; see `assertSameSite`. */
-  readonly csrf: string;
-  readonly flash: Flash | undefined;
-  /** Links to all lists, for the header of each page. */
-  readonly menu: readonly MenuItem[];
-}
-
-export interface MenuItem {
-  readonly text: string;
-  readonly href: string;
-}
 
 /** The CSRF token of a session. Only a page made for this session contains it. */
 export const csrfOf = (token: string): string => signature(token, 'form');
@@ -72,7 +46,7 @@ export function readFlash(request: ApiRequest, token: string): Flash | undefined
  * The query of the list that the user came from, for the way back. It comes from the form or the address (`_list`), else from the
  * `Referer` header.
  */
-export function listQuery({ request }: AdminRequest, model: string, sent?: Form): string | undefined {
+export function listQuery({ request }: AdminContext, model: string, sent?: Form): string | undefined {
   if (sent) return sent.get('_list');
   const carried = new URLSearchParams(request.query).get('_list');
   if (carried !== null) return carried;
@@ -95,7 +69,7 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
 }
 
 /** Redirects the browser, with a message for the next page. */
-export function redirectWith({ request, token }: AdminRequest, location: string, flash: Flash): Reply {
+export function redirectWith({ request, token }: AdminContext, location: string, flash: Flash): Reply {
   const text = flash.text.length > 500 ? `${flash.text.slice(0, 500)}…` : flash.text;
   const payload = Buffer.from(JSON.stringify({ ...flash, text })).toString('base64url');
   return redirect(location, [

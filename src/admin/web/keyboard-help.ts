@@ -2,7 +2,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import { html, type Html } from './html.ts';
 import { pageReply } from './layout.ts';
-import type { AdminRequest } from './admin-request.ts';
+import type { AdminContext } from './admin-context.ts';
 
 /** What each key does; `script.js` implements them. */
 const KEYS = {
@@ -45,7 +45,7 @@ const table = (heading: string, keys: readonly (readonly [key: string, text: str
     </table>
   </section>`;
 
-export function showKeys(adminRequest: AdminRequest): Reply {
+export function showKeys(context: AdminContext): Reply {
   const body = html`<p>
       Keyboard shortcuts work while you are not typing in a field. Everything they do also works without them.
     </p>
@@ -56,7 +56,7 @@ export function showKeys(adminRequest: AdminRequest): Reply {
       >
     </p>
     ${Object.entries(KEYS).map(([heading, keys]) => table(heading, keys))}`;
-  return pageReply(adminRequest, {
+  return pageReply(context, {
     title: 'Keyboard shortcuts',
     crumbs: [{ text: 'Keyboard shortcuts' }],
     kind: 'keys',

@@ -4,7 +4,7 @@ import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
 import { links } from './admin-links.ts';
-import type { AdminRequest } from './admin-request.ts';
+import type { AdminContext } from './admin-context.ts';
 
 /** Allows only the service's own script and stylesheet, and no embedding in frames. */
 const POLICY =
@@ -58,7 +58,7 @@ export const buttonForm = (action: string, csrf: string, label: string, classNam
     <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
   </form>`;
 
-const header = ({ request, caller, csrf, menu }: AdminRequest): Html =>
+const header = ({ request, caller, csrf, menu }: AdminContext): Html =>
   html`<header class="top">
     <a class="brand" href="${links.dashboard}">Admin</a>
     <nav class="lists" aria-label="Lists">
@@ -120,26 +120,26 @@ export const headingOf = (title: string, actions?: Content): Html =>
 
 /** The whole document; without an admin request it has no header. */
 function document(
-  adminRequest: AdminRequest | undefined,
+  context: AdminContext | undefined,
   { title, crumbs, actions, body, kind }: AdminPage,
 ): Html {
-  const { flash } = adminRequest ?? {};
-  const top = html`${adminRequest && header(adminRequest)} ${adminRequest && crumbs && crumbList(crumbs)}
+  const { flash } = context ?? {};
+  const top = html`${context && header(context)} ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
-  const main = html`${!adminRequest && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
+  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
   return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
 }
 
 /** A page as a response. Showing the flash message deletes its cookie. */
 export function pageReply(
-  adminRequest: AdminRequest | undefined,
+  context: AdminContext | undefined,
   page: AdminPage,
   headers: Readonly<Record<string, string | readonly string[]>> = {},
 ): Reply {
-  const shown = adminRequest?.flash ? { 'Set-Cookie': setCookie(adminRequest.request, 'flash', '', 0) } : {};
+  const shown = context?.flash ? { 'Set-Cookie': setCookie(context.request, 'flash', '', 0) } : {};
   return {
     status: page.status ?? 200,
     headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...shown, ...headers },
-    body: document(adminRequest, page).toString(),
+    body: document(context, page).toString(),
   };
 }

@@ -6,7 +6,6 @@ import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from './admin-context.ts';
 import type { Form } from './form-data.ts';
 import { html, type Html } from './html.ts';
-import type { AdminRequest } from './admin-request.ts';
 
 const FIELD = '_form';
 
@@ -29,8 +28,7 @@ export function submitOnceMark({ get, entries }: Form): string | undefined {
  * @param add adds the record with these operations and returns its key
  */
 export async function addOnce(
-  { database, operationsOn, operations, sessions }: AdminContext,
-  { token }: AdminRequest,
+  { database, operationsOn, operations, sessions, token }: AdminContext,
   form: Form,
   add: (operations: Operations) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {

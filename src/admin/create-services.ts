@@ -1,4 +1,4 @@
-// Builds the context that the pages of the admin area work with.
+// Builds the services that the pages of the admin area work with.
 import { createBrowsing, createEntryStatements } from '../resources/records/browsing.ts';
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
@@ -10,12 +10,12 @@ import type { Schema } from '../resources/serve/schema-setup.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Requester } from '../db/scheduling/requester.ts';
-import type { AdminContext } from './web/admin-context.ts';
+import type { Services } from './web/admin-context.ts';
 import { createParking } from './web/parked-forms.ts';
 
 /** What the composition root hands to the admin area. */
-export interface AdminServices extends Pick<
-  AdminContext,
+export interface AdminOptions extends Pick<
+  Services,
   'settings' | 'database' | 'authentication' | 'passwords' | 'sessions' | 'logger'
 > {
   readonly definitions: readonly Resource[];
@@ -25,9 +25,9 @@ export interface AdminServices extends Pick<
 
 /**
  * Builds the services that all requests share.
- * @returns the resources, and a function that makes the context of one request
+ * @returns the resources, and a function that returns the services for one request
  */
-export function createContexts({ definitions, schema, panels, ...parts }: AdminServices) {
+export function createServices({ definitions, schema, panels, ...parts }: AdminOptions) {
   const { settings, database, passwords } = parts;
   const { models } = schema;
   const resources = serveForAdmin(definitions, models, settings, schema.catalog);
@@ -47,7 +47,7 @@ export function createContexts({ definitions, schema, panels, ...parts }: AdminS
     panels: createPanels(database, panels),
   };
   const tables = [...models.values()];
-  const contextFor = (requester: Requester): AdminContext => {
+  const servicesFor = (requester: Requester): Services => {
     const requesterDatabase = database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, resources, passwords, history.model, requester);
@@ -61,5 +61,5 @@ export function createContexts({ definitions, schema, panels, ...parts }: AdminS
       bulk: createBulk(requesterDatabase, resources, browsing, tables, history.model),
     };
   };
-  return { resources, contextFor };
+  return { resources, servicesFor };
 }
