@@ -78,6 +78,20 @@ export async function selectedRecords(
   </section>`;
 }
 
+/** How the number of selected records has changed since the form was made; undefined if it has not. */
+export async function selectionChange(
+  { bulk }: AdminContext,
+  resource: AdminResource,
+  { selection }: Choice,
+  form: Form,
+): Promise<string | undefined> {
+  const expected = Number(form.get('_expected'));
+  const count = await bulk.count(resource, selection);
+  return count === expected
+    ? undefined
+    : `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}.`;
+}
+
 /** Whether the selected records include the admin's own user. */
 export async function includesCaller(
   { bulk, settings, caller }: AdminContext,

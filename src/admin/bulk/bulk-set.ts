@@ -3,7 +3,14 @@ import { addError, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
-import { selectedRecords, hiddenChoice, includesCaller, listUrl, type Choice } from './bulk-choice.ts';
+import {
+  selectedRecords,
+  hiddenChoice,
+  includesCaller,
+  listUrl,
+  selectionChange,
+  type Choice,
+} from './bulk-choice.ts';
 import {
   confirmationField,
   confirmCaller,
@@ -213,12 +220,10 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
   } catch (error) {
     if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
     if (error.errors) return valuePage(setRequest, newValue, { errors: error.errors, status: error.status });
-    const count = await context.bulk.count(resource, choice.selection);
-    return count === expected
+    const change = await selectionChange(context, resource, choice, form);
+    return change === undefined
       ? valuePage(setRequest, newValue, { errors, notice: error.message, status: error.status })
-      : confirmPage(setRequest, newValue, {
-          notice: `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}. Nothing was changed.`,
-        });
+      : confirmPage(setRequest, newValue, { notice: `${change} Nothing was changed.` });
   }
   return confirmPage(setRequest, newValue);
 }

@@ -1,24 +1,16 @@
-// The parts that the pages for deleting one record and several share.
+// The effects of a deletion on other records, as its page shows them.
 import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import type { Problem } from '../../errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
-import { StillReferenced } from '../../resources/records/conflicts.ts';
-import {
-  confirmationField,
-  confirmCaller,
-  type ConfirmationRefusal,
-} from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
 
-/** The effects of a deletion on other records, for the pages that ask for confirmation. */
+/** The effects of a deletion on other records. */
 export interface Effects {
   readonly view: Content;
   /** Whether other records prevent the deletion. */
@@ -96,14 +88,14 @@ function group(title: string, items: readonly Html[], className?: string): Html 
 
 /**
  * Lists the records that a deletion would affect: those that prevent it, are deleted with it, or lose their reference.
- * @param count the number of records to delete
+ * @param count the number of records to delete, for the words
  * @param isRefused whether the database has refused the deletion because of a table outside the registry
  */
 export async function effectsOf(
   context: AdminContext,
   resource: AdminResource,
   selection: Selection,
-  count: number,
+  count = 1,
   isRefused = false,
 ): Promise<Effects> {
   const [it, records, they] = count === 1 ? ['it', 'this record', 'It'] : ['them', 'these records', 'They'];
@@ -138,49 +130,3 @@ export async function effectsOf(
   const digest = createHash('sha256').update(JSON.stringify(effects)).digest('base64url').slice(0, 16);
   return { view, isForbidden: restricting.length > 0, warning, digest };
 }
-
-/** Why the database has refused a deletion, with the titles of the resources involved. */
-export function deletionRefusal({ resources }: AdminContext, problem: Problem): string {
-  const names = problem instanceof StillReferenced ? problem.models : [];
-  const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
-  return titles.length > 0
-    ? `Records of ${titles.join(', ')} depend on what would be deleted. Nothing was deleted.`
-    : problem.message;
-}
-
-/**
- * Why this admin may not delete these records: the deletion would include the admin's own user. This also protects the last
- * admin.
- * @returns undefined where the deletion is allowed
- */
-export async function selfDeletionRefusal(
-  { bulk, settings, caller }: AdminContext,
-  resource: AdminResource,
-  selection: Selection,
-): Promise<string | undefined> {
-  const { userModel } = settings;
-  if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
-  return resource.name === userModel
-    ? 'You cannot delete your own user. Ask another admin to do it.'
-    : 'This would also delete your own user. Ask another admin to do it.';
-}
-
-/** Whether a deletion may include an admin. A stolen session alone must not suffice for that. */
-export const mayDeleteAdmin = (
-  { bulk, settings }: AdminContext,
-  resource: AdminResource,
-  selection: Selection,
-): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
-
-/** The field for the admin's own password, in a form that may delete an admin. */
-export const deletionField = (refusal: ConfirmationRefusal | undefined): Html =>
-  confirmationField(refusal?.errors ?? {}, 'Required to delete an admin.', true);
-
-/** Verifies the admin's own password where the deletion requires it. @returns undefined where the deletion may proceed */
-export const confirmDeletion = async (
-  context: AdminContext,
-  resource: AdminResource,
-  selection: Selection,
-  form: Form,
-): Promise<ConfirmationRefusal | undefined> =>
-  (await mayDeleteAdmin(context, resource, selection)) ? confirmCaller(context, form) : undefined;

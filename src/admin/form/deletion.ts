@@ -1,0 +1,150 @@
+// Deletes one record or several, after a page that shows the effects and asks for confirmation.
+import { asProblem } from '../../db/connection/database-errors.ts';
+import type { Problem } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import { StillReferenced } from '../../resources/records/conflicts.ts';
+import type { Selection } from '../../resources/records/selection.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import {
+  confirmationField,
+  confirmCaller,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
+import type { AdminContext } from '../web/admin-context.ts';
+import type { Form } from '../web/form-data.ts';
+import { html, type Content } from '../web/html.ts';
+import { pageReply, type Crumb } from '../web/layout.ts';
+import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
+import { effectsOf } from './deletion-effects.ts';
+
+/** The records to delete, as the page shows them. */
+export interface DeletionPage {
+  readonly count: number;
+  /** What is deleted: `3 records`, or the label of one. */
+  readonly what: string;
+  readonly crumbs: readonly Crumb[];
+  readonly records: Content;
+  /** The address that the form is sent to. */
+  readonly action: string;
+  /** The hidden fields of the form, except those of the effects. */
+  readonly hidden: Content;
+  readonly button: string;
+  /** The way back without a deletion. */
+  readonly back: Required<Crumb>;
+}
+
+/** A deletion of one record or of several. */
+export interface Deletion {
+  readonly resource: AdminResource;
+  readonly selection: Selection;
+  /** What the page shows; a reply of another kind if there is nothing to delete. */
+  readonly page: () => Promise<DeletionPage | Reply>;
+  /** How the records have changed since the form was made; undefined if they have not. */
+  readonly changeSince: (form: Form) => Promise<string | undefined>;
+  /** Deletes the records. @throws Problem 409, 412; nothing is deleted then */
+  readonly remove: (form: Form) => Promise<Reply>;
+}
+
+/** Why the page is shown again. */
+interface Notice {
+  readonly status: number;
+  /** Undefined if the page itself explains the reason. */
+  readonly text?: string;
+  /** Whether records of a table that is not in the registry prevent the deletion. */
+  readonly isRefused?: boolean;
+  /** Why the admin's password was not accepted. */
+  readonly unconfirmed?: ConfirmationRefusal;
+}
+
+/**
+ * Why this admin may not delete these records: the deletion would include the admin's own user. This also protects the last
+ * admin.
+ * @returns undefined where the deletion is allowed
+ */
+async function selfDeletionRefusal(
+  { bulk, settings: { userModel }, caller }: AdminContext,
+  { resource, selection }: Deletion,
+): Promise<string | undefined> {
+  if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
+  return resource.name === userModel
+    ? 'You cannot delete your own user. Ask another admin to do it.'
+    : 'This would also delete your own user. Ask another admin to do it.';
+}
+
+/** Whether the deletion may include an admin. A stolen session alone must not suffice for that. */
+const mayDeleteAdmin = (
+  { bulk, settings }: AdminContext,
+  { resource, selection }: Deletion,
+): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
+
+/** Why the database has refused a deletion, with the titles of the resources involved. */
+function refusalText({ resources }: AdminContext, problem: Problem): string {
+  const names = problem instanceof StillReferenced ? problem.models : [];
+  const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
+  return titles.length > 0
+    ? `Records of ${titles.join(', ')} depend on what would be deleted. Nothing was deleted.`
+    : problem.message;
+}
+
+/** Shows the effects of a deletion, and asks for confirmation where it is possible. */
+export async function askDeletion(
+  context: AdminContext,
+  deletion: Deletion,
+  { status, text, isRefused, unconfirmed }: Notice = { status: 200 },
+): Promise<Reply> {
+  const { resource, selection } = deletion;
+  const page = await deletion.page();
+  if ('status' in page) return page;
+  const { count, what, crumbs, records, action, hidden, button, back } = page;
+  const [{ view, isForbidden, warning, digest }, selfRefusal, needsPassword] = await Promise.all([
+    effectsOf(context, resource, selection, count, isRefused),
+    selfDeletionRefusal(context, deletion),
+    mayDeleteAdmin(context, deletion),
+  ]);
+  const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
+  const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+  const reason = selfRefusal ?? (isForbidden && inUse);
+  const body = html`${text !== undefined && html`<p class="error-summary" role="alert">${text}</p>`}
+  ${unconfirmed && reason === false && errorSummary(unconfirmed.errors, PASSWORD_LABELS)} ${records} ${view}
+  ${
+    reason !== false
+      ? html`<p class="lead">${reason}</p>
+          <p><a class="button" href="${back.href}">${back.text}</a></p>`
+      : html`<form method="post" action="${action}" class="confirm">
+          ${hidden}
+          <input type="hidden" name="_effects" value="${digest}" />
+          <p class="lead">${warning}</p>
+          ${needsPassword && confirmationField(unconfirmed?.errors ?? {}, 'Required to delete an admin.', true)}
+          <div class="buttons">
+            <button class="danger">${button}</button> <a class="button" href="${back.href}">Cancel</a>
+          </div>
+        </form>`
+  }`;
+  return pageReply(context, { title: `Delete ${what}?`, crumbs, kind: 'delete', status, body });
+}
+
+/** Deletes what a form confirms, unless the records or the effects have changed since the page was shown. */
+export async function runDeletion(context: AdminContext, deletion: Deletion, form: Form): Promise<Reply> {
+  const { resource, selection } = deletion;
+  const askAgain = (notice: Notice): Promise<Reply> => askDeletion(context, deletion, notice);
+  if (await selfDeletionRefusal(context, deletion)) return askAgain({ status: 403 });
+  const { digest, isForbidden } = await effectsOf(context, resource, selection);
+  // Records that have changed themselves get a message of their own below.
+  if (form.get('_effects') !== digest && !isForbidden && (await deletion.changeSince(form)) === undefined) {
+    const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
+    return askAgain({ status: 409, text });
+  }
+  const isConfirmed = !(await mayDeleteAdmin(context, deletion));
+  const unconfirmed = isConfirmed ? undefined : await confirmCaller(context, form);
+  if (unconfirmed) return askAgain({ status: unconfirmed.status, unconfirmed });
+  try {
+    return await deletion.remove(form);
+  } catch (error) {
+    const problem = asProblem(error);
+    if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
+    const { status } = problem;
+    const text = (await deletion.changeSince(form)) ?? refusalText(context, problem);
+    const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
+    return askAgain({ status, text, isRefused });
+  }
+}
