@@ -56,8 +56,12 @@ export function createServices({ definitions, schema, panels, ...parts }: AdminO
       ...shared,
       database: requesterDatabase,
       browsing,
-      operationsOn,
       operations: operationsOn(requesterDatabase),
+      inTransaction: (work) =>
+        requesterDatabase.transaction(
+          (send) => work(operationsOn({ run: ({ text, values }) => send(text, values) }), send),
+          'bulk',
+        ),
       bulk: createBulk(requesterDatabase, resources, browsing, tables, history.model),
     };
   };

@@ -6,7 +6,6 @@ import type { Statement } from '../../db/fragment.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { createOperations } from '../../resources/records/operations.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
@@ -98,18 +97,17 @@ export async function runImportFile(
   mark: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { database, resources, passwords, history, sessions, caller, token } = context;
+  const { inTransaction, sessions, caller, token } = context;
   const tally = createTally(resource, file);
   const undoesGroups = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
-    await database.transaction(async (send) => {
+    await inTransaction(async (operations, send) => {
       if (mark !== undefined && (await sessions.whatWasDone(send, token, mark)) !== undefined) {
         outcome = 'alreadyDone';
         return;
       }
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
-      const operations = createOperations({ run }, resources, passwords, history.model);
       const importRow = createImporter(operations, resource, caller, file, (id) =>
         isOneself(context, resource, id, caller),
       );
@@ -158,7 +156,7 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       if (mark !== undefined) await sessions.noteDone(send, token, mark, 'imported');
-    }, 'bulk');
+    });
   } catch (error) {
     if (!(error instanceof Rollback)) throw error;
   }

@@ -1,6 +1,7 @@
 // What every page of the admin area works with: the services, the request and its admin.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
+import type { RunInTransaction } from '../../db/connection/transactions.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
@@ -20,8 +21,10 @@ export interface Services {
   readonly resources: AdminResources;
   /** The operations of the API, with the access rules of the admin area. */
   readonly operations: Operations;
-  /** The same operations on another connection, such as a transaction. */
-  readonly operationsOn: (database: Pick<Database, 'run'>) => Operations;
+  /** Runs operations and other statements in one transaction. */
+  readonly inTransaction: <T>(
+    work: (operations: Operations, send: RunInTransaction) => Promise<T>,
+  ) => Promise<T>;
   readonly browsing: Browsing;
   readonly bulk: Bulk;
   readonly authentication: Authentication;
@@ -34,7 +37,7 @@ export interface Services {
   readonly historyOf: (resource: AdminResource) => AdminResource;
   /** The panels that the registry adds to the start page. */
   readonly panels: Panels;
-  /** For transactions and cursors, which the operations do not cover. */
+  /** For cursors, which the operations do not cover. */
   readonly database: Database;
   readonly logger: Logger;
 }

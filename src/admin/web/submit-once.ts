@@ -1,7 +1,5 @@
 // Keeps a form from being done twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
-import type { RawRow } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from './admin-context.ts';
 import type { Form } from './form-data.ts';
@@ -28,18 +26,17 @@ export function submitOnceMark({ get, entries }: Form): string | undefined {
  * @param add adds the record with these operations and returns its key
  */
 export async function addOnce(
-  { database, operationsOn, operations, sessions, token }: AdminContext,
+  { inTransaction, operations, sessions, token }: AdminContext,
   form: Form,
   add: (operations: Operations) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
   const mark = submitOnceMark(form);
   if (mark === undefined) return { id: (await add(operations)).id, isRepeated: false };
-  return database.transaction(async (send) => {
+  return inTransaction(async (operationsInTransaction, send) => {
     const earlier = await sessions.whatWasDone(send, token, mark);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
-    const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
-    const added = await add(operationsOn({ run }));
-    await sessions.noteDone(send, token, mark, added.id);
-    return { id: added.id, isRepeated: false };
-  }, 'bulk');
+    const { id } = await add(operationsInTransaction);
+    await sessions.noteDone(send, token, mark, id);
+    return { id, isRepeated: false };
+  });
 }
