@@ -92,7 +92,7 @@ describe('a panel of the start page', () => {
         '<title id="panel-1-name">Any</title>',
         'Bar chart of 2 values. Lowest: 2025, 10 EUR. Highest: 2026, 20.5 EUR.',
         '<title>2026: 20.5 EUR</title>',
-        '<td class="number" data-label="Value">20.5</td>',
+        '<td class="number" data-label="Value (EUR)">20.5</td>',
         'Value (EUR)',
       ],
     ],

@@ -6,6 +6,7 @@ import type { ServedResource, ServedResources } from '../../resources/serve/serv
 import { apiLinks } from './api-links.ts';
 import { textsOf } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { table } from '../web/widgets.ts';
 
 const TYPE_NAMES = new Map<unknown, string>(
   [...Object.entries(KEY_TYPES), ...Object.entries(COLUMN_TYPES)].map(([name, type]) => [type, name]),
@@ -60,28 +61,11 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
 /** The table of the columns that the API shows. */
 export function columnTable(resource: ServedResource, visible: ServedResources): Html {
   const { name, output } = resource;
-  return html`<table class="records">
-    <caption class="hidden">
-      Columns of ${name}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">Column</th>
-        <th scope="col">Type</th>
-        <th scope="col">Filters</th>
-        <th scope="col">Notes</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${output.map(
-        (column) =>
-          html`<tr>
-            <th scope="row" data-label="Column"><code>${column.key}</code></th>
-            <td data-label="Type">${typeOf(column, visible)}</td>
-            <td data-label="Filters">${[...column.type.operators].join(', ')}</td>
-            <td data-label="Notes">${notesOf(column, resource)}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  const rows = output.map((column) => [
+    html`<code>${column.key}</code>`,
+    typeOf(column, visible),
+    [...column.type.operators].join(', '),
+    notesOf(column, resource),
+  ]);
+  return table(['Column', 'Type', 'Filters', 'Notes'], rows, { caption: `Columns of ${name}` });
 }

@@ -8,6 +8,7 @@ import { valueInput } from '../list/filter-panel.ts';
 import { comparisonsOf } from '../list/filters.ts';
 import { html, type Html } from '../web/html.ts';
 import { Parameters } from '../web/admin-links.ts';
+import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
 /** The column at the end of a path; undefined if the caller may not see it. */
 const columnAt = (path: string, resource: ServedResource, visible: ServedResources): Column | undefined =>
@@ -38,18 +39,11 @@ export function parameterChips(name: string, parameters: Parameters, errors: Fie
   // Each link repeats all other parameters, so the links grow quadratically.
   const hasLinks = list.length * shown.toString().length <= MAX_LINK_CHARACTERS;
   const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
-    const key = excerpt(parameter.name);
-    const messages = Object.hasOwn(errors, key) ? errors[key] : undefined;
+    const { name: key, value } = parameter;
     const rest = (): string =>
       apiLinks.collection(name, parameters.query.withoutOne(parameter).without('page'));
-    return html`<li class="${messages ? 'chip faulty' : 'chip'}">
-      <span
-        ><code>${parameter.name}=${parameter.value}</code>${
-          messages && html` <span class="error">${messages.join('; ')}</span>`
-        }</span
-      >
-      ${hasLinks && html`<a href="${rest()}" class="remove" aria-label="Remove the parameter ${parameter.name}">×</a>`}
-    </li>`;
+    const remove = hasLinks && removeLink(rest(), `Remove the parameter ${key}`);
+    return chip(html`<code>${key}=${value}</code>`, messagesOf(errors, excerpt(key)), remove);
   });
   return html`${
     chips.length > 0 &&

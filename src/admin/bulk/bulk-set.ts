@@ -1,5 +1,5 @@
 import type { Column } from '../../db/schema/model.ts';
-import { addError, notFound, Problem, type FieldErrors } from '../../errors.ts';
+import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
@@ -27,10 +27,10 @@ import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { addLockOut } from '../session/lock-out.ts';
-import { referencesOf, showLookup, withKeys } from '../fields/references.ts';
+import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
 import { redirectWith } from '../web/admin-request.ts';
-import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
+import { errorSummary, messagesOf, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** What the three pages have in common: they ask for the column, the value and the confirmation. */
 interface SetRequest {
@@ -50,15 +50,8 @@ const crumbsOf = ({ resource, choice }: SetRequest): Crumb[] => [
   { text: 'Set a column' },
 ];
 
-function page(setRequest: SetRequest, title: string, body: Content, status = 200): Reply {
-  return pageReply(setRequest.context, {
-    title,
-    crumbs: crumbsOf(setRequest),
-    kind: 'form',
-    status,
-    body,
-  });
-}
+const page = (setRequest: SetRequest, title: string, body: Content, status = 200): Reply =>
+  pageReply(setRequest.context, { title, crumbs: crumbsOf(setRequest), kind: 'form', status, body });
 
 async function setForm(
   { context, resource, choice }: SetRequest,
@@ -114,10 +107,9 @@ async function valuePage(
     references: references.get(column),
     longText: longTexts.get(column),
     isRequired,
+    errors: messagesOf(errors, column.key),
   };
-  const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
-  const fields = html`<input type="hidden" name="_column" value="${column.key}" />
-    ${fieldRow(messages ? { ...field, errors: messages } : field)}`;
+  const fields = html`<input type="hidden" name="_column" value="${column.key}" /> ${fieldRow(field)}`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
   ${Object.keys(errors).length > 0 && errorSummary(errors, { [column.key]: column.title })}
   ${await setForm(setRequest, fields, html`<button class="primary" name="_value" value="1">Continue</button>`)}`;
@@ -131,8 +123,7 @@ async function shownTyped(context: AdminContext, newValue: NewValue): Promise<Ht
   if (typed.isNull && typed.text === '') return 'no value';
   if (typed.text === '') return 'an empty text';
   const references = await referencesOf(context, new Map([[column, typed]]));
-  const { options, label } = references.get(column) ?? {};
-  const relatedLabel = label ?? options?.find(({ id }) => id === typed.text)?.label;
+  const relatedLabel = labelIn(references.get(column), typed.text);
   return relatedLabel === undefined
     ? html`“${shownValue(column, typed.text, 300)}”`
     : `“${shortened(relatedLabel)}”`;
@@ -198,14 +189,11 @@ async function apply(
 /** Checks the new value, then asks for confirmation or, once confirmed, sets it. */
 async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: Form): Promise<Reply> {
   const { context, resource, choice } = setRequest;
-  const errors: FieldErrors = {};
   const field = typedMember(newValue.column, newValue.typed);
-  if ('fault' in field) {
-    addError(errors, newValue.column.key, field.fault);
-    return valuePage(setRequest, newValue, { errors });
-  }
+  const { key } = newValue.column;
+  if ('fault' in field) return valuePage(setRequest, newValue, { errors: { [key]: [field.fault] } });
   const lockOut: FieldErrors = {};
-  addLockOut(lockOut, new Map([[newValue.column.key, field]]), 'you are among the selected users');
+  addLockOut(lockOut, new Map([[key, field]]), 'you are among the selected users');
   if (Object.keys(lockOut).length > 0 && (await includesCaller(context, resource, choice)))
     return valuePage(setRequest, newValue, { errors: lockOut });
   const expected = Number(form.get('_expected'));
@@ -216,13 +204,13 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
       if (refusal) return await confirmPage(setRequest, newValue, { refusal });
       return await apply(setRequest, newValue, field, expected);
     }
-    await context.bulk.check(resource, new Map([[newValue.column.key, field]]), context.caller);
+    await context.bulk.check(resource, new Map([[key, field]]), context.caller);
   } catch (error) {
     if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
     if (error.errors) return valuePage(setRequest, newValue, { errors: error.errors, status: error.status });
     const change = await selectionChange(context, resource, choice, form);
     return change === undefined
-      ? valuePage(setRequest, newValue, { errors, notice: error.message, status: error.status })
+      ? valuePage(setRequest, newValue, { errors: {}, notice: error.message, status: error.status })
       : confirmPage(setRequest, newValue, { notice: `${change} Nothing was changed.` });
   }
   return confirmPage(setRequest, newValue);

@@ -1,6 +1,7 @@
 // Draws a series of numbers as an SVG bar chart or line chart.
 import type { PanelSeries } from '../../resources/definition/panel.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { table } from '../web/widgets.ts';
 
 /** SVG units, about equal to pixels in a narrow column, so that texts stay readable there. */
 const WIDTH = 340;
@@ -199,23 +200,11 @@ function drawing(content: PanelSeries, title: string, id: string): Html {
 const dataTable = ({ series, unit }: PanelSeries, title: string): Html =>
   html`<details>
     <summary>Show data<span class="hidden"> of ${title}</span></summary>
-    <table class="records">
-      <thead>
-        <tr>
-          <th scope="col">Label</th>
-          <th scope="col" class="number">${unit ? `Value (${unit})` : 'Value'}</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${series.map(
-          ({ label, value }) =>
-            html`<tr>
-              <th scope="row" data-label="Label">${label}</th>
-              <td class="number" data-label="Value">${formatNumber(value)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
+    ${table(
+      ['Label', unit ? `Value (${unit})` : 'Value'],
+      series.map(({ label, value }) => [label, formatNumber(value)]),
+      { numeric: [false, true] },
+    )}
   </details>`;
 
 /**

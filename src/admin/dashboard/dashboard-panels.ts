@@ -4,6 +4,7 @@ import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { NOTHING } from '../web/display-text.ts';
+import { table } from '../web/widgets.ts';
 
 /** A text of at most this many characters is shown in large type, like a number. */
 const MAX_FIGURE = 24;
@@ -20,32 +21,17 @@ function shownCell(cell: Cell): Content {
   return typeof cell === 'number' ? formatNumber(cell) : cell;
 }
 
-function table({ columns, rows }: PanelTable): Html {
+function panelTable({ columns, rows }: PanelTable): Html {
   if (rows.length === 0) return html`<p class="empty">No data yet.</p>`;
-  const classes = columns.map((_, at) => {
+  const numeric = columns.map((_, at) => {
     const cells = rows.map((row) => row[at] ?? null).filter((cell) => cell !== null);
-    return cells.length > 0 && cells.every(isNumber) ? 'number' : undefined;
+    return cells.length > 0 && cells.every(isNumber);
   });
-  return html`<table class="records">
-    <thead>
-      <tr>
-        ${columns.map((name, at) => html`<th scope="col" ${attributes({ class: classes[at] })}>${name}</th>`)}
-      </tr>
-    </thead>
-    <tbody>
-      ${rows.map(
-        (row) =>
-          html`<tr>
-            ${row.map((cell, at) => {
-              const cellAttributes = attributes({ class: classes[at], 'data-label': columns[at] });
-              return at === 0
-                ? html`<th scope="row" ${cellAttributes}>${shownCell(cell)}</th>`
-                : html`<td${cellAttributes}>${shownCell(cell)}</td>`;
-            })}
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  return table(
+    columns,
+    rows.map((row) => row.map(shownCell)),
+    { numeric },
+  );
 }
 
 /** The text in place of a panel that failed. The cause is only logged. */
@@ -62,7 +48,7 @@ async function content({ panels, logger }: AdminContext, panel: Panel, id: strin
     if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
     if (typeof found === 'string')
       return html`<p${attributes({ class: found.length <= MAX_FIGURE && 'figure' })}>${found}</p>`;
-    return 'series' in found ? chart(found, panel.title, id) : table(found);
+    return 'series' in found ? chart(found, panel.title, id) : panelTable(found);
   } catch (error) {
     // A function of the registry may throw any value.
     const cause = error instanceof Error ? error.message : String(error);

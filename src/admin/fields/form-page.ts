@@ -28,7 +28,7 @@ import { submitOnceField } from '../web/submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery } from '../web/admin-request.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { errorSummary, messagesOf, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** What the form of a record shows. */
 export interface FormPage {
@@ -174,8 +174,7 @@ export async function formPage(context: AdminContext, page: FormPage): Promise<R
   const fields = output.flatMap((column): Html[] => {
     const value = typed.get(column);
     if (columns.includes(column) && value) {
-      const messages = Object.hasOwn(errors, column.key) ? errors[column.key] : undefined;
-      const field: Field = { column, typed: value, isNew, errors: messages, references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
+      const field: Field = { column, typed: value, isNew, errors: messagesOf(errors, column.key), references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
       return [fieldRow(field)];
     }
     if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];

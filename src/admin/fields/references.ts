@@ -133,6 +133,10 @@ export async function referencesOf(
   return new Map(found.filter((one) => one !== undefined));
 }
 
+/** The label of the record that a key refers to; undefined for an unknown key and for a column that refers to no records. */
+export const labelIn = (references: References | undefined, key: string): string | undefined =>
+  references?.label ?? references?.options?.find(({ id }) => id === key)?.label;
+
 /** The form's values as hidden fields, so that the search page can return them. */
 const carriedFields = (form: Form): Promise<readonly Html[]> =>
   hiddenInputs(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));

@@ -18,7 +18,7 @@ import { editableColumns } from '../fields/form-page.ts';
 import { attributes, hiddenInputs, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { referencesOf } from '../fields/references.ts';
+import { labelIn, referencesOf } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 
 /** A form whose record has changed since the form was loaded. */
@@ -106,9 +106,7 @@ export async function showConflict(context: AdminContext, conflict: Conflict): P
     named: typeof mineNamed,
   ): Html | string => {
     if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
-    const { options, label } = named.get(column) ?? {};
-    const name = label ?? options?.find(({ id }) => id === text)?.label;
-    return name ?? shownValue(column, excerpt(text, other.text));
+    return labelIn(named.get(column), text) ?? shownValue(column, excerpt(text, other.text));
   };
   const origins = marksOf(form, editableColumns(resource, false));
   const rows = [...typed].flatMap(([column, mine]) => {

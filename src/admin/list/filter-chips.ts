@@ -7,6 +7,7 @@ import { columnAt, describeFilter, filterFormValues, referencedKeys } from './fi
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
+import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
 /** Maximum related records that a chip names. */
 const MAX_NAMED_RECORDS = 10;
@@ -66,7 +67,7 @@ export async function filterChips(
     parameters.filters.slice(0, MAX_CHIPS).map(async (parameter, index, all) => {
       const { what, how, value } = describeFilter(parameter, resource, context.resources);
       const name = excerpt(parameter.name);
-      const messages = Object.hasOwn(errors, name) ? errors[name] : undefined;
+      const messages = messagesOf(errors, name);
       const label = historyLabel(context, resource, parameter);
       const shown =
         label ?? (messages ? undefined : await relatedNames(context, resource, parameter)) ?? value;
@@ -74,32 +75,16 @@ export async function filterChips(
       const isAlternative =
         matchesAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;
       const text = html`${isAlternative && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
-      return html`<li class="${messages ? 'chip faulty' : 'chip'}">
-        <span
-          >${editLink(parameter, text, context, resource, parameters)}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span
-        >
-        <a href="${rest}" class="remove" aria-label="Remove the filter: ${what} ${how}">×</a>
-      </li>`;
+      const content = editLink(parameter, text, context, resource, parameters);
+      return chip(content, messages, removeLink(rest, `Remove the filter: ${what} ${how}`));
     }),
   );
-  const others = (['ordering', 'limit', 'page'] as const).flatMap((name) =>
-    Object.hasOwn(errors, name)
-      ? [
-          html`<li class="chip faulty">
-            <span
-              >${name} <b>${parameters.get(name)}</b>
-              <span class="error">${errors[name]?.join('; ')}</span></span
-            >
-            <a
-              href="${links.list(resource.name, parameters.without(name))}"
-              class="remove"
-              aria-label="Remove ${name}"
-              >×</a
-            >
-          </li>`,
-        ]
-      : [],
-  );
+  const others = (['ordering', 'limit', 'page'] as const).flatMap((name) => {
+    const messages = messagesOf(errors, name);
+    if (!messages) return [];
+    const remove = removeLink(links.list(resource.name, parameters.without(name)), `Remove ${name}`);
+    return [chip(html`${name} <b>${parameters.get(name)}</b>`, messages, remove)];
+  });
   const all = [...list, ...others];
   if (all.length === 0) return html``;
   const clear = new Parameters(

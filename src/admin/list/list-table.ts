@@ -5,6 +5,7 @@ import { isVisible, textOfField, type RecordEntry } from '../../resources/record
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
+import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
 /** The columns to sort by for a heading. A foreign key sorts by the label of the related record, if possible. */
@@ -52,10 +53,7 @@ function heading(
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span
         ><span class="hidden">sorted ${state}</span> ${
-          chosen !== undefined &&
-          html`<a href="${sortedBy(others)}" class="remove" aria-label="Remove sorting by ${column.title}"
-            >×</a
-          >`
+          chosen !== undefined && removeLink(sortedBy(others), `Remove sorting by ${column.title}`)
         }</span
       >`
     }

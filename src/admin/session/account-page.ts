@@ -12,36 +12,22 @@ import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { loginAddress, openSession, verifyPassword } from './login.ts';
 import { moment } from '../web/display-text.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
 import { redirect, redirectWith } from '../web/admin-request.ts';
 
 async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
   const list = await sessions.list(caller, token);
   return html`<section>
     <h2>Your sessions</h2>
-    <table class="records">
-      <thead>
-        <tr>
-          <th scope="col">Browser</th>
-          <th scope="col">Address</th>
-          <th scope="col">Since</th>
-          <th scope="col">Last used</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${list.map(
-          ({ agent, address, created, seen, isCurrent }) =>
-            html`<tr>
-              <th scope="row" data-label="Browser">
-                ${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}
-              </th>
-              <td data-label="Address">${address}</td>
-              <td data-label="Since">${moment(created)}</td>
-              <td data-label="Last used">${moment(seen)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
+    ${table(
+      ['Browser', 'Address', 'Since', 'Last used'],
+      list.map(({ agent, address, created, seen, isCurrent }) => [
+        html`${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}`,
+        address,
+        moment(created),
+        moment(seen),
+      ]),
+    )}
     ${
       list.length > 1
         ? buttonForm(links.sessions, csrf, 'End other sessions', 'secondary')

@@ -14,6 +14,8 @@ export const grouped = (count: number): string => String(count).replace(/\B(?=(\
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${grouped(count)} ${count === 1 ? one : many}`;
 
+export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
 /** A date or time in the format of the API, in UTC. */
 export const moment = (text: string): Html =>
   html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${text}</time>`;

@@ -1,6 +1,7 @@
-// Parts that several forms share: field errors, the error summary, password fields.
+// Parts that several pages share: field errors, the error summary, password fields, tables.
 import type { FieldErrors } from '../../errors.ts';
-import { html, type Html } from './html.ts';
+import { capitalized } from './display-text.ts';
+import { attributes, html, type Content, type Html } from './html.ts';
 
 const PASSWORDS = {
   _current: { label: 'Your current password', autocomplete: 'current-password' },
@@ -22,8 +23,7 @@ export const fieldErrors = (id: string, messages: readonly string[] | undefined)
   </p>`;
 
 /** Turns `must be a number` into `Must be a number.` */
-export const sentence = (text: string): string =>
-  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+export const sentence = (text: string): string => `${capitalized(text)}${/[.!?]$/.test(text) ? '' : '.'}`;
 
 /**
  * All errors of a form with links to their fields. A screen reader reads it when the page loads.
@@ -77,3 +77,60 @@ export const passwordFields = (
       ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${fieldErrors(id, errors[name])}
     </div>`;
   })}`;
+
+/**
+ * A table whose first cells are the headings of their rows. In narrow windows each cell shows the title of its column.
+ * @param numeric which columns are right-aligned as numbers
+ */
+export function table(
+  titles: readonly string[],
+  rows: readonly (readonly Content[])[],
+  {
+    numeric = [],
+    caption,
+    labelledBy,
+  }: { readonly numeric?: readonly boolean[]; readonly caption?: string; readonly labelledBy?: string } = {},
+): Html {
+  const classes = titles.map((_, at) => numeric[at] === true && 'number');
+  const cell = (content: Content, at: number): Html => {
+    const row = { class: classes[at], 'data-label': titles[at] };
+    return at === 0
+      ? html`<th${attributes({ scope: 'row', ...row })}>${content}</th>`
+      : html`<td${attributes(row)}>${content}</td>`;
+  };
+  return html`<table${attributes({ class: 'records', 'aria-labelledby': labelledBy })}>
+    ${
+      caption !== undefined &&
+      html`<caption class="hidden">
+        ${caption}
+      </caption>`
+    }
+    <thead>
+      <tr>
+        ${titles.map((title, at) => html`<th${attributes({ scope: 'col', class: classes[at] })}>${title}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (cells) =>
+          html`<tr>
+            ${cells.map(cell)}
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+/** The messages of one field; undefined for a field without errors. */
+export const messagesOf = (errors: FieldErrors, name: string): readonly string[] | undefined =>
+  Object.hasOwn(errors, name) ? errors[name] : undefined;
+
+/** A link that takes something away, such as a filter. */
+export const removeLink = (href: string, label: string): Html =>
+  html`<a href="${href}" class="remove" aria-label="${label}">×</a>`;
+
+/** A list item for a parameter of the address, with its errors. */
+export const chip = (content: Content, messages: readonly string[] | undefined, remove: Html | false): Html =>
+  html`<li class="${messages ? 'chip faulty' : 'chip'}">
+    <span>${content}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span> ${remove}
+  </li>`;
