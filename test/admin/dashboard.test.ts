@@ -59,8 +59,8 @@ function modelsOf(page: string): Map<string, string[][]> {
 /** The texts of the rows of the latest changes, without their moments. */
 function latestOf(page: string): string[] {
   const [, body = ''] = /<section class="latest"[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
-  return [...body.matchAll(/<tr>\s*<td data-label="When">[^]*?<\/td>([^]*?)<\/tr>/g)].map(([, row = '']) =>
-    squeeze(row.replace(/<\/?(td|span)[^>]*>/g, ' ')).trim(),
+  return [...body.matchAll(/<tr>\s*<th scope="row" data-label="When">[^]*?<\/th>([^]*?)<\/tr>/g)].map(
+    ([, row = '']) => squeeze(row.replace(/<\/?(td|span)[^>]*>/g, ' ')).trim(),
   );
 }
 

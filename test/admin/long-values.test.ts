@@ -388,9 +388,9 @@ describe('long values in the history', () => {
     assert.equal(changed.status, 200);
     const page = await ada.get(`/admin/item/${id}/history/`);
     assert.ok(page.text.length < 40_000, `${page.text.length} characters`);
-    assert.match(readable(page), /<b>"\\u000bé{1980,2000} … cut: 800,0(05|10) bytes in full/);
-    assert.match(readable(page), /\{"k": ?\["\\"", ?"v{1900,2000} … cut: 200,\d{3} bytes in full/);
-    const [, href = ''] = /<a href="([^"]*)">cut: 800,0/.exec(page.text) ?? [];
+    assert.match(readable(page), /<b>"\\u000bé{1980,2000} … truncated: 800,0(05|10) bytes in total/);
+    assert.match(readable(page), /\{"k": ?\["\\"", ?"v{1900,2000} … truncated: 200,\d{3} bytes in total/);
+    const [, href = ''] = /<a href="([^"]*)">truncated: 800,0/.exec(page.text) ?? [];
     const [whole] = JSON.parse((await ada.get(unescaped(href))).text) as { before: string; after: string }[];
     assert.deepEqual(JSON.parse(whole?.after ?? ''), { text: `${text}!` });
     assert.deepEqual(JSON.parse(whole?.before ?? ''), { text });
@@ -408,7 +408,7 @@ describe('long values in the history', () => {
     const path = `/api/item/${row?.id}/`;
     assert.equal((await service.request(path, { method: 'DELETE', user: 'ada' })).status, 200);
     const page = await ada.get(`/admin/item/${row?.id}/history/`);
-    assert.match(readable(page), /x{2000} … cut: 9,000 bytes in full/);
+    assert.match(readable(page), /x{2000} … truncated: 9,000 bytes in total/);
     assert.doesNotMatch(page.text, /Add it again/);
   });
 

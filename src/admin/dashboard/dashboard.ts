@@ -6,6 +6,8 @@ import { withTimeout } from '../../resources/definition/panel.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
+import { table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
@@ -87,33 +89,24 @@ async function showGroups(context: AdminContext): Promise<Html> {
   return html`<div class="groups">${await Promise.all(sections)}</div>`;
 }
 
-/** The labels of the records in some changes, by model and key. Deleted records have none. */
-async function labelsOf(
-  context: AdminContext,
-  changes: readonly RecordEntry[],
-): Promise<Map<string, string>> {
-  const keys = new Map<AdminResource, Set<string>>();
-  for (const { members } of changes) {
-    const resource = context.resources.get(textOfField(members, 'model') ?? '');
-    const key = textOfField(members, 'record');
-    if (resource && key !== null) keys.set(resource, (keys.get(resource) ?? new Set()).add(key));
-  }
-  const labels = new Map<string, string>();
-  await Promise.all(
-    [...keys].map(async ([resource, ids]) => {
+/** The labels of the changed records. Deleted records have none, and those that cannot be read in time are left out. */
+const labelsOfChanged = (context: AdminContext, changes: readonly RecordEntry[]): Promise<RecordLabels> =>
+  labelsFor(
+    changes.map(({ members }) => [
+      context.resources.get(textOfField(members, 'model') ?? ''),
+      textOfField(members, 'record'),
+    ]),
+    async (resource, ids) => {
       const work = context.browsing.labelsOf(resource, ids);
-      const names = await loadOptional(context, `the names of ${resource.name}`, work);
-      for (const [id, label] of names ?? []) labels.set(`${resource.name} ${id}`, label);
-    }),
+      return (await loadOptional(context, `the names of ${resource.name}`, work)) ?? new Map();
+    },
   );
-  return labels;
-}
 
 /** The changed record, with a link if it exists and the admin area shows it. */
-function changedRecord(context: AdminContext, entry: RecordEntry, labels: ReadonlyMap<string, string>): Html {
+function changedRecord(context: AdminContext, entry: RecordEntry, labels: RecordLabels): Html {
   const change = changeOf(entry, context);
   const { resource, model, record: key } = change;
-  const label = labels.get(`${model} ${key}`);
+  const label = labels(resource, key);
   const record: Content =
     label === undefined
       ? shortened(formerName(change), 60)
@@ -121,37 +114,22 @@ function changedRecord(context: AdminContext, entry: RecordEntry, labels: Readon
   return html`${record !== '' && html`${record} `}in ${resource?.title ?? model}`;
 }
 
-function changeRow(context: AdminContext, change: RecordEntry, labels: ReadonlyMap<string, string>): Html {
+function changeRow(context: AdminContext, change: RecordEntry, labels: RecordLabels): Content[] {
   const { id, members } = change;
   const [source = '', action = ''] = ['door', 'action'].map((key) => textOfField(members, key) ?? '');
-  return html`<tr>
-    <td data-label="When">
-      <a href="${links.record(context.history.name, id)}">${moment(textOfField(members, 'at') ?? '')}</a>
-    </td>
-    <td data-label="Who">${textOfField(members, 'user_name') ?? NOTHING}</td>
-    <td data-label="Where">${sourceLabel(source)}</td>
-    <td data-label="What">${actionLabel(action)} ${changedRecord(context, change, labels)}</td>
-  </tr>`;
+  const link = links.record(context.history.name, id);
+  return [
+    html`<a href="${link}">${moment(textOfField(members, 'at') ?? '')}</a>`,
+    textOfField(members, 'user_name') ?? NOTHING,
+    sourceLabel(source),
+    html`${actionLabel(action)} ${changedRecord(context, change, labels)}`,
+  ];
 }
 
-function changeTable(
-  context: AdminContext,
-  changes: readonly RecordEntry[],
-  labels: ReadonlyMap<string, string>,
-): Html {
-  return html`<table class="records" aria-labelledby="latest">
-      <thead>
-        <tr>
-          <th scope="col">When</th>
-          <th scope="col">Who</th>
-          <th scope="col">Where</th>
-          <th scope="col">What</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${changes.map((change) => changeRow(context, change, labels))}
-      </tbody>
-    </table>
+async function changeTable(context: AdminContext, changes: readonly RecordEntry[]): Promise<Html> {
+  const labels = await labelsOfChanged(context, changes);
+  const rows = changes.map((change) => changeRow(context, change, labels));
+  return html`${table(['When', 'Who', 'Where', 'What'], rows, { labelledBy: 'latest' })}
     <p><a href="${links.list(context.history.name)}">All changes</a></p>`;
 }
 
@@ -164,7 +142,7 @@ async function showLatest(context: AdminContext): Promise<Html> {
     ? html`<p class="nothing">The history cannot be read at the moment. See the log for details.</p>`
     : changes.length === 0
       ? html`<p class="empty">No changes yet. Changes made here and through the API appear here.</p>`
-      : changeTable(context, changes, await labelsOf(context, changes));
+      : await changeTable(context, changes);
   return html`<section class="latest" aria-labelledby="latest">
     <h2 id="latest">Latest changes</h2>
     ${body}

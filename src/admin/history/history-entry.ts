@@ -5,6 +5,7 @@ import { joinLabel } from '../../query/statements/label-sql.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
+import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 
 /** An entry of the history. It has only the values that the admin area shows now. */
 export interface HistoryChange {
@@ -20,11 +21,6 @@ export interface HistoryChange {
   readonly resource: AdminResource | undefined;
   readonly before: JsonFields;
   readonly after: JsonFields;
-}
-
-/** The labels of the records in some changes; undefined for a deleted record. */
-export interface RecordLabels {
-  readonly label: (resource: AdminResource | undefined, id: string) => string | undefined;
 }
 
 /** Reads an entry of the history. */
@@ -61,32 +57,23 @@ export function columnsOf({ resource, before, after }: HistoryChange): readonly 
  * each model, for any number of changes.
  * @param withValues whether to load the targets of foreign keys
  */
-export async function loadRecordLabels(
-  context: AdminContext,
+export function loadRecordLabels(
+  { resources, settings, browsing }: AdminContext,
   changes: readonly HistoryChange[],
   withValues = true,
 ): Promise<RecordLabels> {
-  const users = context.resources.get(context.settings.userModel);
-  const wanted = new Map<AdminResource, Set<string>>();
-  const want = (resource: AdminResource | undefined, id: string | null | undefined): void => {
-    if (!resource || id === null || id === undefined) return;
-    wanted.set(resource, (wanted.get(resource) ?? new Set()).add(id));
-  };
-  for (const change of changes) {
-    want(users, change.user?.key);
-    want(change.resource, change.record);
-    for (const column of withValues ? columnsOf(change) : []) {
-      const target = column.references && context.resources.get(column.references.name);
-      for (const members of [change.before, change.after]) want(target, textOfField(members, column.key));
-    }
-  }
-  const labels = new Map<AdminResource, ReadonlyMap<string, string>>();
-  await Promise.all(
-    [...wanted].map(async ([resource, ids]) => {
-      labels.set(resource, await context.browsing.labelsOf(resource, ids));
+  const users = resources.get(settings.userModel);
+  const records = changes.flatMap((change) => [
+    [users, change.user?.key] as const,
+    [change.resource, change.record] as const,
+    ...(withValues ? columnsOf(change) : []).flatMap((column) => {
+      const target = column.references && resources.get(column.references.name);
+      return [change.before, change.after].map(
+        (values) => [target, textOfField(values, column.key)] as const,
+      );
     }),
-  );
-  return { label: (resource, id) => resource && labels.get(resource)?.get(id) };
+  ]);
+  return labelsFor(records, browsing.labelsOf);
 }
 
 /** The label of a record at the time of the change, from the recorded values; undefined if they do not give one. */

@@ -111,7 +111,7 @@ export async function showChange(context: AdminContext, id: string): Promise<Rep
   const change = changeOf(await context.browsing.preview(context.history, id), context);
   const labels = await loadRecordLabels(context, [change]);
   const { resource, model, record } = change;
-  const label = labels.label(resource, record);
+  const label = labels(resource, record);
   const recordName = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
   const body = html`${changeView(change, context, labels)}
   ${

@@ -5,28 +5,32 @@ import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { columnsOf, type HistoryChange, type RecordLabels } from './history-entry.ts';
+import { columnsOf, type HistoryChange } from './history-entry.ts';
+import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import { EMPTY_TEXT, grouped, moment, NOTHING, shownValue } from '../web/display-text.ts';
+import {
+  actionLabel,
+  capitalized,
+  EMPTY_TEXT,
+  grouped,
+  moment,
+  NOTHING,
+  shownValue,
+} from '../web/display-text.ts';
 
 /** Maximum characters of a text that are shown. */
 const MAX_SHOWN = 2000;
 
-const ACTION_TITLES: Readonly<Record<string, string>> = {
-  create: 'Added',
-  update: 'Changed',
-  delete: 'Deleted',
-};
 const SOURCE_PHRASES: Readonly<Record<string, string>> = {
   api: 'through the API',
   admin: 'in the admin area',
   command: 'from the command line',
 };
 
-export const actionTitle = ({ action }: HistoryChange): string => ACTION_TITLES[action] ?? action;
+export const actionTitle = ({ action }: HistoryChange): string => capitalized(actionLabel(action));
 
-/** A text. If it is cut, a link leads to the whole change. */
+/** A text. If it is truncated, a link leads to the whole change. */
 function shownText(column: Column, text: string | null, size: string | null, change: HistoryChange): Content {
   if (text === null || (size === null && text.length <= MAX_SHOWN)) return shownValue(column, text);
   const whole = links.action(
@@ -36,7 +40,7 @@ function shownText(column: Column, text: string | null, size: string | null, cha
   );
   const beginning = text.slice(0, MAX_SHOWN).toWellFormed();
   return html`${beginning} …
-    <a href="${whole}">cut${size !== null && `: ${grouped(Number(size))} bytes in full`}</a>`;
+    <a href="${whole}">truncated${size !== null && `: ${grouped(Number(size))} bytes in total`}</a>`;
 }
 
 /** A value of a change. A foreign key shows the label of its record, while that exists. */
@@ -53,7 +57,7 @@ function valueCell(
   if (text === '') return EMPTY_TEXT;
   if (text === null || !column.references)
     return shownText(column, text, textOfField(members, sizeKey(column)), change);
-  const label = labels.label(target, text);
+  const label = labels(target, text);
   return target && label !== undefined
     ? html`<a href="${links.record(target.name, text)}">${label}</a>`
     : `#${text}`;
@@ -110,7 +114,7 @@ export function author(
 ): Content {
   if (!user) return 'System';
   const users = resources.get(settings.userModel);
-  return users && labels.label(users, user.key) !== undefined
+  return users && labels(users, user.key) !== undefined
     ? html`<a href="${links.record(users.name, user.key)}">${user.name}</a>`
     : user.name;
 }

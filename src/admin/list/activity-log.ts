@@ -58,7 +58,7 @@ export async function logCells(
   entries: readonly RecordEntry[],
 ): Promise<(entry: RecordEntry, column: Column) => Html | string> {
   const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
-  const known = await loadRecordLabels(context, [...changes.values()], false);
+  const labelOf = await loadRecordLabels(context, [...changes.values()], false);
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
@@ -66,7 +66,7 @@ export async function logCells(
     if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);
-    const label = known.label(resource, record);
+    const label = labelOf(resource, record);
     if (!resource || label === undefined) return shortened(formerName(change)) || NOTHING;
     return html`<a href="${links.record(resource.name, record)}">${shortened(label)}</a>`;
   };
