@@ -35,23 +35,14 @@ export function valueInput(
   text = '',
 ): Html {
   const { control } = column.type.input;
-  const choices = textsOf(column);
-  if (control === 'checkbox') {
+  const choices =
+    control === 'checkbox'
+      ? [{ id: 'true', label: 'Yes' }, { id: 'false', label: 'No' }] // prettier-ignore
+      : (options ?? textsOf(column)?.map((choice) => ({ id: choice, label: choice })));
+  if (choices)
     return html`<select name="_value" id="filter-value">
-      <option value="true">Yes</option>
-      <option value="false" ${attributes({ selected: text === 'false' })}>No</option>
+      ${choices.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
     </select>`;
-  }
-  if (choices && !options) {
-    return html`<select name="_value" id="filter-value">
-      ${choices.map((choice) => html`<option value="${choice}" ${attributes({ selected: choice === text })}>${choice}</option>`)}
-    </select>`;
-  }
-  if (options) {
-    return html`<select name="_value" id="filter-value">
-      ${options.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
-    </select>`;
-  }
   const type = ['date', 'time'].includes(control) ? control : 'text';
   const hint = control === 'datetime-local' ? '2024-05-31 18:30' : column.references ? keyHint : '';
   return html`<input

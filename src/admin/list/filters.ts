@@ -23,25 +23,33 @@ export interface FilterComparison {
   readonly parameter: (path: string, value: string) => Parameter;
 }
 
-const plain = (operator: Operator, text: string): FilterComparison => ({
-  key: operator,
+/** @param nameOf the parameter's name, by the column's path */
+const comparison = (
+  key: string,
+  text: string,
+  nameOf: (path: string) => string,
+  valueOf: (value: string) => string = (value) => value,
+): FilterComparison => ({
+  key,
   text,
   takesValue: true,
-  parameter: (path, value) => ({ name: operator === 'eq' ? path : `${path}__${operator}`, value }),
+  parameter: (path, value) => ({ name: nameOf(path), value: valueOf(value) }),
 });
 
-const CONTAINS: FilterComparison = {
-  key: 'contains',
-  text: 'contains',
-  takesValue: true,
-  parameter: (path, value) => ({ name: `${path}__ilike`, value: containing(value) }),
-};
-const BEGINS: FilterComparison = {
-  key: 'begins',
-  text: 'begins with',
-  takesValue: true,
-  parameter: (path, value) => ({ name: `${path}__ilike`, value: `${escapePattern(value)}%` }),
-};
+const plain = (operator: Operator, text: string): FilterComparison =>
+  comparison(operator, text, (path) => (operator === 'eq' ? path : `${path}__${operator}`));
+
+/** A comparison without a value. */
+const presence = (key: string, text: string, sign: '' | '-'): FilterComparison => ({
+  ...comparison(
+    key,
+    text,
+    (path) => `${sign}${path}__is`,
+    () => 'null',
+  ),
+  takesValue: false,
+});
+
 /** Trims the items of a list, since people type a space after a comma. Quoted items stay as they are. */
 function trimItems(list: string): string {
   const items: string[] = [];
@@ -56,24 +64,16 @@ function trimItems(list: string): string {
   return items.join(',');
 }
 
-const ONE_OF: FilterComparison = {
-  key: 'in',
-  text: 'is one of (a, b)',
-  takesValue: true,
-  parameter: (path, value) => ({ name: `${path}__in`, value: trimItems(value) }),
-};
-const EMPTY: FilterComparison = {
-  key: 'empty',
-  text: 'has no value',
-  takesValue: false,
-  parameter: (path) => ({ name: `${path}__is`, value: 'null' }),
-};
-const FILLED: FilterComparison = {
-  key: 'filled',
-  text: 'has a value',
-  takesValue: false,
-  parameter: (path) => ({ name: `-${path}__is`, value: 'null' }),
-};
+const CONTAINS = comparison('contains', 'contains', (path) => `${path}__ilike`, containing);
+const BEGINS = comparison(
+  'begins',
+  'begins with',
+  (path) => `${path}__ilike`,
+  (value) => `${escapePattern(value)}%`,
+);
+const ONE_OF = comparison('in', 'is one of (a, b)', (path) => `${path}__in`, trimItems);
+const EMPTY = presence('empty', 'has no value', '');
+const FILLED = presence('filled', 'has a value', '-');
 
 const NUMBER_WORDS: Readonly<Partial<Record<Operator, string>>> = {
   lt: 'is less than',
@@ -133,13 +133,19 @@ export function dayFilters(path: string, how: string, day: string, next: string)
   return { eq: [from, to], lte: [to], gt: [{ name: `${path}__gte`, value: next }] }[how];
 }
 
+/** The columns at the end of a path and before it; undefined if the admin area does not show one of them. */
+const findVisible = (
+  parts: readonly string[],
+  { model }: AdminResource,
+  resources: AdminResources,
+): ReturnType<typeof findPath> => findPath(parts, model, ({ name }) => resources.get(name)?.output ?? []);
+
 /** The column at the end of a path; undefined if the admin area does not show it. */
 export const columnAt = (
   path: string,
   resource: AdminResource,
   resources: AdminResources,
-): Column | undefined =>
-  findPath(path.split('__'), resource.model, (model) => resources.get(model.name)?.output ?? [])?.column;
+): Column | undefined => findVisible(path.split('__'), resource, resources)?.column;
 
 /** The title of a path of columns: `Album › Artist › Name`. */
 export function pathTitle(
@@ -147,9 +153,7 @@ export function pathTitle(
   resource: AdminResource,
   resources: AdminResources,
 ): string {
-  const visible = (model: AdminResource['model']): readonly Column[] =>
-    resources.get(model.name)?.output ?? [];
-  const found = findPath(parts, resource.model, visible);
+  const found = findVisible(parts, resource, resources);
   if (!found) return parts.join(' › ');
   return [...found.path, found.column].map(({ title }) => title).join(' › ');
 }
@@ -162,13 +166,11 @@ function parseFilterName(
 ): { path: readonly string[]; operator: Operator; column: Column | undefined; negated: boolean } {
   const negated = name.startsWith('-');
   const parts = (negated ? name.slice(1) : name).split('__');
-  const visible = (model: AdminResource['model']): readonly Column[] =>
-    resources.get(model.name)?.output ?? [];
   const last = parts.at(-1) ?? '';
-  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !findPath(parts, resource.model, visible);
+  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !findVisible(parts, resource, resources);
   const path = hasOperator ? parts.slice(0, -1) : parts;
   const operator = (hasOperator ? last : 'eq') as Operator;
-  return { path, operator, column: findPath(path, resource.model, visible)?.column, negated };
+  return { path, operator, column: findVisible(path, resource, resources)?.column, negated };
 }
 
 /** The unescaped text of a pattern; undefined if the pattern has another shape. */
