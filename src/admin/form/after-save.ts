@@ -16,15 +16,13 @@ const OUTCOME_TEXTS = {
   unchanged: (record: string) => `no changes to save in ${record}.`,
 } as const;
 
-/** The message when the record has been deleted since. */
-const DELETED_TEXTS: Readonly<Record<SaveOutcome, string>> = {
-  added: 'The record was added, but has been deleted since.',
-  repeated: 'The record was added, but has been deleted since.',
-  changed: 'The record was changed, but has been deleted since.',
-  unchanged: 'The record has been deleted.',
-};
-
 export type SaveOutcome = keyof typeof OUTCOME_TEXTS;
+
+/** The message when the record has been deleted since. */
+function deletedText(outcome: SaveOutcome): string {
+  if (outcome === 'unchanged') return 'The record has been deleted.';
+  return `The record was ${outcome === 'changed' ? 'changed' : 'added'}, but has been deleted since.`;
+}
 
 /** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
 async function labelOf(
@@ -55,10 +53,7 @@ export async function afterSave(
   const list = form.get('_list');
   const label = await labelOf(context, resource, id);
   if (label === undefined)
-    return redirectWith(context, links.back(name, list), {
-      kind: 'failed',
-      text: DELETED_TEXTS[outcome],
-    });
+    return redirectWith(context, links.back(name, list), { kind: 'failed', text: deletedText(outcome) });
   const staysOnRecord = button === 'stay' || button === 'new';
   const to = staysOnRecord
     ? links.from(list, links.record(name, id))

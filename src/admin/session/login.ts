@@ -7,7 +7,7 @@ import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
-import { html } from '../web/html.ts';
+import { attributes, html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { assertSameSite, csrfOf, hasValidCsrf, isSameOriginForm, redirect } from '../web/admin-request.ts';
@@ -60,9 +60,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
-  const describe = problem
-    ? { described: html` aria-describedby="error"`, invalid: html` aria-invalid="true"` }
-    : {};
+  const state = attributes({ 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' });
   const body = html`<form method="post" action="${links.login}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     <input type="hidden" name="next" value="${next}" />
@@ -79,7 +77,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
         autocapitalize="none"
         spellcheck="false"
         required
-        ${!problem && html`autofocus`}${describe.invalid}${describe.described}
+        ${!problem && html`autofocus`}${state}
       />
     </div>
     <div class="field">
@@ -90,7 +88,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
         type="password"
         autocomplete="current-password"
         required
-        ${problem && html`autofocus`}${describe.invalid}${describe.described}
+        ${problem && html`autofocus`}${state}
       />
     </div>
     <button class="primary">Log in</button>
