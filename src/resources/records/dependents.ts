@@ -37,7 +37,7 @@ export interface Dependents {
 
 /** Maximum foreign keys in a row, paths, and records counted per path. */
 const MAX_STEPS = 4;
-const MOST_TRAILS = 100;
+const MAX_PATHS = 100;
 const MAX_COUNTED = 1000;
 
 const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.onDelete === 'cascade';
@@ -60,27 +60,27 @@ function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
   return edges;
 }
 
-interface Trails {
-  readonly trails: readonly DependentPath[];
+interface FoundPaths {
+  readonly paths: readonly DependentPath[];
   /** The paths that end early, at a limit or in a cycle. More records may depend on those at their end. */
-  readonly cut: ReadonlySet<DependentPath>;
+  readonly unfinished: ReadonlySet<DependentPath>;
 }
 
 /** The paths of foreign keys from a model's records to those that their deletion would affect, the shortest first. */
-function trailsOf(model: Model, models: readonly Model[], maxSteps: number): Trails {
-  const trails: DependentPath[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
-  const cut = new Set<DependentPath>();
-  for (const trail of trails) {
-    const { steps } = trail;
+function findPaths(model: Model, models: readonly Model[], maxSteps: number): FoundPaths {
+  const paths: DependentPath[] = edgesTo(model, models).map((edge) => ({ steps: [edge] }));
+  const unfinished = new Set<DependentPath>();
+  for (const path of paths) {
+    const { steps } = path;
     const last = steps.at(-1);
-    if (!last || !isCascade(trail)) continue;
+    if (!last || !isCascade(path)) continue;
     for (const edge of edgesTo(last.model, models)) {
       const isCycle = steps.some(({ column }) => column === edge.column);
-      if (isCycle || steps.length >= maxSteps || trails.length >= MOST_TRAILS) cut.add(trail);
-      else trails.push({ steps: [...steps, edge] }); // The loop visits this one, too.
+      if (isCycle || steps.length >= maxSteps || paths.length >= MAX_PATHS) unfinished.add(path);
+      else paths.push({ steps: [...steps, edge] }); // The loop visits this one, too.
     }
   }
-  return { trails, cut };
+  return { paths, unfinished };
 }
 
 const isDeclared = ({ model, from, fields }: UnknownKey): boolean =>
@@ -115,11 +115,11 @@ const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
 async function countsOf(
   database: Database,
   plan: ListPlan,
-  trails: readonly DependentPath[],
+  paths: readonly DependentPath[],
   isDeletion: boolean,
 ): Promise<number[]> {
-  if (trails.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, trails, MAX_COUNTED, isDeletion), 'read');
+  if (paths.length === 0) return [];
+  const [row] = await database.run(dependentsStatement(plan, paths, MAX_COUNTED, isDeletion), 'read');
   return numbersIn(row);
 }
 
@@ -129,11 +129,11 @@ async function countFurther(
   resources: AdminResources,
   models: readonly Model[],
   plan: ListPlan,
-  trails: readonly DependentPath[],
+  paths: readonly DependentPath[],
 ): Promise<Dependents[]> {
   const edges = edgesBelow(plan.model, models);
   const [row] = await database.run(
-    furtherDependentsStatement(plan, edges, trails, models, MAX_COUNTED),
+    furtherDependentsStatement(plan, edges, paths, models, MAX_COUNTED),
     'read',
   );
   const counts = numbersIn(row);
@@ -155,21 +155,22 @@ export async function countDependents(
   plan: ListPlan,
   maxSteps?: number,
 ): Promise<Dependents[]> {
-  const { trails: declared, cut } = trailsOf(plan.model, models, maxSteps ?? MAX_STEPS);
-  const trails = [...declared];
+  const { paths: declared, unfinished } = findPaths(plan.model, models, maxSteps ?? MAX_STEPS);
+  const paths = [...declared];
   if (maxSteps === undefined) {
     const cascading = declared.filter(isCascade);
     const ends = new Set([plan.model, ...cascading.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
     for (const last of await unknownKeys(database, ends, models)) {
-      const paths = cascading.filter(({ steps }) => steps.at(-1)?.model === last.model);
-      if (last.model === plan.model) trails.push({ steps: [], unknownKey: last });
-      trails.push(...paths.map(({ steps }) => ({ steps, unknownKey: last })));
+      const toModel = cascading.filter(({ steps }) => steps.at(-1)?.model === last.model);
+      if (last.model === plan.model) paths.push({ steps: [], unknownKey: last });
+      paths.push(...toModel.map(({ steps }) => ({ steps, unknownKey: last })));
     }
   }
-  const counts = await countsOf(database, plan, trails, maxSteps === undefined);
-  const isFurther = maxSteps === undefined && trails.some((trail, index) => cut.has(trail) && counts[index]);
+  const counts = await countsOf(database, plan, paths, maxSteps === undefined);
+  const isFurther =
+    maxSteps === undefined && paths.some((path, index) => unfinished.has(path) && counts[index]);
   const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
-  const near = trails.flatMap(({ steps, unknownKey: last }, index): Dependents[] => {
+  const near = paths.flatMap(({ steps, unknownKey: last }, index): Dependents[] => {
     const count = counts[index] ?? 0;
     if (count === 0) return [];
     const counted = capped(count);
