@@ -14,9 +14,8 @@ const MAX_NAMED_RECORDS = 10;
 
 /** The label of a filter's value in the history, such as `API` for `api`; undefined if it has none. */
 function historyLabel(context: AdminContext, resource: AdminResource, filter: Parameter): string | undefined {
-  const form =
-    resource === context.history ? filterFormValues(filter, resource, context.resources) : undefined;
-  const column = form && columnAt(form.path, resource, context.resources);
+  const form = resource === context.history ? filterFormValues(filter, resource) : undefined;
+  const column = form && columnAt(form.path, resource);
   return column && logChoices(context, column)?.find(({ id }) => id === form.text)?.label;
 }
 
@@ -26,7 +25,7 @@ async function relatedNames(
   resource: AdminResource,
   filter: Parameter,
 ): Promise<Content> {
-  const { column, keys } = referencedKeys(filter, resource, context.resources) ?? {};
+  const { column, keys } = referencedKeys(filter, resource) ?? {};
   const related = column?.references && context.resources.get(column.references.name);
   if (!related || !keys) return undefined;
   const shown = keys.slice(0, MAX_NAMED_RECORDS);
@@ -37,14 +36,8 @@ async function relatedNames(
 }
 
 /** A link that opens the filter in the form of the panel; plain text if the form cannot express it. */
-function editLink(
-  parameter: Parameter,
-  text: Html,
-  context: AdminContext,
-  resource: AdminResource,
-  parameters: Parameters,
-): Html {
-  const form = filterFormValues(parameter, resource, context.resources);
+function editLink(parameter: Parameter, text: Html, resource: AdminResource, parameters: Parameters): Html {
+  const form = filterFormValues(parameter, resource);
   if (!form) return text;
   const editing = parameters.with('_filter', form.path).with('_old', new Parameters([parameter]).toString());
   return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
@@ -65,7 +58,7 @@ export async function filterChips(
 ): Promise<Html> {
   const list = await Promise.all(
     parameters.filters.slice(0, MAX_CHIPS).map(async (parameter, index, all) => {
-      const { what, how, value } = describeFilter(parameter, resource, context.resources);
+      const { what, how, value } = describeFilter(parameter, resource);
       const name = excerpt(parameter.name);
       const messages = messagesOf(errors, name);
       const label = historyLabel(context, resource, parameter);
@@ -75,7 +68,7 @@ export async function filterChips(
       const isAlternative =
         matchesAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;
       const text = html`${isAlternative && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
-      const content = editLink(parameter, text, context, resource, parameters);
+      const content = editLink(parameter, text, resource, parameters);
       return chip(content, messages, removeLink(rest, `Remove the filter: ${what} ${how}`));
     }),
   );

@@ -66,7 +66,7 @@ async function filterForm(
   state: Parameters,
   old: Parameter | undefined,
 ): Promise<Html> {
-  const present = old && filterFormValues(old, resource, context.resources);
+  const present = old && filterFormValues(old, resource);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
   const { options: records, label } = references ?? {};
@@ -74,7 +74,7 @@ async function filterForm(
   // An unknown value stays selected, so opening and submitting the form does not change the filter.
   const isUnknown = typed.text !== '' && !known?.some(({ id }) => id === typed.text);
   const options = known && isUnknown ? [...known, { id: typed.text, label: `“${typed.text}”` }] : known;
-  const title = pathTitle(path.split('__'), resource, context.resources);
+  const title = pathTitle(path.split('__'), resource);
   const comparisons = offeredComparisons(column).filter(
     ({ key }) => resource !== context.history || !options || ['eq', 'ne'].includes(key),
   );
@@ -112,12 +112,12 @@ export async function filterPanel(
   const state = parameters.without('_filter', '_old');
   const old = changedFilter(state, parameters);
   const path = parameters.get('_filter');
-  const column = path === undefined ? undefined : columnAt(path, resource, context.resources);
+  const column = path === undefined ? undefined : columnAt(path, resource);
   const offered = resource.filters.map(
     (parts) =>
       html`<li>
         <a href="${links.list(resource.name, state.with('_filter', parts.join('__')))}"
-          >${pathTitle(parts, resource, context.resources)}</a
+          >${pathTitle(parts, resource)}</a
         >
       </li>`,
   );
@@ -185,7 +185,7 @@ async function offerRecords(
     title: `Which ${lowerFirst(column.title)} do you mean?`,
     crumbs: [
       { text: resource.title, href: links.list(resource.name) },
-      { text: `Filter by ${pathTitle(path.split('__'), resource, context.resources)}` },
+      { text: `Filter by ${pathTitle(path.split('__'), resource)}` },
     ],
     body,
   });
@@ -199,7 +199,7 @@ export async function applyFilter(context: AdminContext, resource: AdminResource
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
-  const column = columnAt(path, resource, context.resources);
+  const column = columnAt(path, resource);
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, list));
   const opened = list.with('_filter', path);

@@ -4,7 +4,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { filterValues, OPERATORS } from '../../query/parse/filter-values.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
-import { findPath, type AdminResource, type AdminResources } from '../../resources/serve/admin-resource.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textsOf } from '../fields/form-values.ts';
 import type { Content } from '../web/html.ts';
 
@@ -133,27 +133,13 @@ export function dayFilters(path: string, how: string, day: string, next: string)
   return { eq: [from, to], lte: [to], gt: [{ name: `${path}__gte`, value: next }] }[how];
 }
 
-/** The columns at the end of a path and before it; undefined if the admin area does not show one of them. */
-const findVisible = (
-  parts: readonly string[],
-  { model }: AdminResource,
-  resources: AdminResources,
-): ReturnType<typeof findPath> => findPath(parts, model, ({ name }) => resources.get(name)?.output ?? []);
-
 /** The column at the end of a path; undefined if the admin area does not show it. */
-export const columnAt = (
-  path: string,
-  resource: AdminResource,
-  resources: AdminResources,
-): Column | undefined => findVisible(path.split('__'), resource, resources)?.column;
+export const columnAt = (path: string, resource: AdminResource): Column | undefined =>
+  resource.find(path.split('__'))?.column;
 
 /** The title of a path of columns: `Album › Artist › Name`. */
-export function pathTitle(
-  parts: readonly string[],
-  resource: AdminResource,
-  resources: AdminResources,
-): string {
-  const found = findVisible(parts, resource, resources);
+export function pathTitle(parts: readonly string[], resource: AdminResource): string {
+  const found = resource.find(parts);
   if (!found) return parts.join(' › ');
   return [...found.path, found.column].map(({ title }) => title).join(' › ');
 }
@@ -162,15 +148,14 @@ export function pathTitle(
 function parseFilterName(
   name: string,
   resource: AdminResource,
-  resources: AdminResources,
 ): { path: readonly string[]; operator: Operator; column: Column | undefined; negated: boolean } {
   const negated = name.startsWith('-');
   const parts = (negated ? name.slice(1) : name).split('__');
   const last = parts.at(-1) ?? '';
-  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !findVisible(parts, resource, resources);
+  const hasOperator = parts.length > 1 && OPERATORS.has(last) && !resource.find(parts);
   const path = hasOperator ? parts.slice(0, -1) : parts;
   const operator = (hasOperator ? last : 'eq') as Operator;
-  return { path, operator, column: findVisible(path, resource, resources)?.column, negated };
+  return { path, operator, column: resource.find(path)?.column, negated };
 }
 
 /** The unescaped text of a pattern; undefined if the pattern has another shape. */
@@ -183,9 +168,8 @@ const prefixText = (value: string): string | undefined => textInPattern(/^((?:[^
 export function filterFormValues(
   { name, value }: Parameter,
   resource: AdminResource,
-  resources: AdminResources,
 ): { readonly path: string; readonly comparison: FilterComparison; readonly text: string } | undefined {
-  const { path: parts, column } = parseFilterName(name, resource, resources);
+  const { path: parts, column } = parseFilterName(name, resource);
   if (!column) return undefined;
   const path = parts.join('__');
   for (const comparison of offeredComparisons(column)) {
@@ -202,22 +186,17 @@ export function filterFormValues(
 export function referencedKeys(
   { name, value }: Parameter,
   resource: AdminResource,
-  resources: AdminResources,
 ): { readonly column: Column; readonly keys: readonly string[] } | undefined {
-  const { operator, column } = parseFilterName(name, resource, resources);
+  const { operator, column } = parseFilterName(name, resource);
   if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
   const found = filterValues(operator, [value], column);
   return 'fault' in found ? undefined : { column, keys: found.values };
 }
 
 /** Describes a filter of the URL. An invalid one appears as it was sent. */
-export function describeFilter(
-  { name, value }: Parameter,
-  resource: AdminResource,
-  resources: AdminResources,
-): FilterText {
-  const { path, operator, column, negated } = parseFilterName(name, resource, resources);
-  const what = pathTitle(path, resource, resources);
+export function describeFilter({ name, value }: Parameter, resource: AdminResource): FilterText {
+  const { path, operator, column, negated } = parseFilterName(name, resource);
+  const what = pathTitle(path, resource);
   if (operator === 'is' && /^(null|none)$/i.test(value))
     return { what, how: negated ? 'has a value' : 'has no value', value: null };
   const not = negated ? 'not: ' : '';

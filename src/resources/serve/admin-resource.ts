@@ -25,6 +25,8 @@ export interface AdminResource extends ServedResource {
   /** The column of the date links above the list. */
   readonly dates: Column | undefined;
   readonly may: ReadonlySet<AdminAction>;
+  /** Resolves a column path, split into parts; see `findPath`. */
+  readonly find: (parts: readonly string[]) => LabelPath | undefined;
   /** Columns that a separate page sets, and that no page shows. */
   readonly passwords: readonly Column[];
   /**
@@ -179,6 +181,7 @@ export function serveForAdmin(
       filters: splitPaths(admin.filters) ?? defaultFilters(output),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set((admin.allow ?? ACTIONS).filter((action) => isGranted(action, catalog.get(model.table)))),
+      find: (parts) => findPath(parts, model, visible),
       passwords: model.columns.filter(({ isPassword, name }) => isPassword && !admin.exclude?.includes(name)),
       inApi: (query) =>
         apiAccepts(base, query, (level) => level === 'default')
