@@ -7,7 +7,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
-import { table } from '../web/widgets.ts';
+import { resourceRow, table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
@@ -58,14 +58,9 @@ async function countText(context: AdminContext, resource: AdminResource): Promis
 }
 
 async function row(context: AdminContext, resource: AdminResource): Promise<Html> {
-  const { name, title, may } = resource;
-  return html`<tr>
-    <th scope="row"><a href="${links.list(name)}">${title}</a></th>
-    <td class="number">${await countText(context, resource)}</td>
-    <td>
-      ${may.has('add') && html`<a href="${links.action(name, 'add')}" aria-label="Add to ${title}">Add</a>`}
-    </td>
-  </tr>`;
+  const { name, title } = resource;
+  const link = html`<a href="${links.list(name)}">${title}</a>`;
+  return resourceRow(resource, link, await countText(context, resource), links.action(name, 'add'));
 }
 
 async function showGroups(context: AdminContext): Promise<Html> {

@@ -1,5 +1,6 @@
 // Parts that several pages share: field errors, the error summary, password fields, tables.
 import type { FieldErrors } from '../../errors.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { capitalized } from './display-text.ts';
 import { attributes, html, type Content, type Html } from './html.ts';
 
@@ -134,3 +135,11 @@ export const chip = (content: Content, messages: readonly string[] | undefined, 
   html`<li class="${messages ? 'chip faulty' : 'chip'}">
     <span>${content}${messages && html` <span class="error">${messages.join('; ')}</span>`}</span> ${remove}
   </li>`;
+
+/** A table row for a resource: its link, a number of its records, and a link that adds one. */
+export const resourceRow = ({ title, may }: AdminResource, link: Content, count: string, add: string): Html =>
+  html`<tr>
+    <th scope="row">${link}</th>
+    <td class="number">${count}</td>
+    <td>${may.has('add') && html`<a href="${add}" aria-label="Add to ${title}">Add</a>`}</td>
+  </tr>`;
