@@ -11,18 +11,20 @@ import {
   selectionChange,
   type Choice,
 } from './bulk-choice.ts';
-import {
-  confirmationField,
-  confirmCaller,
-  hasPowers,
-  type ConfirmationRefusal,
-} from '../session/password-confirmation.ts';
+import { confirmationField, confirmCaller, hasPrivilegeColumn } from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { typedMember } from '../fields/form-body.ts';
-import { isFreeText, isTickBox, noChoice, nullName, typedValues, type Typed } from '../fields/form-values.ts';
+import {
+  takesAnyText,
+  isTickBox,
+  noChoice,
+  nullName,
+  typedValues,
+  type Typed,
+} from '../fields/form-values.ts';
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
@@ -99,7 +101,7 @@ async function valuePage(
     referencesOf(context, new Map([[column, typed]])),
     renderLongTexts(new Map([[column, typed]])),
   ]);
-  const isRequired = !column.nullable && !isFreeText(column) && !isTickBox(column, false);
+  const isRequired = !column.nullable && !takesAnyText(column) && !isTickBox(column, false);
   const field = {
     column,
     typed,
@@ -129,16 +131,10 @@ async function shownTyped(context: AdminContext, newValue: NewValue): Promise<Ht
     : `“${shortened(relatedLabel)}”`;
 }
 
-/** Why the confirmation page is shown again. */
-interface ConfirmErrors {
-  readonly notice?: string;
-  readonly refusal?: ConfirmationRefusal;
-}
-
 async function confirmPage(
   setRequest: SetRequest,
   newValue: NewValue,
-  { notice, refusal }: ConfirmErrors = {},
+  { errors, notice, status = 200 }: FormErrors = { errors: {} },
 ): Promise<Reply> {
   const { context, resource, choice } = setRequest;
   const { column, typed } = newValue;
@@ -157,15 +153,15 @@ async function confirmPage(
       ${column.title} becomes <strong>${await shownTyped(context, newValue)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
     </p>
-    ${hasPowers(context, resource, [column]) && confirmationField(refusal?.errors ?? {}, 'Needed to change what users may do.', true)}`;
+    ${hasPrivilegeColumn(context, resource, [column]) && confirmationField(errors, 'Needed to change what users may do.', true)}`;
   const button = html`<button class="primary" name="_confirm" value="1">
     Update ${counted(count, 'record')}
   </button>`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${await setForm(setRequest, fields, button)}
-  ${await selectedRecords(context, resource, choice, count)}`;
+  ${Object.keys(errors).length > 0 && errorSummary(errors, PASSWORD_LABELS)}
+  ${await setForm(setRequest, fields, button)} ${await selectedRecords(context, resource, choice, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
-  return page(setRequest, title, body, refusal?.status ?? (notice === undefined ? 200 : 409));
+  return page(setRequest, title, body, status);
 }
 
 async function apply(
@@ -199,9 +195,9 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) {
-      const isNeeded = hasPowers(context, resource, [newValue.column]);
+      const isNeeded = hasPrivilegeColumn(context, resource, [newValue.column]);
       const refusal = isNeeded ? await confirmCaller(context, form) : undefined;
-      if (refusal) return await confirmPage(setRequest, newValue, { refusal });
+      if (refusal) return await confirmPage(setRequest, newValue, refusal);
       return await apply(setRequest, newValue, field, expected);
     }
     await context.bulk.check(resource, new Map([[key, field]]), context.caller);
@@ -211,7 +207,11 @@ async function confirmOrApply(setRequest: SetRequest, newValue: NewValue, form: 
     const change = await selectionChange(context, resource, choice, form);
     return change === undefined
       ? valuePage(setRequest, newValue, { errors: {}, notice: error.message, status: error.status })
-      : confirmPage(setRequest, newValue, { notice: `${change} Nothing was changed.` });
+      : confirmPage(setRequest, newValue, {
+          errors: {},
+          notice: `${change} Nothing was changed.`,
+          status: 409,
+        });
   }
   return confirmPage(setRequest, newValue);
 }

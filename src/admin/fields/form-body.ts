@@ -3,10 +3,10 @@ import type { Column } from '../../db/schema/model.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Writing } from '../../resources/records/checked-body.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldOf, type JsonField } from '../../resources/records/json-fields.ts';
-import type { Operations } from '../../resources/records/operations.ts';
+import { typedPassword } from '../session/password-confirmation.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { lengthFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import {
@@ -57,25 +57,18 @@ export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): For
   return body;
 }
 
-/**
- * Adds the password of a new record, which is typed twice.
- * @param faultOf gives the fault of a new password
- */
+/** Adds the password of a new record. An empty one is left out where the column is nullable. */
 export function addPassword(
-  body: FormBody,
-  { passwords }: AdminResource,
+  { members, errors }: FormBody,
+  context: AdminContext,
+  resource: AdminResource,
   form: Form,
-  faultOf: (column: Column, password: string) => string | undefined,
 ): void {
-  const [column] = passwords;
+  const [column] = resource.passwords;
   if (!column) return;
-  const text = form.get('_password') ?? '';
-  const isRepeated = text === (form.get('_repeat') ?? '');
-  if (!isRepeated) addError(body.errors, '_repeat', 'does not match the new password');
-  const fault = text === '' || !isRepeated ? undefined : faultOf(column, text);
-  if (fault !== undefined) addError(body.errors, '_password', fault);
-  if (text !== '') body.members.set(column.key, { value: text, source: JSON.stringify(text) });
-  else if (isRepeated && !column.nullable) addError(body.errors, '_password', 'is required');
+  const { text, errors: found } = typedPassword(context, resource, column, form, members);
+  if (text !== '' || found['_repeat'] || !column.nullable) Object.assign(errors, found);
+  if (text !== '') members.set(column.key, { value: text, source: JSON.stringify(text) });
 }
 
 /** The result of a write: its value, or the errors by field, or a notice about the whole. */
@@ -96,16 +89,20 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
   );
 }
 
-/** Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once. */
+/**
+ * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
+ * @param id of the record that the form changes; undefined for a new one
+ */
 export async function attempt<T>(
-  { members, errors }: FormBody,
+  { operations, caller }: AdminContext,
   resource: AdminResource,
-  { operations, writing }: { readonly operations: Operations; readonly writing: Writing },
+  id: string | undefined,
+  { members, errors }: FormBody,
   write: () => Promise<T>,
 ): Promise<Outcome<T>> {
   try {
     if (Object.keys(errors).length > 0) {
-      const otherErrors = await operations.faults(resource, members, writing);
+      const otherErrors = await operations.faults(resource, members, { id, caller });
       return { errors: { ...byField(otherErrors, resource), ...errors }, status: 400 };
     }
     return { done: await write() };

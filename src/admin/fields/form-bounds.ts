@@ -52,8 +52,8 @@ export function boundedForm(form: Form, columns: readonly Column[]): Form {
     const column = byName.get(name);
     if (!column) return [];
     const most = maxLengthOf(column);
-    const isCut = value.length > most && most < LONGEST_JSON;
-    return [[name, isCut ? value.slice(0, most + 1).toWellFormed() : value] as const];
+    const isTruncated = value.length > most && most < LONGEST_JSON;
+    return [[name, isTruncated ? value.slice(0, most + 1).toWellFormed() : value] as const];
   });
   return createForm(entries);
 }

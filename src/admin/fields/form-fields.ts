@@ -4,7 +4,7 @@ import type { Named } from '../../resources/records/look-up.ts';
 import {
   hasNullBox,
   hidesDefault,
-  isFreeText,
+  takesAnyText,
   isTickBox,
   noChoice,
   nullName,
@@ -195,7 +195,7 @@ function hints({ column, isNew }: Field): Content {
   const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
   const empty = isNow
     ? 'If left empty: now.'
-    : column.initial === undefined && !isFreeText(column)
+    : column.initial === undefined && !takesAnyText(column)
       ? 'If left empty: the default.'
       : '';
   const { control } = column.type.input;

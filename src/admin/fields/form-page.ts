@@ -5,18 +5,18 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
-import { confirmationField, hasPowers, passwordHint } from '../session/password-confirmation.ts';
+import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
 import {
   hidesDefault,
-  isFreeText,
+  takesAnyText,
   isTickBox,
   KEPT,
-  markOf,
   mustHaveText,
   originIn,
+  originOf,
   storedValues,
   takesEmpty,
   type TypedValues,
@@ -28,7 +28,7 @@ import { submitOnceField } from '../web/submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery } from '../web/admin-request.ts';
-import { errorSummary, messagesOf, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { errorSummary, messagesOf, PASSWORD_LABELS, passwordFields, resourceRow } from '../web/widgets.ts';
 
 /** What the form of a record shows. */
 export interface FormPage {
@@ -57,7 +57,7 @@ export function editableColumns(
 function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
   if (column.nullable || isTickBox(column, isNew)) return false;
   if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
-  return !isFreeText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
+  return !takesAnyText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
 }
 
 /** A read-only column. */
@@ -103,18 +103,12 @@ async function relatedRecords(
       .map((column) => {
         const found = dependents.find((dependent) => dependent.depth === 0 && dependent.column === column);
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
-        const filtered = `${links.list(other.name)}?${column.name}=${encodeURIComponent(id)}`;
         const query = `${column.name}=${encodeURIComponent(id)}`;
+        const filtered = `${links.list(other.name)}?${query}`;
         const add = `${links.action(other.name, 'add')}?${query}&_list=${encodeURIComponent(query)}`;
-        return html`<tr>
-          <th scope="row">
-            <a href="${filtered}">${other.title}</a> <span class="hint">by ${column.title}</span>
-          </th>
-          <td class="number">${count}</td>
-          <td>
-            ${other.may.has('add') && html`<a href="${add}" aria-label="Add to ${other.title}">Add</a>`}
-          </td>
-        </tr>`;
+        const link = html`<a href="${filtered}">${other.title}</a>
+          <span class="hint">by ${column.title}</span>`;
+        return resourceRow(other, link, count, add);
       }),
   );
   return (
@@ -139,14 +133,14 @@ const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
   </div>`;
 
 /** Hidden fields with the version and a digest of each value, to detect concurrent changes when the form is sent. */
-function originOf(
+function originFields(
   stored: RecordEntry & { readonly version: string },
   typed: readonly Column[],
   columns: readonly Column[],
   sent: Form | undefined,
 ): Html {
-  const marks = [...storedValues(stored, typed)].map(([column, value]) => `${column.key}:${markOf(value)}`);
-  const origin = sent?.get('_origin') === undefined ? marks.join(' ') : originIn(sent, columns);
+  const origin =
+    sent?.get('_origin') === undefined ? originOf(storedValues(stored, typed)) : originIn(sent, columns);
   return html`<input type="hidden" name="_version" value="${sent?.get('_version') ?? stored.version}" />
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
@@ -164,7 +158,7 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
 /** The form of a record, new or stored. */
 export async function formPage(context: AdminContext, page: FormPage): Promise<Reply> {
   const { resource, stored, errors = {}, notice } = page;
-  const typed = new Map([...page.typed].filter(([, { cutMark }]) => cutMark === undefined));
+  const typed = new Map([...page.typed].filter(([, { truncatedDigest }]) => truncatedDigest === undefined));
   const { name, title, output, may } = resource;
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
@@ -191,14 +185,14 @@ export async function formPage(context: AdminContext, page: FormPage): Promise<R
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${may.has('add') && submitOnceField()}
-        ${stored && originOf(stored, [...typed.keys()], columns, page.sent)}
+        ${stored && originFields(stored, [...typed.keys()], columns, page.sent)}
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
         ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context, resource) })}
-        ${hasPowers(context, resource, columns) && confirmationField(errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
+        ${hasPrivilegeColumn(context, resource, columns) && confirmationField(errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, resource, stored.id)}</aside>`}

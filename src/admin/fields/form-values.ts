@@ -11,7 +11,7 @@ export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
   /** The digest of the whole value, if PostgreSQL has truncated the text. Such a text must never be saved. */
-  readonly cutMark?: string | undefined;
+  readonly truncatedDigest?: string | undefined;
 }
 
 /** The values of all fields of a form. */
@@ -21,12 +21,12 @@ export type TypedValues = ReadonlyMap<Column, Typed>;
 export const nullName = ({ key }: Column): string => `${key}__null`;
 
 /** Whether the column accepts any text, including an empty one. */
-export const isFreeText = ({ type, labels, choices }: Column): boolean =>
+export const takesAnyText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
 /** Whether a text column must not be empty: it is neither nullable nor has a default. */
 export const mustHaveText = (column: Column): boolean =>
-  isFreeText(column) && !column.nullable && !column.hasDefault;
+  takesAnyText(column) && !column.nullable && !column.hasDefault;
 
 /** The values of a column with a fixed set of choices. */
 export const textsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
@@ -34,7 +34,7 @@ export const textsOf = ({ labels, choices }: Column): readonly string[] | undefi
 
 /** Whether the empty text is a valid value. */
 export const takesEmpty = (column: Column): boolean =>
-  textsOf(column)?.includes('') ?? (isFreeText(column) && !mustHaveText(column));
+  textsOf(column)?.includes('') ?? (takesAnyText(column) && !mustHaveText(column));
 
 /** The value of the option for NULL or the default. It differs from all choices, since one of them may be the empty text. */
 export function noChoice(column: Column): string {
@@ -56,7 +56,7 @@ export const hidesDefault = (column: Column): boolean =>
 
 /** Whether the field has a checkbox for the meaning of an empty text: NULL, or the default. */
 export const hasNullBox = (column: Column, isNew: boolean): boolean =>
-  isFreeText(column) && (column.nullable || (isNew && hidesDefault(column)));
+  takesAnyText(column) && (column.nullable || (isNew && hidesDefault(column)));
 
 /** Whether a boolean is a checkbox. Otherwise it is a select, which can also be empty. */
 export const isTickBox = (column: Column, isNew: boolean): boolean =>
@@ -100,8 +100,8 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
       }
       const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
       const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
-      const text = isFreeText(column) ? withoutReturns(ticked) : trimmed;
-      const isNull = isFreeText(column) ? form.get(nullName(column)) !== undefined : text === '';
+      const text = takesAnyText(column) ? withoutReturns(ticked) : trimmed;
+      const isNull = takesAnyText(column) ? form.get(nullName(column)) !== undefined : text === '';
       return [column, { text, isNull }];
     }),
   );
@@ -117,7 +117,7 @@ export function heldBy(form: Form, columns: readonly Column[]): readonly Column[
 }
 
 /** The columns whose values fit into a form. PostgreSQL has truncated the others. */
-export const holdable = ({ members }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
+export const fittingColumns = ({ members }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
   columns.filter((column) => !members.has(sizeKey(column)));
 
 /** The values of a stored record. */
@@ -126,8 +126,8 @@ export function storedValues({ members }: RecordEntry, columns: readonly Column[
     columns.map((column) => {
       const text = textOfColumn(members, column);
       // Clearing a field means NULL, unless the stored value was the empty text.
-      const cutMark = textOfField(members, markKey(column)) ?? undefined;
-      return [column, { text: text ?? '', isNull: text !== '', cutMark }];
+      const truncatedDigest = textOfField(members, markKey(column)) ?? undefined;
+      return [column, { text: text ?? '', isNull: text !== '', truncatedDigest }];
     }),
   );
 }
@@ -140,7 +140,7 @@ export function initialValues(
   return new Map(
     columns.map((column) => {
       const text = given(column) ?? initialText(column);
-      const isEmptyText = text === '' && isFreeText(column);
+      const isEmptyText = text === '' && takesAnyText(column);
       const isChosen = text !== undefined && textsOf(column) !== undefined;
       return [column, { text: text ?? '', isNull: !isEmptyText && !isChosen }];
     }),
@@ -150,19 +150,24 @@ export function initialValues(
 /** Whether two values are equal, apart from the kind of line breaks, which browsers do not keep. */
 export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
   if (!one || !other) return one === other;
-  if (one.cutMark !== undefined || other.cutMark !== undefined) return markOf(one) === markOf(other);
+  if (one.truncatedDigest !== undefined || other.truncatedDigest !== undefined)
+    return digestOf(one) === digestOf(other);
   const isOneNull = one.isNull && one.text === '';
   const isOtherNull = other.isNull && other.text === '';
   return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
 }
 
 /** A short digest of a value, by which a later request can tell whether it has changed. */
-export const markOf = ({ text, isNull, cutMark }: Typed): string =>
-  cutMark ??
+export const digestOf = ({ text, isNull, truncatedDigest }: Typed): string =>
+  truncatedDigest ??
   createHash('sha256')
     .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
     .digest('base64url')
     .slice(0, 12);
+
+/** The digests of the values that a form is made with, for its field `_origin`. */
+export const originOf = (values: TypedValues): string =>
+  [...values].map(([column, value]) => `${column.key}:${digestOf(value)}`).join(' ');
 
 /** Maximum length of one `key:digest` entry in `_origin` (characters). */
 const LONGEST_ENTRY = 80;

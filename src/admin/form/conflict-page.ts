@@ -8,8 +8,9 @@ import type { Form } from '../web/form-data.ts';
 import {
   isSame,
   KEPT,
-  markOf,
+  digestOf,
   originIn,
+  originOf,
   storedValues,
   type Typed,
   type TypedValues,
@@ -26,16 +27,16 @@ export interface Conflict {
   readonly resource: AdminResource;
   readonly stored: StoredEntry;
   readonly typed: TypedValues;
-  /** The form as it was sent, with marks of the values that it was loaded with. */
+  /** The form as it was sent, with digests of the values that it was loaded with. */
   readonly form: Form;
 }
 
-/** The marks of the values that the form was loaded with, by key. */
-const marksOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, string> =>
+/** The digests of the values that the form was loaded with, by key. */
+const digestsOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, string> =>
   new Map(
     originIn(form, columns)
       .split(' ')
-      .map((mark) => mark.split(':', 2) as [string, string]),
+      .map((entry) => entry.split(':', 2) as [string, string]),
   );
 
 /** Maximum characters shown of a value, and how many of them precede the first difference. */
@@ -61,7 +62,7 @@ export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
 /**
  * The preselected value of a column: the user's earlier choice, or the side that changed it. Undefined where both sides changed
  * it.
- * @param origin the mark of the value that the form was loaded with
+ * @param origin the digest of the value that the form was loaded with
  */
 function choiceOf(
   mine: Typed,
@@ -71,9 +72,9 @@ function choiceOf(
 ): 'mine' | 'theirs' | undefined {
   if (chosen === 'theirs') return chosen;
   // The user preferred this value to an older stored one. If that has changed again, the user must choose again.
-  if (chosen === 'mine') return origin === markOf(theirs) ? chosen : undefined;
-  if (origin === markOf(mine)) return 'theirs';
-  return origin === markOf(theirs) ? 'mine' : undefined;
+  if (chosen === 'mine') return origin === digestOf(theirs) ? chosen : undefined;
+  if (origin === digestOf(mine)) return 'theirs';
+  return origin === digestOf(theirs) ? 'mine' : undefined;
 }
 
 /**
@@ -86,7 +87,7 @@ export function resolveConflict({ stored, typed, form }: Conflict): TypedValues 
     [...typed].flatMap(([column, mine]) => {
       const theirs = others.get(column);
       if (!theirs || form.get(takeName(column)) !== 'theirs') return [[column, mine] as const];
-      return theirs.cutMark === undefined ? [[column, theirs] as const] : [];
+      return theirs.truncatedDigest === undefined ? [[column, theirs] as const] : [];
     }),
   );
 }
@@ -108,7 +109,7 @@ export async function showConflict(context: AdminContext, conflict: Conflict): P
     if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
     return labelIn(named.get(column), text) ?? shownValue(column, excerpt(text, other.text));
   };
-  const origins = marksOf(form, editableColumns(resource, false));
+  const origins = digestsOf(form, editableColumns(resource, false));
   const rows = [...typed].flatMap(([column, mine]) => {
     const theirs = others.get(column);
     if (!theirs || isSame(mine, theirs)) return [];
@@ -136,7 +137,6 @@ export async function showConflict(context: AdminContext, conflict: Conflict): P
     ([name]) => !name.startsWith('_') || ['_save', '_list', KEPT].includes(name),
   );
   const hidden = await hiddenInputs(kept);
-  const marks = [...others].map(([column, value]) => `${column.key}:${markOf(value)}`).join(' ');
   const body = html` <p class="notice" role="alert">
       This record has changed since you opened it. Your changes are not lost: for each field below, choose the
       value to save.
@@ -144,7 +144,7 @@ export async function showConflict(context: AdminContext, conflict: Conflict): P
     <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
-      <input type="hidden" name="_origin" value="${marks}" />
+      <input type="hidden" name="_origin" value="${originOf(others)}" />
       ${hidden}
       <table class="compare">
         <thead>

@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
-import { confirmCaller, needsConfirmation, newPasswordFault } from '../session/password-confirmation.ts';
+import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { addPassword, attempt, bodyOf, type FormBody } from '../fields/form-body.ts';
@@ -13,14 +13,14 @@ import type { Form } from '../web/form-data.ts';
 import { editableColumns, formPage } from '../fields/form-page.ts';
 import {
   heldBy,
-  holdable,
+  fittingColumns,
   initialValues,
   storedValues,
   typedValues,
   type TypedValues,
 } from '../fields/form-values.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import { addLockOut, isOneself } from '../session/lock-out.ts';
+import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../web/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
@@ -35,7 +35,7 @@ export async function showAdd(context: AdminContext, resource: AdminResource): P
 
 export async function showRecord(context: AdminContext, resource: AdminResource, id: string): Promise<Reply> {
   const stored = await context.browsing.read(resource, id);
-  const typed = storedValues(stored, holdable(stored, editableColumns(resource, false)));
+  const typed = storedValues(stored, fittingColumns(stored, editableColumns(resource, false)));
   return formPage(context, { resource, stored, typed });
 }
 
@@ -64,16 +64,11 @@ async function create(
   form: Form,
 ): Promise<Reply> {
   const body = bodyOf(typed, undefined);
-  addPassword(body, resource, form, (column, password) =>
-    newPasswordFault(context, resource, column, password, body.members),
-  );
+  addPassword(body, context, resource, form);
   const status = await addConfirmation(context, resource, undefined, body, form);
   const { caller } = context;
-  const outcome = await attempt(
-    body,
-    resource,
-    { operations: context.operations, writing: { id: undefined, caller } },
-    () => addOnce(context, form, (operations) => operations.create(resource, body.members, caller)),
+  const outcome = await attempt(context, resource, undefined, body, () =>
+    addOnce(context, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
     return formPage(context, {
@@ -100,14 +95,11 @@ async function update(
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, resource, stored.id, form, 'unchanged');
   const { caller } = context;
-  if (isOneself(context, resource, stored.id, caller)) addLockOut(body.errors, body.members);
+  if (isOwnUser(context, resource, stored.id, caller)) addLockOut(body.errors, body.members);
   const status = await addConfirmation(context, resource, stored, body, form);
   try {
-    const outcome = await attempt(
-      body,
-      resource,
-      { operations: context.operations, writing: { id: stored.id, caller } },
-      () => context.operations.update(resource, stored.id, body.members, caller, [stored.version]),
+    const outcome = await attempt(context, resource, stored.id, body, () =>
+      context.operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
     if (!outcome.done)
       return await formPage(context, {

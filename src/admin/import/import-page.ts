@@ -5,7 +5,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import {
   confirmationField,
   confirmCaller,
-  hasPowers,
+  hasPrivilegeColumn,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -169,7 +169,7 @@ export async function runImport(context: AdminContext, resource: AdminResource, 
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource);
   if ('faults' in file) return uploadPage(context, resource, { faults: file.faults, pasted: upload.pasted });
-  const needsNoPassword = !hasPowers(context, resource, file.columns);
+  const needsNoPassword = !hasPrivilegeColumn(context, resource, file.columns);
   const refusal =
     needsNoPassword || upload.digest === undefined ? undefined : await confirmCaller(context, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>

@@ -19,7 +19,7 @@ import {
   type RowKind,
   type RowOutcome,
 } from './import-rows.ts';
-import { isOneself } from '../session/lock-out.ts';
+import { isOwnUser } from '../session/lock-out.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -109,7 +109,7 @@ export async function runImportFile(
       }
       const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
       const importRow = createImporter(operations, resource, caller, file, (id) =>
-        isOneself(context, resource, id, caller),
+        isOwnUser(context, resource, id, caller),
       );
 
       /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */

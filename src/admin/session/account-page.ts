@@ -1,10 +1,10 @@
 // The page of the admin's own account: change the password, see and end sessions.
 import { findColumn } from '../../db/schema/model.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { badBody, Problem, type FieldErrors } from '../../errors.ts';
+import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
-import { newPasswordFault, passwordHint } from './password-confirmation.ts';
+import { passwordHint, typedPassword } from './password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -88,17 +88,13 @@ export async function changePassword(context: AdminContext, form: Form): Promise
       409,
       `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: vitrine user password ${caller.name}`,
     );
-  const [current = '', password = '', repeat = ''] = ['_current', '_password', '_repeat'].map((name) =>
-    form.get(name),
-  );
+  const column = findColumn(users.model, 'password');
+  if (!column) throw new Error('the user model has no password');
+  const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
+  const { text: password, errors } = typedPassword(context, users, column, form, userFields);
+  if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
-    if (password !== repeat) throw badBody({ _repeat: ['does not match the new password'] });
-    if (password === '') throw badBody({ _password: ['is required'] });
-    const column = findColumn(users.model, 'password');
-    const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
-    const fault = column && newPasswordFault(context, users, column, password, userFields);
-    if (fault !== undefined) throw badBody({ _password: [fault] });
-    await verifyPassword(context, context.request, caller.name, current);
+    await verifyPassword(context, context.request, caller.name, form.get('_current') ?? '');
     await operations.update(
       users,
       caller.id,

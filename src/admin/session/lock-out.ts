@@ -9,7 +9,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 const REQUIRED_COLUMNS = ['active', 'admin'];
 
 /** Whether the record is the admin's own user. */
-export const isOneself = (
+export const isOwnUser = (
   { settings }: AdminContext,
   { name }: AdminResource,
   id: string | undefined,

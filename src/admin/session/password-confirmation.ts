@@ -38,7 +38,7 @@ function userColumns(
 }
 
 /** Whether one of the columns is the users' `active` or `admin`. */
-export function hasPowers(
+export function hasPrivilegeColumn(
   context: AdminContext,
   resource: AdminResource,
   columns: readonly Column[],
@@ -118,14 +118,25 @@ function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonF
   return { minPassword, name: typeof name === 'string' ? name : '' };
 }
 
-/** The fault of a new password for this record; undefined if it is valid. */
-export const newPasswordFault = (
+/**
+ * The new password of a record, which the form has twice.
+ * @param members of the record, for its user name
+ * @returns its text, and the errors by form field
+ */
+export function typedPassword(
   context: AdminContext,
   resource: AdminResource,
   column: Column,
-  password: string,
+  form: Form,
   members: JsonFields,
-): string | undefined => passwordFault(password, column, rulesOf(context, resource, members));
+): { readonly text: string; readonly errors: FieldErrors } {
+  const text = form.get('_password') ?? '';
+  if (text !== (form.get('_repeat') ?? ''))
+    return { text, errors: { _repeat: ['does not match the new password'] } };
+  const rules = rulesOf(context, resource, members);
+  const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
+  return { text, errors: fault === undefined ? {} : { _password: [fault] } };
+}
 
 /** The hint beside the field for a new password. */
 export function passwordHint(context: AdminContext, resource: AdminResource): string {

@@ -6,8 +6,8 @@ import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import {
   confirmCaller,
   isAdminRecord,
-  newPasswordFault,
   passwordHint,
+  typedPassword,
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -75,16 +75,13 @@ export async function setPassword(
   if (!column) throw notFound('There is no such page.');
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
     showPassword(context, resource, id, { errors, status });
-  const [password = '', repeat = ''] = [form.get('_password'), form.get('_repeat')];
-  if (password === '') return refuse({ _password: ['is required'] });
-  if (password !== repeat) return refuse({ _repeat: ['does not match the new password'] });
   const stored = await context.browsing.preview(resource, id);
-  const fault = newPasswordFault(context, resource, column, password, stored.members);
-  if (fault !== undefined) return refuse({ _password: [fault] });
+  const { text, errors } = typedPassword(context, resource, column, form, stored.members);
+  if (Object.keys(errors).length > 0) return refuse(errors);
   const isAdmins = isAdminRecord(context, resource, stored);
   const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
   if (refusal) return refuse(refusal.errors, refusal.status);
-  const members = parseJsonFields(JSON.stringify({ [column.key]: password }));
+  const members = parseJsonFields(JSON.stringify({ [column.key]: text }));
   try {
     // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
     const versions = isAdmins ? undefined : [stored.version];
