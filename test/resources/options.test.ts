@@ -34,7 +34,7 @@ describe('the options of createVitrine', () => {
     { metrics: { toString: () => assert.fail('called') } },
     { corsOrigins: [5] },
   ]) {
-    test(`${JSON.stringify(options)} is refused by name`, async () => {
+    test(`an error names ${JSON.stringify(options)}`, async () => {
       const [key = ''] = Object.keys(options);
       await assert.rejects(
         start(options),
@@ -43,7 +43,7 @@ describe('the options of createVitrine', () => {
     });
   }
 
-  test('all that cannot be used are named at once', async () => {
+  test('all invalid options are reported at once', async () => {
     const wrong = {
       schema: 'x',
       access: 'y',
@@ -60,18 +60,18 @@ describe('the options of createVitrine', () => {
     });
   });
 
-  test('no options at all are told from a fault of the program', async () => {
+  test('missing options are a StartError', async () => {
     for (const options of [undefined, null, 'x', {}])
       await assert.rejects(createVitrine(options as never), (error) => error instanceof StartError);
   });
 
-  test('a service that was closed does not start', async () => {
+  test('a closed service does not start again', async () => {
     const vitrine = (await start({ port: 0, log: () => undefined })) as Vitrine;
     await vitrine.close();
     await assert.rejects(vitrine.start(), StartError);
   });
 
-  test('a log that cannot be written goes to standard error, and requests are answered', async (context) => {
+  test('when the log cannot be written, lines go to standard error and requests are answered', async (context) => {
     const lines: string[] = [];
     context.mock.method(process.stderr, 'write', (text: string) => lines.push(text) > 0);
     const fails = (): never => {
@@ -89,7 +89,7 @@ describe('the options of createVitrine', () => {
     }
   });
 
-  test('an option that is undefined has its default', async () => {
+  test('an undefined option has its default', async () => {
     const options = {
       host: undefined,
       corsOrigins: undefined,

@@ -1,9 +1,9 @@
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { users } from '../db/helpers.ts';
-import { assertFaults, type Loose } from './faults.ts';
+import { assertFaults, type Loose } from './registry-faults.ts';
 
-/** A registry without faults, and single mistakes in it, each of another key, by where they are told. */
+/** A valid registry, and mistakes to make in it, by the key that the error names. */
 const LIBRARY: [Loose, Loose, Loose] = [
   { ...structuredClone(users), admin: {} },
   {
@@ -53,8 +53,8 @@ const MISTAKES: Record<string, (user: Loose, author: Loose, book: Loose) => void
   'book: admin.dates': (_, __, { admin }) => (admin.dates = 'title'),
 };
 
-describe('all faults of a registry are told at once', () => {
-  test('those of one resource, of several, and those between them', async () => {
+describe('all faults of a registry are reported at once', () => {
+  test('within one resource, in several, and between them', async () => {
     await assertFaults(
       [
         users,
@@ -68,7 +68,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('what a column of no known type has in common with others', async () => {
+  test('also conflicts of columns with an unknown type', async () => {
     await assertFaults(
       [
         { ...users, columns: { ...users.columns, username: { type: 'txt' } } },
@@ -105,7 +105,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('that columns of the user model have a wrong type, whatever else is wrong with them', async () => {
+  test('also for columns of the user model with several faults', async () => {
     await assertFaults(
       [
         {
@@ -122,7 +122,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('mistakes that have nothing to do with each other, however many', async () => {
+  test('for any combination of independent mistakes', async () => {
     const mistakes = fc.shuffledSubarray(Object.entries(MISTAKES), { minLength: 1 });
     await fc.assert(
       fc.asyncProperty(mistakes, async (made) => {
@@ -134,7 +134,7 @@ describe('all faults of a registry are told at once', () => {
     );
   });
 
-  test('what a wrong type hides, where only one will do', async () => {
+  test('also further faults of a user column with a wrong type', async () => {
     const columns = {
       ...users.columns,
       password: { type: 'string', maxLength: 128 },
@@ -146,7 +146,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('what columns are used for that have names of the wrong form, or are not to be reached', async () => {
+  test('also for columns with invalid names, and columns that do not fit their use', async () => {
     await assertFaults(
       [
         users,
@@ -164,7 +164,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('names that do not fit each other, in resources that have other faults as well', async () => {
+  test('also conflicts between resources that have other faults', async () => {
     const text = { type: 'text' };
     const link = (references: string, more: object = {}): object => ({
       type: 'foreignKey',
@@ -188,7 +188,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('and a fault of one resource hides none of another that has a column of the same name', async () => {
+  test('also for columns of the same name in different resources', async () => {
     await assertFaults(
       [
         { model: 'x', columns: { name: { type: 'txt' }, z: { type: 'foreignKey', references: 'y' } }, ordering: 'z__other' },
@@ -201,7 +201,7 @@ describe('all faults of a registry are told at once', () => {
     ); // prettier-ignore
   });
 
-  test('and what a fault leaves open is not called one', async () => {
+  test('without errors that only follow from another fault', async () => {
     const link = { type: 'foreignKey', references: 'e' };
     await assertFaults(
       [

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
-import { idsOf, insert, scalars } from './world.ts';
+import { idsOf, insert, scalars } from './samples.ts';
 
-/** Types that Vitrine does not make itself but serves in a table that is there already. */
+/** Types that Vitrine does not create, but serves in an existing table. */
 const OLD_TABLE = `
   create type mood as enum ('sad', 'ok', 'very, "happy"');
   create table old (
@@ -87,7 +87,7 @@ const row = fc.record({
   parent_id: fc.option(fc.constantFrom(1, 2, 3)),
 });
 
-/** A value of the output as the value of a filter. */
+/** The filter for a value of the output. */
 function filterFor(key: string, value: unknown, isJson: boolean): string {
   if (value === null) return `${key}__is=null`;
   const written = isJson || typeof value !== 'string' ? JSON.stringify(value) : value;
@@ -101,7 +101,7 @@ describe('each value of the output, used as a filter, finds its record', () => {
   });
   after(() => service.close());
 
-  async function assertRoundTrip(model: string, jsonColumn: string): Promise<number> {
+  async function assertAllFindable(model: string, jsonColumn: string): Promise<number> {
     const { json: page } = await service.request(`/api/${model}/?limit=1000`);
     const missing: string[] = [];
     for (const record of page.objects as Record<string, unknown>[]) {
@@ -123,7 +123,7 @@ describe('each value of the output, used as a filter, finds its record', () => {
       fc.asyncProperty(fc.array(row, { minLength: 3, maxLength: 6 }), async (list) => {
         await service.sql`truncate item`;
         await insert(service.sql, 'item', list.map((values, index) => ({ ...values, id: index + 1 }))); // prettier-ignore
-        assert.equal(await assertRoundTrip('item', 'json'), list.length);
+        assert.equal(await assertAllFindable('item', 'json'), list.length);
       }),
       { numRuns: 12 },
     );
@@ -136,12 +136,12 @@ describe('each value of the output, used as a filter, finds its record', () => {
       { id: one, code_id: other, large_id: 9007199254740991 },
       { id: other, code_id: null, large_id: 1 },
     ]);
-    assert.equal(await assertRoundTrip('big', ''), 2);
-    assert.equal(await assertRoundTrip('coded', ''), 2);
+    assert.equal(await assertAllFindable('big', ''), 2);
+    assert.equal(await assertAllFindable('coded', ''), 2);
   });
 
-  test('in types of an existing table, fractions of a second, eras and infinities included', async () => {
-    assert.equal(await assertRoundTrip('old', 'plain'), 6);
+  test('in types of an existing table, also fractions of a second, eras and infinities', async () => {
+    assert.equal(await assertAllFindable('old', 'plain'), 6);
   });
 
   test('every operator works on types of an existing table', async () => {

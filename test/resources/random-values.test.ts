@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { after, before, describe, test } from 'node:test';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
-import { assertReturns, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
-import { startThings, things } from './helpers.ts';
+import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
+import { allTypes, startAllTypes } from './all-types.ts';
 
 const storable = fc.string({ unit: 'binary', maxLength: 12 }).map((text) => text.replaceAll('\0', ''));
 const json = fc
@@ -14,7 +14,7 @@ const float = (number: number): string => (Object.is(number, -0) ? '-0' : String
 const micros = fc.bigInt(-210_866_803_200_000_000n, 2n ** 63n - 1n);
 const moment = micros.map((number) => `epoch ${number}`);
 
-/** How a random value becomes SQL: a text that is cast, or for `epoch n` a moment so many microseconds after 1970. */
+/** The SQL of a random value: a text with a cast, or for `epoch n` the time n microseconds after 1970. */
 const literal = (type: string, value: string | null): string => {
   if (value === null) return 'null';
   const offset = /^epoch (.*)$/.exec(value)?.[1];
@@ -22,7 +22,7 @@ const literal = (type: string, value: string | null): string => {
   return `'${value.replaceAll("'", "''")}'::${type}`;
 };
 
-/** Each column: its type in the database, in the registry, and random values of it. */
+/** Each column: its type in PostgreSQL, its type in the registry, and random values. */
 const SAMPLE: Record<string, [stored: string, type: ColumnDefinition['type'], values: fc.Arbitrary<string>]> = {
   vc: ['varchar', 'string', storable],
   ch: ['char(8)', 'string', fc.stringMatching(/^[a-zé,"]{0,8}$/)],
@@ -55,9 +55,9 @@ const sample: Resource = {
 const columns = Object.entries(SAMPLE).map(([name, [stored]]) => `${name} ${stored}`);
 const DDL = `create table sample (id integer generated always as identity primary key, ${columns.join()})`;
 
-/** The members of a flat document with each value as it stands there. */
+/** The JSON text of each field of a flat document. */
 async function sources(service: WritableService, text: string): Promise<Record<string, string>> {
-  // PostgreSQL itself takes the document apart: no digit is lost, and nothing of the service is used.
+  // PostgreSQL parses the document: it keeps all digits, and uses no code of the service.
   const rows = await service.sql`select key, value::text from json_each(${text}::text::json)`;
   return Object.fromEntries(rows.map((row) => [String(row['key']), String(row['value'])]));
 }
@@ -82,16 +82,16 @@ describe('random rows of every type', () => {
     return Number(added?.['id']);
   };
 
-  test('a GET sent back as a PUT changes nothing', () =>
+  test('sending a GET back as a PUT changes nothing', () =>
     fc.assert(
       fc.asyncProperty(row, async (values) => {
         await service.sql`truncate sample`;
-        await assertReturns(service, `/api/sample/${await insert(values)}/`, 'sample');
+        await assertRoundTrip(service, `/api/sample/${await insert(values)}/`, 'sample');
       }),
       { numRuns: 60 },
     ));
 
-  test('all values of a record together are filters that find it', () =>
+  test('a filter by all values of a record finds it', () =>
     fc.assert(
       fc.asyncProperty(row, async (values) => {
         const id = await insert(values);
@@ -106,7 +106,7 @@ describe('random rows of every type', () => {
       { numRuns: 60 },
     ));
 
-  test('bigint and decimal keep all digits, sent as strings or as numbers', () =>
+  test('bigint and decimal keep all digits, as strings and as numbers', () =>
     fc.assert(
       fc.asyncProperty(SAMPLE['bg']![2], digits, fc.boolean(), async (bg, nu, quoted) => {
         const quote = (text: string): string => (quoted ? `"${text}"` : text);
@@ -125,36 +125,36 @@ describe('random rows of every type', () => {
     ));
 });
 
-/** JSON that is hard on some type or other. */
-const NASTY = ['null', 'true', '0', '-0', '1e400', '1e-400', '-1e308', '9223372036854775808', '1e15', '0.1e1', '"\\u0000"', '"\\ud800"', '""', '"NaN"', '"Infinity"', '"-infinity"', '"now"', '"2024-02-30"', '"0044-03-15 BC"', '"4714-01-01 BC"', '"294276-12-31 23:59:59"', '"24:00:00"', '"{}"', '"1e999"', '"a\'b\\"c\\\\d"', '"$1"', '"🦉"', '[]', '{}', '{"__proto__":null}', '[[[[1e-20000]]]]', '{"a":1,"a":1e200000}', '"00000000-0000-4000-8000-00000000000A"', '"$argon2id$v=19$m=8,t=1,p=1$YQ$YQ"']; // prettier-ignore
+/** JSON values that are difficult for some type. */
+const DIFFICULT = ['null', 'true', '0', '-0', '1e400', '1e-400', '-1e308', '9223372036854775808', '1e15', '0.1e1', '"\\u0000"', '"\\ud800"', '""', '"NaN"', '"Infinity"', '"-infinity"', '"now"', '"2024-02-30"', '"0044-03-15 BC"', '"4714-01-01 BC"', '"294276-12-31 23:59:59"', '"24:00:00"', '"{}"', '"1e999"', '"a\'b\\"c\\\\d"', '"$1"', '"🦉"', '[]', '{}', '{"__proto__":null}', '[[[[1e-20000]]]]', '{"a":1,"a":1e200000}', '"00000000-0000-4000-8000-00000000000A"', '"$argon2id$v=19$m=8,t=1,p=1$YQ$YQ"']; // prettier-ignore
 
 describe('random bodies', () => {
   let service: WritableService;
   let path: string;
   before(async () => {
-    service = await startThings();
+    service = await startAllTypes();
     path = `/api/thing/${(await service.send('POST', '/api/thing/', { s: 'x' })).json.id}/`;
   });
   after(() => service.close());
 
-  const names = Object.keys(things.find(({ model }) => model === 'thing')?.columns ?? {});
+  const names = Object.keys(allTypes.find(({ model }) => model === 'thing')?.columns ?? {});
   const name = fc.oneof(
     { weight: 12, arbitrary: fc.constantFrom(...names, 's', 'near_id', 'far_id', 'wide_id', 'id') },
     { weight: 1, arbitrary: fc.string({ unit: 'binary' }) },
   );
   const anyJson = fc.jsonValue({ stringUnit: 'binary', maxDepth: 2 }).map((value) => JSON.stringify(value));
-  const value = fc.oneof(fc.constantFrom(...NASTY), anyJson, digits, fc.double().map((n) => JSON.stringify(n))); // prettier-ignore
-  const members = fc
+  const value = fc.oneof(fc.constantFrom(...DIFFICULT), anyJson, digits, fc.double().map((n) => JSON.stringify(n))); // prettier-ignore
+  const object = fc
     .array(fc.tuple(name, value), { maxLength: 6 })
     .map((list) => `{${list.map(([key, source]) => `${JSON.stringify(key)}:${source}`).join()}}`);
   const body = fc.oneof(
-    { weight: 8, arbitrary: members },
-    { weight: 2, arbitrary: members.map((text) => text.replace('{', '{"s":"ok",').replace(',}', '}')) },
+    { weight: 8, arbitrary: object },
+    { weight: 2, arbitrary: object.map((text) => text.replace('{', '{"s":"ok",').replace(',}', '}')) },
     { weight: 1, arbitrary: fc.string({ unit: 'binary' }) },
     { weight: 1, arbitrary: anyJson },
   );
 
-  test('no body is answered with a 5xx, and a 4xx leaves nothing behind', () =>
+  test('no body gets a 5xx, and a 4xx changes nothing', () =>
     fc.assert(
       fc.asyncProperty(body, fc.boolean(), async (text, isPost) => {
         const before = await rowsOf(service.sql, 'thing');
@@ -166,7 +166,7 @@ describe('random bodies', () => {
         } else {
           const target = answer.headers.get('location') ?? path;
           assert.equal((await service.request(target)).text, answer.text);
-          await assertReturns(service, target, 'thing');
+          await assertRoundTrip(service, target, 'thing');
           if (isPost) assert.equal((await service.send('DELETE', target)).status, 200);
         }
       }),

@@ -12,7 +12,7 @@ const word: Resource = {
   access: 'user',
 };
 
-describe('a database whose encoding does not have every sign', () => {
+describe('a database with the encoding LATIN1', () => {
   let database: TestDatabase;
   let vitrine: Vitrine;
   let base: string;
@@ -33,20 +33,20 @@ describe('a database whose encoding does not have every sign', () => {
     await database.drop();
   });
 
-  test('serves those that it has', async () => {
+  test('stores and finds characters of LATIN1', async () => {
     const body = { id: 'é', text: 'ü' };
     assert.equal((await request(base, '/api/word/', { method: 'POST', user: 'ada', body })).status, 201);
     assert.deepEqual((await request(base, '/api/word/é/')).json, body);
     assert.deepEqual((await request(base, '/api/word/?text=ü')).json.objects, [body]);
   });
 
-  test('has no record and no user of such a name', async () => {
+  test('returns 404 for an id with another character, and 401 for a user name', async () => {
     assertProblem(await request(base, '/api/word/日/'), 404);
     const headers = { authorization: basic('日') };
     assertUnauthorized(await request(base, '/api/word/', { method: 'POST', headers, body: {} }));
   });
 
-  test('refuses a value that it cannot hold', async () => {
+  test('returns 400 for a value with another character', async () => {
     const body = { id: 'x', text: '日' };
     assertProblem(await request(base, '/api/word/', { method: 'POST', user: 'ada', body }), 400);
     assertProblem(await request(base, '/api/word/?text=日'), 400);

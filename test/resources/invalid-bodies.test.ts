@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rowsOf, type WritableService } from '../db/helpers.ts';
-import { startThings, WIDE } from './helpers.ts';
+import { startAllTypes, WIDE } from './all-types.ts';
 
 const TEXT_FAULTS = ['"a\\u0000b"', '"\\ud800"', '"\\udc00x"', '"\\ud800\\ud800\\udc00"'];
-const NO_TEXT = ['5', 'true', '[]', '{}', '["x"]'];
+const NOT_STRINGS = ['5', 'true', '[]', '{}', '["x"]'];
 const DATE_FAULTS = ['"now"', '"today"', '"infinity"', '"-infinity"', '""', '"2023-02-29"', '"1900-02-29"', '"2024-13-01"', '"2024-00-10"', '"2024-01-32"', '"2024-04-31"', '"0000-01-01"', '"2024-1-1"', '"20240101"', '"01.01.2024"', '"2024-05"', '"4715-01-01 BC"', '"4714-01-01 BC"', '" 2024-01-01"', '1704067200', 'true']; // prettier-ignore
 
-/** JSON values that each column refuses. */
-const BAD: Record<string, string[]> = {
-  s: [...NO_TEXT, ...TEXT_FAULTS, 'null', '"sixsix"', '"🦉🦉🦉🦉🦉🦉"', '"e\\u0301e\\u0301e\\u0301"'],
-  tx: [...NO_TEXT, ...TEXT_FAULTS],
-  ch: [...NO_TEXT, ...TEXT_FAULTS, '"c"', '""', '"A"', '"a "'],
+/** Invalid JSON values for each column. */
+const INVALID: Record<string, string[]> = {
+  s: [...NOT_STRINGS, ...TEXT_FAULTS, 'null', '"sixsix"', '"🦉🦉🦉🦉🦉🦉"', '"e\\u0301e\\u0301e\\u0301"'],
+  tx: [...NOT_STRINGS, ...TEXT_FAULTS],
+  ch: [...NOT_STRINGS, ...TEXT_FAULTS, '"c"', '""', '"A"', '"a "'],
   cn: ['2', '"1"', '1.5', 'true'],
   nn: ['null', '5'],
   sm: ['32768', '-32769', '1.5'],
@@ -37,17 +37,17 @@ const BAD: Record<string, string[]> = {
   wide_id: ['"00000000-0000-4000-8000-00000000000b"', '"x"', '1', '[]'],
 }; // prettier-ignore
 
-describe('a body with faults', () => {
+describe('an invalid body', () => {
   let service: WritableService;
   let path: string;
   before(async () => {
-    service = await startThings();
+    service = await startAllTypes();
     const { json } = await service.send('POST', '/api/thing/', `{"s":"old","wide_id":"${WIDE}"}`);
     path = `/api/thing/${json.id}/`;
   });
   after(() => service.close());
 
-  /** Sends a body by POST and by PUT, and gives what is wrong with the answers: they must be 400 with exactly these fields. */
+  /** Sends a body by POST and by PUT. Gives the answers that are not a 400 with exactly these fields. */
   async function wrongAnswers(
     body: string,
     fields: readonly string[],
@@ -68,33 +68,33 @@ describe('a body with faults', () => {
     return wrong;
   }
 
-  for (const [column, values] of Object.entries(BAD)) {
-    test(`each bad value of ${column} is 400, names it, and leaves nothing behind`, async () => {
+  for (const [column, values] of Object.entries(INVALID)) {
+    test(`each invalid value of ${column} is 400 with the name of the field, and changes nothing`, async () => {
       const before = await rowsOf(service.sql, 'thing');
       const wrong: string[] = [];
       for (const value of values) {
-        const members = column === 's' ? `"s":${value}` : `"s":"new","${column}":${value}`;
-        wrong.push(...(await wrongAnswers(`{${members}}`, [column])));
+        const fields = column === 's' ? `"s":${value}` : `"s":"new","${column}":${value}`;
+        wrong.push(...(await wrongAnswers(`{${fields}}`, [column])));
       }
       assert.deepEqual(wrong, []);
       assert.deepEqual(await rowsOf(service.sql, 'thing'), before);
     });
   }
 
-  test('all faults of a body are told at once', async () => {
-    const depth = Math.max(...Object.values(BAD).map((values) => values.length));
+  test('all faults of a body are reported at once', async () => {
+    const depth = Math.max(...Object.values(INVALID).map((values) => values.length));
     const wrong: string[] = [];
     for (let index = 0; index < depth; index += 1) {
-      const members = Object.entries(BAD).map(
+      const fields = Object.entries(INVALID).map(
         ([column, values]) => `"${column}":${values[index % values.length]}`,
       );
-      const body = `{${[...members, '"nope":1', '"":null', '"__proto__":{}', '"id":0'].join()}}`;
-      wrong.push(...(await wrongAnswers(body, [...Object.keys(BAD), 'nope', '', '__proto__', 'id'])));
+      const body = `{${[...fields, '"nope":1', '"":null', '"__proto__":{}', '"id":0'].join()}}`;
+      wrong.push(...(await wrongAnswers(body, [...Object.keys(INVALID), 'nope', '', '__proto__', 'id'])));
     }
     assert.deepEqual(wrong, []);
   });
 
-  test('foreign keys to nothing are told beside each other and beside other faults', async () => {
+  test('all foreign keys to missing records are reported, together with other faults', async () => {
     const nothing = `"near_id":77,"far":"78","wide_id":"00000000-0000-4000-8000-00000000000c"`;
     const named = ['near_id', 'far', 'wide_id'];
     const wrong = [
@@ -105,13 +105,13 @@ describe('a body with faults', () => {
     assert.deepEqual(wrong.flat(), []);
   });
 
-  test('what is required and missing is told, on POST alone', async () => {
+  test('missing required fields are reported on POST only', async () => {
     assert.deepEqual(await wrongAnswers('{}', ['s'], ['POST']), []);
     assert.deepEqual(await wrongAnswers('{"it":"x","tx":null}', ['s', 'it'], ['POST']), []);
     assert.deepEqual(await wrongAnswers('{"it":"x","tx":null}', ['it'], ['PUT']), []);
   });
 
-  test('names are taken to the letter', async () => {
+  test('field names must match exactly', async () => {
     const names = [
       'S',
       's ',
@@ -128,14 +128,14 @@ describe('a body with faults', () => {
     assert.deepEqual(await wrongAnswers(`{"s":"x",${body}}`, fields), []);
   });
 
-  test('of a key that stands twice only the last counts', async () => {
+  test('only the last value of a duplicate key counts', async () => {
     assert.deepEqual(await wrongAnswers('{"s":"x","it":1,"it":"1"}', ['it']), []);
     assert.deepEqual(await wrongAnswers('{"s":"x","it":1,"i\\u0074":"1"}', ['it']), []);
     const { status, json } = await service.send('PUT', path, '{"s":5,"s":"last","it":"1","it":7}');
     assert.deepEqual([status, json.s, json.it], [200, 'last', 7]);
   });
 
-  test('a foreign key by both of its names must have one value', async () => {
+  test('a foreign key that is given by both of its names must have one value', async () => {
     const [near] = await service.sql`insert into near default values returning id`;
     const wrong = [
       await wrongAnswers(`{"s":"x","near":1,"near_id":${near?.['id']}}`, ['near_id']),
@@ -145,7 +145,7 @@ describe('a body with faults', () => {
     assert.deepEqual(wrong.flat(), []);
   });
 
-  test('what is no JSON object is 400', async () => {
+  test('a body that is not a JSON object is 400', async () => {
     const deep = '['.repeat(20_000) + ']'.repeat(20_000);
     for (const body of [
       '',
@@ -169,12 +169,12 @@ describe('a body with faults', () => {
     }
   });
 
-  test('a value that nests without end is 400 in every column', async () => {
+  test('a deeply nested value is 400 in every column', async () => {
     const deep = '['.repeat(20_000) + ']'.repeat(20_000);
     const wrong: string[] = [];
-    for (const column of Object.keys(BAD)) {
-      const members = column === 's' ? `"s":${deep}` : `"s":"x","${column}":${deep}`;
-      wrong.push(...(await wrongAnswers(`{${members}}`, [column])));
+    for (const column of Object.keys(INVALID)) {
+      const fields = column === 's' ? `"s":${deep}` : `"s":"x","${column}":${deep}`;
+      wrong.push(...(await wrongAnswers(`{${fields}}`, [column])));
     }
     wrong.push(...(await wrongAnswers(`{"s":"x","near":${deep},"near_id":${deep}}`, ['near_id'])));
     wrong.push(...(await wrongAnswers(`{"s":"x","near":${deep},"near_id":1}`, ['near_id'])));

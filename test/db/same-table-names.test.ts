@@ -1,4 +1,4 @@
-// Tables and indexes of several schemas that are called alike: an error names the right one, or none.
+// Tables and indexes with the same name in several schemas: an error names the right one, or none.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
@@ -37,14 +37,14 @@ const resources: Resource[] = [
   },
 ];
 
-describe('tables of one name in several schemas', () => {
+describe('tables with the same name in several schemas', () => {
   let service: WritableService;
   before(async () => {
     service = await startWith(resources, DDL);
   });
   after(() => service.close());
 
-  test('a deletion that one of them forbids names that one', async () => {
+  test('a refused deletion names the right table', async () => {
     const { json: base } = await service.send('POST', '/api/base/', {});
     const { json: mid } = await service.send('POST', '/api/mid/', { base: base.id });
     await service.send('POST', '/api/bitem/', { mid: mid.id });
@@ -52,7 +52,7 @@ describe('tables of one name in several schemas', () => {
     assert.deepEqual([status, json.detail], [409, 'Records of bitem refer to this one.']);
   });
 
-  test('a duplicate in a table that a trigger writes is blamed on no field', async () => {
+  test('a duplicate in a table that a trigger writes names no field', async () => {
     const { json } = await service.send('POST', '/api/part/', { code: 'old' });
     await service.sql`insert into audit.part (code) values ('old')`;
     const put = await service.send('PUT', `/api/part/${json.id}/`, { code: 'new' });

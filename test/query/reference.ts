@@ -1,18 +1,18 @@
-// What filters and orderings mean, in plain JavaScript: the tests compare it with what the service answers.
+// A reference implementation of filters and orderings, which tests compare with the service.
 
-/** A record as it is stored; keys are column names, absent and null are both NULL. */
+/** A record as it is stored. Keys are column names; absent and null both mean NULL. */
 export interface Row {
   readonly id: number;
   readonly [column: string]: unknown;
 }
 
 export interface Filter {
-  /** The parameter's name as it is sent. */
+  /** The name of the parameter as it is sent. */
   readonly parameter: string;
   readonly path: readonly string[];
   readonly operator: string;
   readonly negated: boolean;
-  /** One for each time that the parameter is there: its text, and what that means. */
+  /** One for each occurrence of the parameter: its text, and its meaning. */
   readonly values: readonly { readonly text: string; readonly meaning: readonly unknown[] }[];
 }
 
@@ -21,7 +21,7 @@ export interface Ordering {
   readonly descending: boolean;
 }
 
-/** The foreign keys of the table, all to itself. */
+/** The foreign keys of the table, which all reference it. */
 export const FOREIGN_KEYS: readonly string[] = ['parent', 'friend'];
 
 /** How the values of a type compare; the default is `<` and `>`. */
@@ -39,23 +39,23 @@ function compare<T>(one: T, other: T): number {
   return one < other ? -1 : 1;
 }
 
-/** By code point, as the collation C does in UTF-8; `<` would compare surrogates. */
+/** By code point, like the collation C in UTF-8. `<` would compare surrogates. */
 function compareText(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other));
 }
 
-/** JSON with the keys of objects in order. */
+/** JSON with sorted keys. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const members = Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`);
-  return `{${members.sort().join(',')}}`;
+  const fields = Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`);
+  return `{${fields.sort().join(',')}}`;
 }
 
 const comparison = (column: string): ((one: unknown, other: unknown) => number) =>
   (COMPARISONS[column] as ((one: unknown, other: unknown) => number) | undefined) ?? compare;
 
-/** The value at the end of a path; NULL where a record on the way is missing. */
+/** The value at the end of a path; NULL if a record on the path is missing. */
 export function valueAt(row: Row, path: readonly string[], rows: ReadonlyMap<number, Row>): unknown {
   const [first = '', ...rest] = path;
   const value = row[first] ?? null;
@@ -66,7 +66,7 @@ export function valueAt(row: Row, path: readonly string[], rows: ReadonlyMap<num
 
 const foldAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
-/** LIKE: `%` any characters, `_` one, `\` takes the next as it is. */
+/** LIKE: `%` matches any characters, `_` matches one, and `\` escapes the next one. */
 function isLike(text: string, pattern: string): boolean {
   const source = pattern.replace(/\\?[\s\S]/gu, (part) => {
     if (part === '%') return '[\\s\\S]*';
@@ -77,7 +77,12 @@ function isLike(text: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, 'u').test(text);
 }
 
-function holds(operator: string, value: unknown, meaning: readonly unknown[], column: string): boolean {
+function matchesValue(
+  operator: string,
+  value: unknown,
+  meaning: readonly unknown[],
+  column: string,
+): boolean {
   const [given] = meaning;
   if (operator === 'is') return value === given;
   if (operator === 'like') return isLike(value as string, given as string);
@@ -95,12 +100,13 @@ function holds(operator: string, value: unknown, meaning: readonly unknown[], co
   return results[operator] ?? false;
 }
 
-/** Whether a filter keeps a record: any of the values, for `ne` none; NULL passes only `is` and what is negated. */
+/** Whether a filter selects a record: any value matches, for `ne` all. NULL matches only `is` and negated filters. */
 export function matches(filter: Filter, row: Row, rows: ReadonlyMap<number, Row>): boolean {
   const { path, operator, values, negated } = filter;
   const value = valueAt(row, path, rows);
   const column = path.at(-1) ?? '';
-  const one = ({ meaning }: Filter['values'][number]): boolean => holds(operator, value, meaning, column);
+  const one = ({ meaning }: Filter['values'][number]): boolean =>
+    matchesValue(operator, value, meaning, column);
   const known = operator === 'is' || value !== null;
   const result = known && (operator === 'ne' ? values.every(one) : values.some(one));
   return result !== negated;

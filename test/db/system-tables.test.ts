@@ -1,4 +1,4 @@
-// The service's own tables: created with the others, compared like them, and never the fault of a client.
+// The system tables: the start creates and checks them like other tables, and their errors are 500.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import shipped from '../../src/resources/registry.ts';
@@ -7,12 +7,12 @@ import { createVitrine, type Resource } from '../../src/index.ts';
 
 const note = { method: 'POST', user: 'ada', body: { message: 'Hello.' } };
 
-test('an error of the history is a fault of the service, and nothing of the change stays', async () => {
+test('an error of the history is 500, and rolls the change back', async () => {
   const service = await startService(shipped);
   try {
     await service.addUser('ada');
     assert.equal((await service.request('/api/note/', note)).status, 201);
-    // As after a restore of the rows alone.
+    // As after a restore that did not restore the sequence.
     await service.sql`alter table vitrine_history alter id restart with 1`;
     const answer = await service.request('/api/note/', note);
     assert.equal(answer.status, 500);
@@ -24,7 +24,7 @@ test('an error of the history is a fault of the service, and nothing of the chan
   }
 });
 
-test('a history that requires more than is written stops the start', async () => {
+test('the start refuses a history table with an unknown required column', async () => {
   const service = await startService(shipped);
   try {
     await service.sql`alter table vitrine_history add reason text not null default ''`;
@@ -41,7 +41,7 @@ test('a history that requires more than is written stops the start', async () =>
   }
 });
 
-test('without logins tables of these names are somebody else’s', async () => {
+test('without a user model, tables with the names of system tables are ignored', async () => {
   const database = await createDatabase();
   try {
     await database.sql.unsafe(
@@ -65,13 +65,13 @@ test('without logins tables of these names are somebody else’s', async () => {
 });
 
 for (const table of ['vitrine_history', 'vitrine_session', 'public.vitrine_history']) {
-  test(`the table ${table} is served by no resource of the registry`, async () => {
+  test(`a resource cannot use the table ${table}`, async () => {
     const resource = { model: 'log', table, columns: { at: { type: 'datetime' } } } satisfies Resource;
     await assert.rejects(startService([resource]), /log: table: .*vitrine_/);
   });
 }
 
-describe('a role that may do little', () => {
+describe('a database role with few privileges', () => {
   const roleOf = async (grants: (role: string) => string) => {
     const database = await createDatabase();
     const role = `little_${Date.now()}_${Math.floor(Math.random() * 1e6)}`;
@@ -92,7 +92,7 @@ describe('a role that may do little', () => {
   };
   const all = 'select, insert, update, delete on "user", relationship, message, note';
 
-  test('but owns the history gives up the right to change it again, as after a restore', async () => {
+  test('revokes its own right to change the history when it owns the table', async () => {
     const { database, url, drop } = await roleOf(
       (role) => `grant create on schema public to ${role}; grant ${all} to ${role};
         alter table vitrine_history owner to ${role}; grant all on vitrine_history, vitrine_session to ${role}`,
@@ -120,7 +120,7 @@ describe('a role that may do little', () => {
     }
   });
 
-  test('and not create tables serves those that are there, with a warning about its own', async () => {
+  test('without CREATE serves the existing tables, and warns about missing system tables', async () => {
     const { database, url, drop } = await roleOf(
       (role) =>
         `drop table vitrine_history, vitrine_session; revoke create on schema public from public; grant ${all} to ${role}`,
@@ -142,7 +142,7 @@ describe('a role that may do little', () => {
     }
   });
 
-  test('with some columns alone is refused by name where that is not enough', async () => {
+  test('is refused when its column privileges are too few, and the message names the table', async () => {
     const { url, drop } = await roleOf(
       (role) =>
         `grant ${all} to ${role}; revoke insert, update on note from ${role}; grant insert (message), update (message) on note to ${role}`,
@@ -160,7 +160,7 @@ describe('a role that may do little', () => {
     }
   });
 
-  test('with all columns that are written, one by one, is enough', async () => {
+  test('is accepted with privileges on each column that is written', async () => {
     const { url, drop } = await roleOf(
       (role) =>
         `grant ${all} to ${role}; revoke insert, update on note from ${role}; grant insert (message, created), update (message, created) on note to ${role}`,

@@ -1,4 +1,4 @@
-// What reading the largest bodies costs, as ratios between two bodies or two steps, since the times depend on the machine.
+// The cost of parsing the largest bodies, as ratios, because times depend on the machine.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
@@ -7,7 +7,7 @@ import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 
 const BYTES = 1_048_576;
 
-/** The least CPU time of some runs. */
+/** The lowest CPU time of several runs. */
 function cpuOf(work: () => unknown): number {
   const runs = Array.from({ length: 7 }, () => {
     const before = process.cpuUsage();
@@ -30,20 +30,20 @@ describe('the cost of the largest body', () => {
     assert.ok(checking < scanning / 2, `${checking} of ${scanning} microseconds`);
   });
 
-  test('a value that cannot be stored is found, whatever comes before and behind it', () => {
+  test('a value that cannot be stored is found at any position', () => {
     const deep = `${'['.repeat(513)}${']'.repeat(513)}`;
     const kinds = { good: '[1]', nul: '["\\u0000"]', half: '["\\ud800"]', huge: '[1e9999]', deep };
     const entries = Object.entries(kinds);
     for (const order of [entries, entries.toReversed()]) {
-      const members = parseJsonFields(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
-      for (const [key, { value, source }] of members) {
+      const fields = parseJsonFields(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
+      for (const [key, { value, source }] of fields) {
         const isGood = COLUMN_TYPES.json.fromJson(value, source).fault === undefined;
         assert.equal(isGood, key === 'good', key);
       }
     }
   });
 
-  test('a form of many small fields costs little more than one of a single field', () => {
+  test('a form of many small fields costs little more than a form of one field', () => {
     const one = 'x'.repeat(BYTES);
     for (const unit of ['%=&', 'a&', '&', '%=%&', 'data%&']) {
       const many = unit.repeat(BYTES / unit.length);
@@ -55,7 +55,7 @@ describe('the cost of the largest body', () => {
     }
   });
 
-  test('the wanted field is found wherever it is, however its name is encoded', () => {
+  test('a field is found at any position and in any encoding of its name', () => {
     const values = (form: string): unknown[] => decodeField(form, 'data', 2).map(({ value }) => value);
     assert.deepEqual(values('data=1&a=data&xdata=2&%64%61t%61=3&data=4'), ['1', '3']);
     assert.deepEqual(values('&&dat=0&data'), ['']);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
-import { assertFindable, assertReturns, startOnce, startWith, type WritableService } from './helpers.ts';
+import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
 
 const NAMES = {
   plain: 'Order Items',
@@ -40,13 +40,13 @@ const items: Resource = {
   access: 'user',
 };
 
-/** Names that the SQL of the service may use for itself, and names that every JavaScript object has. */
+/** Names that the SQL of the service uses too, and names of properties of every JavaScript object. */
 const SHORT = [
   'o', 't', 'f', 'r', 'p', 'c', 'i', 'j1', 's0', 'one', 'key', 'record', 'version', 'checked', 'results', 'locked',
   'decided', 'changed', 'inserted', 'constructor', 'toString', 'hasOwnProperty', 'user', 'order', 'data',
 ]; // prettier-ignore
 
-describe('names of a database that others made', () => {
+describe('names in an existing database', () => {
   let service: WritableService;
   before(async () => {
     const short = SHORT.map((name, index): Resource => ({
@@ -58,7 +58,7 @@ describe('names of a database that others made', () => {
   });
   after(() => service.close());
 
-  test('a schema, capitals, spaces, quotes and reserved words are only names', async () => {
+  test('may have a schema, capitals, spaces, quotes and reserved words', async () => {
     const posted = await service.send('POST', '/api/item/', { title: 'second', parent: 1, path: 'a,"b' });
     assert.equal(posted.status, 201, posted.text);
     assert.deepEqual(posted.json, {
@@ -72,7 +72,7 @@ describe('names of a database that others made', () => {
     const put = await service.send('PUT', '/api/item/2/', { size: 7, money: '$1', title: 'new' });
     assert.equal(put.status, 200, put.text);
     assert.deepEqual(put.json, { ...posted.json, size: 7, money: '$1', title: 'new' });
-    await assertReturns(service, '/api/item/2/', '"Old Shop"."Order Items"');
+    await assertRoundTrip(service, '/api/item/2/', '"Old Shop"."Order Items"');
     for (const [column, shown] of Object.entries({
       title: '"new"',
       size: '7',
@@ -82,12 +82,12 @@ describe('names of a database that others made', () => {
       await assertFindable(service, 'item', column, 2, shown, 'text');
   });
 
-  test('a collection goes by the name of its model', async () => {
+  test('a list shows the name of its model, not of its table', async () => {
     const { json } = await service.request('/api/item/?limit=1');
     assert.deepEqual(json.meta, { model: 'item', page: 1, next: '/api/item/?limit=1&page=2', previous: '' });
   });
 
-  test('joins and orderings reach through such names', async () => {
+  test('joins and orderings work with quoted names', async () => {
     const joined = await service.request(
       '/api/item/?parent__title=first&ordering=-parent__size,title&limit=5',
     );
@@ -95,13 +95,13 @@ describe('names of a database that others made', () => {
     assert.deepEqual(joined.json.objects.map(({ id }: { id: number }) => id), [2]); // prettier-ignore
   });
 
-  test('a duplicate names the field of the JSON, not the column of the database', async () => {
+  test('a duplicate is reported for the JSON field, not for the database column', async () => {
     const { status, json } = await service.send('POST', '/api/item/', { title: 'x', path: 'a,"b' });
     assert.equal(status, 409);
     assert.deepEqual(Object.keys(json.errors), ['path']);
   });
 
-  test('a cascade runs over such names', async () => {
+  test('a cascade works with quoted names', async () => {
     const { json } = await service.send('POST', '/api/item/', { title: 'parent' });
     const child = await service.send('POST', '/api/item/', { title: 'child', parent_id: json.id });
     assert.equal((await service.send('DELETE', `/api/item/${json.id}/`)).status, 200);
@@ -109,14 +109,14 @@ describe('names of a database that others made', () => {
   });
 
   for (const [index, name] of SHORT.entries()) {
-    test(`a column can be called ${name}`, async () => {
+    test(`a column can be named ${name}`, async () => {
       const posted = await service.send('POST', `/api/short${index}/`, { [name]: 'a' });
       assert.equal(posted.status, 201, posted.text);
       assert.equal(posted.json[name], 'a');
       const path = `/api/short${index}/${posted.json.id}/`;
       const put = await service.send('PUT', path, { [name]: `value of ${name}` });
       assert.equal(put.json[name], `value of ${name}`, put.text);
-      await assertReturns(service, path, `short${index}`);
+      await assertRoundTrip(service, path, `short${index}`);
       await assertFindable(
         service,
         `short${index}`,
@@ -131,12 +131,12 @@ describe('names of a database that others made', () => {
   }
 });
 
-describe('names of tables that the service makes', () => {
-  test('indexes and constraints never get a name that is taken', async () => {
+describe('names of indexes and constraints that the service creates', () => {
+  test('do not collide', async () => {
     const database = await createDatabase();
     const columns = (names: string[], more: object): Resource['columns'] =>
       Object.fromEntries(names.map((name) => [name, { type: 'integer', ...more }]));
-    const long = '表'.repeat(21); // 63 bytes, the most that PostgreSQL keeps
+    const long = '表'.repeat(21); // 63 bytes, PostgreSQL's maximum
     const resources: Resource[] = [
       { model: 'a', columns: columns(['b_c', 'b_d'], { index: true }) },
       { model: 'a_b', columns: columns(['c', 'd'], { index: true }) },

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { Agent } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
-import { rawGet, startWorld, TYPES, uuid } from './world.ts';
+import { rawGet, startSamples, TYPES, uuid } from './samples.ts';
 
 const OPERATORS = ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike'];
 const NAMES = [...TYPES, 'id', 'box', 'box_id', 'spare', 'vault', 'safe', 'well', 'secret', 'hidden', 'owner', 'name', 'in', 'like', 'username', 'parent', 'rank']; // prettier-ignore
@@ -45,7 +45,7 @@ const value = fc.oneof(
   { weight: 1, arbitrary: fc.tuple(fc.integer({ min: -99, max: 999_999 }), fc.string({ unit: fc.constantFrom(...'0123456789-:T .+ZBC'), maxLength: 20 })).map((parts) => parts.join('-')) }, // prettier-ignore
 );
 
-/** Percent-encoded as it should be, or not quite: a character that HTTP itself forbids is left out. */
+/** Percent-encodes a text, sometimes incorrectly. It leaves out characters that HTTP forbids. */
 const encoded = (text: fc.Arbitrary<string>): fc.Arbitrary<string> =>
   fc.oneof(
     { weight: 8, arbitrary: text.filter((each) => each.isWellFormed()).map(encodeURIComponent) },
@@ -60,7 +60,7 @@ const query = fc
   .array(fc.oneof({ weight: 4, arbitrary: parameter }, { weight: 1, arbitrary: reserved }), { maxLength: 4 })
   .map((parts) => parts.join('&'));
 
-/** The names that a query's parameters may go by in an error: decoded, or as they were sent. */
+/** The names of parameters in errors: decoded, or as they were sent. */
 function namesOf(text: string): Set<string> {
   const names = text.split('&').map((part) => part.split('=', 1)[0] ?? '');
   const decoded = names.flatMap((each) => {
@@ -73,18 +73,18 @@ function namesOf(text: string): Set<string> {
   return new Set(decoded);
 }
 
-describe('whatever the query string', () => {
+describe('a random query', () => {
   let service: TestService;
   const agent = new Agent({ keepAlive: true });
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(async () => {
     agent.destroy();
     await service.close();
   });
 
-  test('the answer is JSON: records, or a 400 that names what is wrong', async () => {
+  test('gets records, or a 400 that names the invalid parameters', async () => {
     const seen = new Set<number>();
     await fc.assert(
       fc.asyncProperty(fc.constantFrom('thing', 'thing', 'node', 'shelf'), query, async (model, text) => {
@@ -101,7 +101,7 @@ describe('whatever the query string', () => {
         const names = Object.keys(json.errors ?? {});
         assert.ok(names.length > 0, 'a 400 without errors');
         const sent = [...namesOf(text)];
-        // A long name is cut.
+        // Errors truncate long names.
         const isSent = (each: string): boolean =>
           sent.some((one) => one === each || (each.endsWith('…') && one.startsWith(each.slice(0, -1))));
         for (const each of names) assert.ok(isSent(each), each);
@@ -111,13 +111,13 @@ describe('whatever the query string', () => {
     assert.deepEqual(seen, new Set([200, 400]));
   });
 
-  test('an odd value is as good on every column', async () => {
+  test('with an unusual value gets 200 or 400 on every column', async () => {
     const bad: string[] = [];
     for (const column of [...TYPES, 'id', 'box', 'box__name', 'box__owner__active']) {
       const answers = TEXTS.map(async (text) => {
         const quoted = `"${text.replaceAll('"', '""')}"`;
-        const asked = `${column}=${encodeURIComponent(text)}&-${column}__in=${encodeURIComponent(quoted)}`;
-        const { status, json } = await rawGet(service.base, `/api/thing/?${asked}`, agent);
+        const parameters = `${column}=${encodeURIComponent(text)}&-${column}__in=${encodeURIComponent(quoted)}`;
+        const { status, json } = await rawGet(service.base, `/api/thing/?${parameters}`, agent);
         const isGood = status === 200 || (status === 400 && Object.keys(json.errors ?? {}).length > 0);
         if (!isGood) bad.push(`${status} ${column}=${text}`);
       });
@@ -126,7 +126,7 @@ describe('whatever the query string', () => {
     assert.deepEqual(bad, []);
   });
 
-  test('next and previous can be asked for and lead to each other', async () => {
+  test('gets next and previous links that lead to each other', async () => {
     const filter = fc.tuple(
       fc.constantFrom('-name', 'name__ne', '-name__like', '-rank', '-name__in'),
       encoded(value),
@@ -135,8 +135,8 @@ describe('whatever the query string', () => {
     let pages = 0;
     await fc.assert(
       fc.asyncProperty(several, async (filters) => {
-        const asked = [...filters, 'limit=2', 'page=2'].join('&');
-        const { status, json, text } = await rawGet(service.base, `/api/shelf/?${asked}`, agent);
+        const parameters = [...filters, 'limit=2', 'page=2'].join('&');
+        const { status, json, text } = await rawGet(service.base, `/api/shelf/?${parameters}`, agent);
         if (status !== 200) return;
         pages += 1;
         const back = await rawGet(service.base, json.meta.previous, agent);

@@ -4,8 +4,8 @@ import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { filters, orderings, rows } from './arbitraries.ts';
-import { compareRows, FOREIGN_KEYS, matches, type Filter, type Row } from './predicate.ts';
-import { idsOf, insert, scalars } from './world.ts';
+import { compareRows, FOREIGN_KEYS, matches, type Filter, type Row } from './reference.ts';
+import { idsOf, insert, scalars } from './samples.ts';
 
 const items = [
   {
@@ -25,11 +25,11 @@ const queryOf = (list: readonly Filter[]): string =>
     )
     .join('&');
 
-describe('for any rows', () => {
+describe('with random rows', () => {
   let service: TestService;
   before(async () => {
     service = await startService(items);
-    // Texts are compared by code point, whatever the server's locale.
+    // Texts are compared by code point in every locale of the server.
     for (const column of ['string', 'text', 'password']) {
       const type = column === 'string' ? 'varchar(255)' : 'text';
       await service.sql.unsafe(`alter table item alter column "${column}" type ${type} collate "C"`);
@@ -51,7 +51,7 @@ describe('for any rows', () => {
     return new Map(list.map((row) => [row.id, row]));
   }
 
-  test('what filters select is what they mean', async () => {
+  test('filters select the same records as the reference implementation', async () => {
     const queries = fc.array(filters, { minLength: 1, maxLength: 10 });
     await fc.assert(
       fc.asyncProperty(rows, queries, async (list, several) => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
-import { encode, startWorld, TYPES } from './world.ts';
+import { encode, startSamples, TYPES } from './samples.ts';
 
-/** Queries and the parameters that their 400 names: the query's only one, where nothing else is said. */
+/** Queries, and the parameters that the 400 names: by default the only parameter of the query. */
 const refusals: Record<string, [query: string, names?: string[]][]> = {
   'an operator that is unknown or does not fit the type': [
     ...['string__foo=a', 'string__=a', 'string__eq__eq=a', 'string__EQ=a', 'string__not=a'].map(
@@ -16,7 +16,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ...['boolean', 'json', 'password'].flatMap((type): [string][] => [[`${type}__lt=1`], [`${type}__gte=1`]]),
     ['id__like=1'],
   ],
-  'a value that is not of the column’s type': [
+  'a value of another type than the column': [
     ...TYPES.filter((type) => !['string', 'text', 'password'].includes(type)).flatMap((type): [string][] => [
       [`${type}=`],
       [`${type}=rubbish`],
@@ -45,7 +45,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ['id=one'],
     ['id__in=1,two'],
   ],
-  'an in without a value, with one of another type or with bad quoting': [
+  'an in without a value, with a value of another type, or with invalid quotes': [
     ['id__in='],
     ['-id__in='],
     ['string__in='],
@@ -60,7 +60,7 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ['string__in=a,"'],
     ['string__in="""'],
   ],
-  'an is with anything but null, none, true or false, or with a truth value for another type': [
+  'an is with a value that the type does not allow': [
     ['boolean__is='],
     ['boolean__is=yes'],
     ['boolean__is=1'],
@@ -77,18 +77,18 @@ const refusals: Record<string, [query: string, names?: string[]][]> = {
     ['text__like=\\\\\\'],
     ['-text__like=a%\\'],
   ],
-  'an ordering by a column that has no order': [['ordering=json'], ['ordering=id,-json', ['ordering']]],
-  'any parameter that is faulty, all of them at once': [
+  'an ordering by a column without an order': [['ordering=json'], ['ordering=id,-json', ['ordering']]],
+  'all invalid parameters at once': [
     ['integer=a&nosuch=1&float=b&string=x', ['float', 'integer', 'nosuch']],
     ['integer=1&integer=a', ['integer']],
     ['integer=a&ordering=nosuch&limit=0&page=x', ['integer', 'limit', 'ordering', 'page']],
   ],
 };
 
-describe('faulty filters', () => {
+describe('an invalid filter', () => {
   let service: TestService;
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(() => service.close());
 

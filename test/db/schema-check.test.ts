@@ -49,8 +49,8 @@ const differing: Resource = {
 const target: Resource = { model: 'target', columns: {} };
 const missing: Resource = { model: 'missing', table: 'old.Missing', columns: {} };
 
-/** Tables that cannot be served, by name, and what must be said of each. */
-const REFUSED: Record<string, [ddl: string, said: RegExp, more?: Partial<Resource>]> = {
+/** Tables that cannot be served, by name, with the expected message. */
+const REFUSED: Record<string, [ddl: string, message: RegExp, more?: Partial<Resource>]> = {
   two_keys: [
     'create table two_keys (id integer, b integer, primary key (id, b))',
     /several columns.*\bid\b.*\bb\b/,
@@ -91,11 +91,11 @@ const REFUSED: Record<string, [ddl: string, said: RegExp, more?: Partial<Resourc
   a_sequence: ['create sequence a_sequence', /not a table/],
 };
 
-/** Types that no column type of the registry serves. */
+/** PostgreSQL types that no column type of the registry fits. */
 const STRANGE = ['interval', 'bytea', 'integer[]', 'point', 'money', 'timetz', 'bit(3)', 'inet', 'xml', '"char"', 'int4range', 'target']; // prettier-ignore
 const TYPES = ['string', 'text', 'integer', 'bigint', 'float', 'decimal', 'boolean', 'datetime', 'date', 'time', 'uuid', 'json'] as const; // prettier-ignore
 
-/** Everything of a database that a start might change. */
+/** The objects of a database that a start could change. */
 const inventory = async (sql: Sql): Promise<string> => {
   const [row] = await sql`
     select (select string_agg(format('%s %s %s', oid, relname, relkind), e'\n' order by oid) from pg_class
@@ -104,7 +104,7 @@ const inventory = async (sql: Sql): Promise<string> => {
   return String(row?.['all']);
 };
 
-describe('a database that does not fit the registry', () => {
+describe('a start with a database that does not match the registry', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -112,7 +112,7 @@ describe('a database that does not fit the registry', () => {
   });
   after(() => database.drop());
 
-  test('SCHEMA=check lists every difference at once, and changes nothing', async () => {
+  test('lists all differences with SCHEMA=check, and changes nothing', async () => {
     const before = await inventory(database.sql);
     const faults = await startFaults(database, [users, differing, target, missing], { schema: 'check' });
     assert.equal(await inventory(database.sql), before);
@@ -138,28 +138,28 @@ describe('a database that does not fit the registry', () => {
     expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
   });
 
-  test('a column that the registry leaves out is no fault where nothing can be posted', async () => {
-    await database.sql`create table stranger (id serial primary key, must text not null)`;
-    const stranger: Resource = { model: 'stranger', columns: {}, access: 'user' };
-    assert.match((await startFaults(database, [users, stranger])).join(), /\bmust\b/);
-    await startOnce(database, [users, { ...stranger, access: 'default' }]);
-    await startOnce(database, [users, { ...stranger, methods: ['GET', 'PUT', 'DELETE'] }]);
+  test('accepts a required column that the registry leaves out if the resource allows no POST', async () => {
+    await database.sql`create table incomplete (id serial primary key, must text not null)`;
+    const incomplete: Resource = { model: 'incomplete', columns: {}, access: 'user' };
+    assert.match((await startFaults(database, [users, incomplete])).join(), /\bmust\b/);
+    await startOnce(database, [users, { ...incomplete, access: 'default' }]);
+    await startOnce(database, [users, { ...incomplete, methods: ['GET', 'PUT', 'DELETE'] }]);
   });
 
-  for (const [name, [ddl, said, more]] of Object.entries(REFUSED)) {
-    test(`${ddl.split(';')[0]} is refused in so many words`, async () => {
+  for (const [name, [ddl, message, more]] of Object.entries(REFUSED)) {
+    test(`refuses ${ddl.split(';')[0]} and says why`, async () => {
       await database.sql.unsafe(ddl);
       for (const schema of ['check', 'apply'] as const) {
         const faults = await startFaults(database, [target, { model: name, columns: {}, ...more }], {
           schema,
         });
-        assert.match(faults.join('\n'), said, schema);
+        assert.match(faults.join('\n'), message, schema);
         assert.match(faults.join('\n'), new RegExp(`\\b${name}\\b`));
       }
     });
   }
 
-  test('types that nothing serves are refused for every column type, all at once', async () => {
+  test('reports all columns of unsupported types at once, for every column type', async () => {
     const fields = STRANGE.map((type, index) => `c${index} ${type}`).join(', ');
     await database.sql.unsafe(`create table strange (id serial primary key, ${fields})`);
     for (const type of TYPES) {
@@ -181,7 +181,7 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a table that others inherit from is refused, and not one of those', async () => {
+  test('accepts a child table, and a parent table after its child table is gone', async () => {
     await database.sql.unsafe(`
       create table elder (id integer primary key); create table younger (primary key (id)) inherits (elder)`);
     await startOnce(database, [{ model: 'younger', columns: {} }], { schema: 'check' });
@@ -189,7 +189,7 @@ describe('a database that does not fit the registry', () => {
     await startOnce(database, [{ model: 'elder', columns: {} }], { schema: 'check' });
   });
 
-  test('a table that two resources name in two ways is refused', async () => {
+  test('refuses two resources that name one table in two ways', async () => {
     await database.sql.unsafe('create table one (id integer primary key)');
     for (const schema of ['check', 'apply'] as const) {
       const faults = await startFaults(
@@ -204,14 +204,14 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a domain counts as its base type, also one over another', async () => {
+  test('treats a domain as its base type, also a domain over a domain', async () => {
     await database.sql.unsafe(`
       create domain inner_text as varchar(5); create domain outer_text as inner_text check (value <> '');
       create table nested (id serial primary key, x outer_text)`);
     await startOnce(database, [{ model: 'nested', columns: { x: { type: 'string', null: true } } }]);
   });
 
-  test('a table that the role may not read is named', async () => {
+  test('names a table that the database role may not read', async () => {
     const role = `reader_${Date.now()}`;
     const url = new URL(database.url);
     await database.sql.unsafe(
@@ -227,7 +227,7 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a sequence and a schema of types that the role may not use are named', async () => {
+  test('names sequences and schemas that the database role may not use', async () => {
     const role = `typist_${Date.now()}`;
     const url = new URL(database.url);
     await database.sql.unsafe(`
@@ -258,7 +258,7 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a database whose texts may be any bytes stops the start', async () => {
+  test('refuses a database with the encoding SQL_ASCII', async () => {
     const url = new URL(database.url);
     url.pathname += '_ascii';
     const name = url.pathname.slice(1);
@@ -270,7 +270,7 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a database that cuts digits off floats stops the start', async () => {
+  test('refuses a database with extra_float_digits = 0', async () => {
     const name = new URL(database.url).pathname.slice(1);
     await database.sql.unsafe(`alter database ${name} set extra_float_digits = 0`);
     try {
@@ -283,7 +283,7 @@ describe('a database that does not fit the registry', () => {
     }
   });
 
-  test('a table that two resources want to make is refused in so many words', async () => {
+  test('does not create a table that two resources use', async () => {
     const columns = { x: { type: 'integer', null: true } } as const;
     const twice = [
       { model: 'newt', columns },
@@ -293,7 +293,7 @@ describe('a database that does not fit the registry', () => {
     assert.equal((await database.sql`select from pg_class where relname = 'newt'`).length, 0);
   });
 
-  test('a database that is none stops the start with a message, and no stack', async () => {
+  test('names a database that does not exist', async () => {
     const url = new URL(database.url);
     url.pathname = '/vitrine_test_that_is_not_there';
     await assert.rejects(startOnce({ ...database, url: url.href }, [target]), { name: 'StartError', message: /vitrine_test_that_is_not_there/ }); // prettier-ignore

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { assertReturns, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
-import { FAR, startThings, WIDE } from './helpers.ts';
+import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
+import { FAR, startAllTypes, WIDE } from './all-types.ts';
 
 const numbers = `{"b": 12345678901234567890, "a": [0.1000000000000000055, 1.50, -1e-30]}`;
 
-/** What is sent, as JSON, and what is then shown; the same where there is one only. */
-const GOOD: Record<string, (readonly [sent: string, shown?: string])[]> = {
+/** JSON to send, and the JSON to expect if it differs. */
+const VALID: Record<string, (readonly [sent: string, shown?: string])[]> = {
   s: [['"日本🦉é5"'], ['""'], ['" a "'], ['"null"'], ['"\\u0041"', '"A"']],
   tx: [['"a\\r\\n\\t\\u0001"'], ['"\\ud83e\\udd89"', '"🦉"'], ['"\\\\\\" \' %_$1"'], ['null']],
   ch: [['"a"'], ['null']],
@@ -35,17 +35,17 @@ const GOOD: Record<string, (readonly [sent: string, shown?: string])[]> = {
   wide_id: [[`"${WIDE}"`], [`"${WIDE.toUpperCase()}"`, `"${WIDE}"`]],
 }; // prettier-ignore
 
-describe('a body without faults', () => {
+describe('a valid body', () => {
   let service: WritableService;
   let path: string;
   before(async () => {
-    service = await startThings();
+    service = await startAllTypes();
     path = `/api/thing/${(await service.send('POST', '/api/thing/', { s: 'put' })).json.id}/`;
   });
   after(() => service.close());
 
-  for (const [column, values] of Object.entries(GOOD)) {
-    test(`each good value of ${column} is written as it was sent, and comes back`, async () => {
+  for (const [column, values] of Object.entries(VALID)) {
+    test(`each valid value of ${column} is stored and returned`, async () => {
       for (const [sent, shown = sent] of values) {
         const posted = await service.send('POST', '/api/thing/', `{"s":"a","${column}":${sent}}`);
         assert.equal(posted.status, 201, `${sent}: ${posted.text}`);
@@ -53,7 +53,7 @@ describe('a body without faults', () => {
         assert.equal(put.status, 200, `${sent}: ${put.text}`);
         for (const { text } of [posted, put, await service.request(path)])
           assert.ok(text.includes(`"${column}":${shown}`), `${sent} must be shown as ${shown}: ${text}`);
-        await assertReturns(service, path, 'thing');
+        await assertRoundTrip(service, path, 'thing');
       }
     });
   }
@@ -79,7 +79,7 @@ describe('a body without faults', () => {
     assert.deepEqual(await rowsOf(service.sql, 'thing'), before);
   });
 
-  test('a foreign key goes by both of its names, also at once', async () => {
+  test('a foreign key can be set by either of its names, or by both', async () => {
     for (const body of ['{"s":"x","near":1}', '{"s":"x","near_id":1}', '{"s":"x","near":1,"near_id":1.0}']) {
       const { status, json } = await service.send('POST', '/api/thing/', body);
       assert.deepEqual([status, json.near_id], [201, 1], body);
@@ -90,7 +90,7 @@ describe('a body without faults', () => {
     assert.deepEqual([none.status, none.json.wide_id], [201, null]);
   });
 
-  test('the id of a PUT must be the record it names, in either of its forms', async () => {
+  test('the id in a PUT must be the id of the record', async () => {
     for (const [target, id, status] of [
       ['near/1', '1', 200],
       ['near/1', '1.0', 200],
@@ -111,7 +111,7 @@ describe('a body without faults', () => {
   });
 });
 
-describe('columns that a client may not set, and columns that it may not see', () => {
+describe('read-only and excluded columns', () => {
   const text = { type: 'text' } as const;
   const column = { type: 'foreignKey', references: 'user' } as const;
   const guarded: Resource = {
@@ -143,7 +143,7 @@ describe('columns that a client may not set, and columns that it may not see', (
     return { ...row };
   };
 
-  test('read-only columns and the owner are ignored, even when they hold garbage', async () => {
+  test('read-only columns and the owner are ignored, even with invalid values', async () => {
     const posted = await service.send('POST', '/api/guarded/', { ...garbage, hidden: 'h', shown: 'a' });
     assert.equal(posted.status, 201, posted.text);
     const row = { owner_id: service.ada, fixed: 'f', by_id: null, hidden: 'h', sealed: 's', shown: 'a' };

@@ -1,4 +1,4 @@
-// The registry and the rows that the tests of reading ask about: a column of every type, and every way to another resource.
+// Resources and rows for tests of reads: columns of each type, and foreign keys with each read level.
 import { request as httpRequest, type Agent } from 'node:http';
 import type { ColumnDefinition } from '../../src/index.ts';
 import type { Resource } from '../../src/index.ts';
@@ -23,7 +23,7 @@ export const scalars = (nullable: boolean) =>
 
 const to = (references: string) => ({ type: 'foreignKey', references, null: true }) as const;
 
-export const world = [
+export const samples = [
   {
     model: 'user',
     columns: {
@@ -54,7 +54,7 @@ export const world = [
     model: 'box',
     columns: {
       name: { type: 'string' },
-      // Named like operators on purpose.
+      // Named like operators.
       in: { type: 'integer', null: true },
       like: { type: 'string', null: true },
       secret: { type: 'text', null: true },
@@ -79,7 +79,7 @@ export const TYPES = Object.keys(scalars(true));
 
 export const uuid = (digit: string): string => `${digit.repeat(8)}-0000-4000-8000-${digit.repeat(12)}`;
 
-/** What `thing` and `solid` hold in common; `thing` has one more row, of NULLs alone. */
+/** The rows of `thing` and `solid`. `thing` has one more row, with only NULLs. */
 const values = [
   {
     string: 'apple',
@@ -128,7 +128,7 @@ const values = [
   },
 ];
 
-/** Puts rows into a table, as PostgreSQL reads them from JSON; columns that a row leaves out are NULL. */
+/** Inserts rows, which PostgreSQL reads from JSON. Columns that a row leaves out are NULL. */
 export async function insert(sql: Sql, table: string, rows: readonly object[]): Promise<void> {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].map((name) => `"${name}"`).join(', ');
   await sql.unsafe(
@@ -173,9 +173,9 @@ async function fill(sql: Sql): Promise<void> {
   );
 }
 
-/** The service over this registry, with its rows and with the users `ada` (an admin) and `bob`. */
-export async function startWorld(): Promise<TestService> {
-  const service = await startService(world);
+/** Starts a service with these resources and rows, and the users `ada` (an admin) and `bob`. */
+export async function startSamples(): Promise<TestService> {
+  const service = await startService(samples);
   try {
     await fill(service.sql);
     const ada = await service.addUser('ada', { admin: true });
@@ -188,7 +188,7 @@ export async function startWorld(): Promise<TestService> {
   return service;
 }
 
-/** A query as people write it, `text__in="a,b"&integer=1`, percent-encoded part by part. */
+/** Percent-encodes a readable query, such as `text__in="a,b"&integer=1`. */
 export function encode(query: string): string {
   const parts = query === '' ? [] : query.split('&');
   const pairs = parts.map((pair) => /^(?<name>[^=]*)=?(?<value>.*)$/s.exec(pair)?.groups ?? {});
@@ -197,7 +197,7 @@ export function encode(query: string): string {
     .join('&');
 }
 
-/** GET with a path that is sent byte for byte, a byte a character; `fetch` would tidy it up. */
+/** Sends a GET with exactly this path, one byte for each character. `fetch` would normalize it. */
 export function rawGet(base: string, path: string, agent: Agent | false = false): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { assertFindable, assertReturns, rowsOf, startWith, type WritableService } from './helpers.ts';
+import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from './helpers.ts';
 
 const DDL = `
   create table event (id integer generated always as identity, kind text not null, at timestamptz, primary key (id))
@@ -90,14 +90,14 @@ const resources: Resource[] = [
   },
 ];
 
-describe('rules of a database that others made', () => {
+describe('constraints and triggers of an existing database', () => {
   let service: WritableService;
   before(async () => {
     service = await startWith(resources, DDL);
   });
   after(() => service.close());
 
-  test('a partitioned table is served like any other', async () => {
+  test('a partitioned table works like any other', async () => {
     const ids: number[] = [];
     for (const kind of ['a', 'b', 'c', 'd']) {
       const posted = await service.send('POST', '/api/event/', { kind, at: '2024-05-31T18:30:00+02:00' });
@@ -107,7 +107,7 @@ describe('rules of a database that others made', () => {
     }
     for (const id of ids) {
       const path = `/api/event/${id}/`;
-      await assertReturns(service, path, 'event');
+      await assertRoundTrip(service, path, 'event');
       await assertFindable(service, 'event', 'id', id, String(id), 'integer');
       const tag = (await service.request(path)).headers.get('etag') ?? '';
       const put = await service.send('PUT', path, { kind: `new ${id}` }, { 'if-match': tag });
@@ -120,24 +120,24 @@ describe('rules of a database that others made', () => {
     }
   });
 
-  test('computed columns are shown, and ignored in a body', async () => {
+  test('generated columns are returned, and ignored in a body', async () => {
     const body = { net: '2.50', gross: 'garbage', serial: null, code: 'computed' };
     const posted = await service.send('POST', '/api/ruled/', body);
     assert.equal(posted.status, 201, posted.text);
     assert.equal(posted.json.gross, '5.00');
     const path = `/api/ruled/${posted.json.id}/`;
-    await assertReturns(service, path, 'ruled');
+    await assertRoundTrip(service, path, 'ruled');
     const put = await service.send('PUT', path, { net: 3, gross: '1', serial: 77 });
     assert.deepEqual(put.json, { ...posted.json, net: '3.00', gross: '6.00' });
     assert.equal((await service.send('POST', '/api/ruled/', { code: 'defaults' })).json.share, '50.00');
   });
 
-  test('what a trigger makes of the values is what the answer shows', async () => {
+  test('the response shows the values that a trigger has set', async () => {
     const posted = await service.send('POST', '/api/ruled/', { code: 'trigger', zip: '' });
     assert.equal(posted.json.zip, null, posted.text);
   });
 
-  test('a rule of the database that is broken is 400 and leaves nothing behind', async () => {
+  test('breaking a constraint is 400 and changes nothing', async () => {
     const { json } = await service.send('POST', '/api/ruled/', { code: 'rules' });
     const before = await rowsOf(service.sql, 'ruled');
     const bodies = [{ share: '100.01' }, { share: -1 }, { zip: 'abc' }, { low: 3 }, { low: 2, high: 1 }, { zip: '99999' }]; // prettier-ignore
@@ -155,7 +155,7 @@ describe('rules of a database that others made', () => {
     assert.deepEqual(await rowsOf(service.sql, 'ruled'), before);
   });
 
-  test('a value that a domain makes too long, null or no number names its field', async () => {
+  test('the error names each field that breaks the length, NOT NULL or scale of its type', async () => {
     const { status, json } = await service.send('POST', '/api/ruled/', {
       zip: '123456',
       share: null,
@@ -165,7 +165,7 @@ describe('rules of a database that others made', () => {
     assert.deepEqual(Object.keys(json.errors).sort(), ['net', 'share', 'zip']);
   });
 
-  test('a duplicate of several columns together names them all, one of an expression is 409 all the same', async () => {
+  test('a duplicate is 409: a unique constraint on several columns names them, a unique expression does not', async () => {
     assert.equal((await service.send('POST', '/api/ruled/', { code: 'k', part: 1, zip: '1' })).status, 201);
     const both = await service.send('POST', '/api/ruled/', { code: 'k', part: 1 });
     assert.equal(both.status, 409);
@@ -173,7 +173,7 @@ describe('rules of a database that others made', () => {
     assert.equal((await service.send('POST', '/api/ruled/', { code: 'k', part: 2, zip: '1' })).status, 409);
   });
 
-  test('a rule that is checked only when the transaction ends is answered like any other', async () => {
+  test('breaking a deferred constraint is 409 like any other', async () => {
     const parent = (await service.send('POST', '/api/late/', { code: 'a' })).json.id as number;
     const child = (await service.send('POST', '/api/late/', { code: 'b', parent })).json.id as number;
     const before = await rowsOf(service.sql, 'late');
@@ -189,7 +189,7 @@ describe('rules of a database that others made', () => {
   });
 
   for (const column of ['state', 'rank', 'price', 'title', 'day', 'doc', 'secret']) {
-    test(`a record whose ${column} breaks a rule of the registry already can be sent back as it was read`, async () => {
+    test(`a record with a ${column} that breaks a rule of the registry can be sent back unchanged`, async () => {
       for (const path of ['/api/legacy/1/', '/api/legacy/2/']) {
         const { json } = await service.request(path);
         const before = await rowsOf(service.sql, 'legacy');
@@ -200,7 +200,7 @@ describe('rules of a database that others made', () => {
     });
   }
 
-  test('JSON’s own null is found by its value, and is not NULL', async () => {
+  test('a JSON null is found by the value null, and is not NULL', async () => {
     for (const [query, ids] of [
       ['doc=null', [1]],
       ['doc__is=null', []],
@@ -210,7 +210,7 @@ describe('rules of a database that others made', () => {
     }
   });
 
-  test('nothing new can break them', async () => {
+  test('a new value that breaks a rule of the registry is 400', async () => {
     const { status, json } = await service.send('PUT', '/api/legacy/1/', {
       state: 'lost',
       rank: 13,

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ColumnDefinition } from '../../src/index.ts';
-import { assertFindable, assertReturns, startWith, type WritableService } from './helpers.ts';
+import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
 
 type Type = Exclude<ColumnDefinition['type'], 'foreignKey' | 'password'>;
 
-/** The column's type in the database, its type in the registry, and values: as SQL, and the JSON that GET shows. */
+/** The type in PostgreSQL, the type in the registry, and values: in SQL, and as JSON from GET. */
 type Specimen = readonly [
   stored: string,
   type: Type,
@@ -152,7 +152,7 @@ const SPECIMENS: Record<string, Specimen> = {
   ],
 };
 
-/** Texts of times in whose order the times are, too. */
+/** Times whose texts sort like the times. */
 const ORDINARY = /^"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d"$/;
 const ORDERS: Readonly<Record<string, (stored: string, value: string) => boolean>> = {
   eq: (stored, value) => stored === value,
@@ -163,7 +163,7 @@ const ORDERS: Readonly<Record<string, (stored: string, value: string) => boolean
   gte: (stored, value) => stored >= value,
 };
 
-/** What a database may prefer, and what must not show in any answer. */
+/** Settings of the database that must not change any answer. */
 const PREFERENCES = ["datestyle = 'German, DMY'", "timezone = 'Asia/Tokyo'"];
 
 const DDL = `
@@ -178,7 +178,7 @@ const DDL = `
     ${Object.entries(SPECIMENS).map(([name, [stored]]) => `${name} ${stored}`).join(',\n')}
   )`; // prettier-ignore
 
-describe('column types of a database that others made', () => {
+describe('column types of an existing database', () => {
   let service: WritableService;
   const records: { id: number; name: string; type: Type; shown: string }[] = [];
   before(async () => {
@@ -198,7 +198,7 @@ describe('column types of a database that others made', () => {
   after(() => service.close());
 
   for (const [name, [stored]] of Object.entries(SPECIMENS)) {
-    /** Does it for every record of the column, and reports all that fail. */
+    /** Checks every record of the column, and reports all failures. */
     const withEach = async (work: (record: (typeof records)[number]) => Promise<void>): Promise<void> => {
       const faults: string[] = [];
       for (const record of records.filter((each) => each.name === name)) {
@@ -207,31 +207,31 @@ describe('column types of a database that others made', () => {
       assert.deepEqual(faults, []);
     };
 
-    test(`${stored} is shown in the documented form`, () =>
+    test(`GET shows ${stored} in the documented format`, () =>
       withEach(async ({ id, shown }) => {
         const { text } = await service.request(`/api/specimen/${id}/`);
         assert.ok(text.includes(`"${name}":${shown}`), text);
       }));
 
-    test(`each value of ${stored} finds its record`, () =>
+    test(`filters find a record by each value of ${stored}`, () =>
       withEach(({ id, shown, type }) => assertFindable(service, 'specimen', name, id, shown, type)));
 
-    test(`a record with ${stored} can be sent back as it was read`, () =>
-      withEach(({ id }) => assertReturns(service, `/api/specimen/${id}/`, 'specimen')));
+    test(`a record with ${stored} can be sent back unchanged`, () =>
+      withEach(({ id }) => assertRoundTrip(service, `/api/specimen/${id}/`, 'specimen')));
   }
 
   for (const name of Object.keys(SPECIMENS).filter((each) => /^t[smz]/.test(each))) {
-    test(`values of ${SPECIMENS[name]?.[0]} are compared as they are shown`, async () => {
+    test(`filters compare ${SPECIMENS[name]?.[0]} with the precision that GET shows`, async () => {
       const known = records.filter((each) => each.name === name && ORDINARY.test(each.shown));
       assert.ok(known.length > 0);
-      for (const [operator, holds] of Object.entries(ORDERS)) {
+      for (const [operator, matches] of Object.entries(ORDERS)) {
         for (const { shown } of known) {
           const value = encodeURIComponent(JSON.parse(shown) as string);
           const { json } = await service.request(`/api/specimen/?${name}__${operator}=${value}&limit=100`);
           const found = (json.objects as { id: number }[]).map(({ id }) => id);
           assert.deepEqual(
             known.filter(({ id }) => found.includes(id)),
-            known.filter((each) => holds(each.shown, shown)),
+            known.filter((each) => matches(each.shown, shown)),
             `${operator} ${shown}`,
           );
         }

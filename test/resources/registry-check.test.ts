@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { users } from '../db/helpers.ts';
-import { assertFaults, faultsOf, type Loose } from './faults.ts';
+import { assertFaults, faultsOf, type Loose } from './registry-faults.ts';
 
 const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
 const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];
 
-/** The keys of column `x` of a resource `a`, and those that are at fault. */
+/** Definitions of column `x` of a resource `a`, and their keys with a fault. */
 const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [null, ''],
   ['string', ''],
@@ -82,14 +82,14 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'foreignKey', references: 'none', default: {}, choices: [true] }, 'references', 'default', 'choices'],
 ]; // prettier-ignore
 
-/** Names of a column `text`, or of a foreign key, that mean something else already. */
+/** Names that neither a column nor a foreign key may have. */
 const NAMES = ['id', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '1a', 'a b', 'ä', '', '_a', 'a-b', '__proto__', 'x'.repeat(64)]; // prettier-ignore
 
-/** What has no text in JSON. */
+/** A value that JSON cannot express. */
 const LOOP: Loose = {};
 LOOP.itself = LOOP;
 
-/** Further keys of a resource `a` with one column `x`, and those at fault. */
+/** Further keys of a resource `a` with one column `x`, and the keys with a fault. */
 const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ acess: 'user', Exclude: [] }, 'acess', 'Exclude'],
   [{ columns: undefined }, 'columns'],
@@ -132,7 +132,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x', 'y'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.exclude', 'admin.label', 'admin.label'],
 ]; // prettier-ignore
 
-describe('a faulty registry stops the start', () => {
+describe('an invalid registry stops the start', () => {
   for (const registry of [undefined, null, {}, 'x', [], { user: users }]) {
     test(`when it is ${JSON.stringify(registry)?.slice(0, 20)}`, async () => {
       const faults = await faultsOf(registry);
@@ -141,7 +141,7 @@ describe('a faulty registry stops the start', () => {
     });
   }
 
-  test('when a resource is no object or has no name of the right form', async () => {
+  test('when a resource is not an object or has no valid name', async () => {
     await assertFaults([null, 'user', []], ['resource 1', 'resource 2', 'resource 3']);
     for (const model of [undefined, 5, '', 'a\nb'])
       await assertFaults([{ model, columns: {} }], ['resource 1: model']);
@@ -150,7 +150,7 @@ describe('a faulty registry stops the start', () => {
   });
 
   for (const [column, ...keys] of COLUMNS) {
-    test(`by a column ${inspect(column).slice(0, 80)}`, () =>
+    test(`for the column ${inspect(column).slice(0, 80)}`, () =>
       assertFaults(
         withColumn(column),
         keys.map((key) => `a: columns.x${key && `.${key}`}:`),
@@ -158,21 +158,21 @@ describe('a faulty registry stops the start', () => {
   }
 
   for (const name of NAMES) {
-    test(`by a column called ${JSON.stringify(name)}`, async () => {
+    test(`for a column named ${JSON.stringify(name)}`, async () => {
       await assertFaults(withColumn({ type: 'text' }, name), [`a: columns.${name}:`]);
       await assertFaults(withColumn({ type: 'foreignKey', references: 'a' }, name), [`a: columns.${name}:`]);
     });
   }
 
   for (const [keys, ...faults] of RESOURCES) {
-    test(`by a resource with ${inspect(keys, { breakLength: Infinity }).slice(0, 80)}`, () =>
+    test(`for a resource with ${inspect(keys, { breakLength: Infinity }).slice(0, 80)}`, () =>
       assertFaults(
         withKeys(keys),
         faults.map((fault) => `a: ${fault}:`),
       ));
   }
 
-  test('by a foreign key whose name in JSON or in the database is that of another column', async () => {
+  test('for two columns with the same name in JSON or in the database', async () => {
     const link = { type: 'foreignKey', references: 'a' };
     const text = { type: 'text' };
     await assertFaults([{ model: 'a', columns: { user: link, user_id: text } }], ['a: columns.user:']);
@@ -193,7 +193,7 @@ describe('a faulty registry stops the start', () => {
     );
   });
 
-  test('by two resources with one model or one table', async () => {
+  test('for two resources with the same model or table', async () => {
     const a = { model: 'a', columns: {} };
     await assertFaults([a, a], ['a: model']);
     await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: table']);
@@ -215,8 +215,8 @@ describe('a faulty registry stops the start', () => {
   });
 });
 
-describe('the faults of a registry', () => {
-  for (const [column, said] of [
+describe('the message of a fault', () => {
+  for (const [column, pattern] of [
     [{ type: 'string', maxLength: 1e9 }, /from 1 to 10485760$/],
     [{ type: 'float', default: NaN }, /default: NaN must be/],
     [{ type: 'float', default: -Infinity }, /default: -Infinity must be/],
@@ -230,10 +230,10 @@ describe('the faults of a registry', () => {
     [{ type: 'integer', default: 5n }, /default: 5n must be/],
     [{ type: 'bigint', default: 9007199254740993 }, /default: 9007199254740992 .*write it as a string/], // eslint-disable-line no-loss-of-precision
   ] as [Loose, RegExp][]) {
-    test(`say ${said.source}`, async () => {
+    test(`matches ${pattern.source}`, async () => {
       const faults = await faultsOf(withColumn(column));
       assert.equal(faults.length, 1, faults.join());
-      assert.match(faults[0] ?? '', said);
+      assert.match(faults[0] ?? '', pattern);
     });
   }
 });

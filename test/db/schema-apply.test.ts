@@ -61,7 +61,7 @@ describe('SCHEMA=apply', () => {
   });
   after(() => database.drop());
 
-  test('creates tables, keys, defaults, constraints, and an index on every foreign key', async () => {
+  test('creates tables, keys, defaults, constraints, and an index for each foreign key', async () => {
     await startOnce(database, [team, person]);
     const identity = 'integer not null identity';
     assert.deepEqual(
@@ -103,7 +103,7 @@ describe('SCHEMA=apply', () => {
     );
   });
 
-  test('a row that gives only what is required has the defaults of the registry', async () => {
+  test('stores the defaults of the registry in the database', async () => {
     const key = '00000000-0000-0000-0000-000000000001';
     const [row] = await database.sql.unsafe(`
       with t as (insert into team (name, lead_id) values ('x', '${key}') returning id),
@@ -119,7 +119,7 @@ describe('SCHEMA=apply', () => {
       wakes: '18:30:00',
       score: 1.5,
       total: null,
-      visits: 9007199254740992, // the driver's own rounding: see the next line
+      visits: 9007199254740992, // rounded by the driver: see below
       weight: -0.5,
       level: 3,
       bio: `it's \\ "quoted"`,
@@ -131,7 +131,7 @@ describe('SCHEMA=apply', () => {
     assert.equal(visits, '9007199254740993');
   });
 
-  test('a second start finds nothing to do, and the result passes a check', async () => {
+  test('a second start changes nothing, and SCHEMA=check accepts the result', async () => {
     const before = await describeSchema(database);
     const lines: string[] = [];
     await startOnce(database, [team, person], { log: (text) => lines.push(text) });
@@ -174,7 +174,7 @@ describe('SCHEMA=apply', () => {
     );
   });
 
-  test('the default now is that of UTC, whatever the time zone of whoever inserts', async () => {
+  test('the default now is in UTC in every time zone', async () => {
     const moment: Resource = {
       model: 'moment',
       columns: {
@@ -197,7 +197,7 @@ describe('SCHEMA=apply', () => {
     }
   });
 
-  test('a required column without a default is not added: the start stops and names it', async () => {
+  test('a required column without a default is not added, and the error names it', async () => {
     const grown: Resource = {
       model: 'kept',
       columns: { must: { type: 'text' }, owner: { type: 'foreignKey', references: 'team' } },
@@ -210,21 +210,21 @@ describe('SCHEMA=apply', () => {
     assert.deepEqual(await describeSchema(database), before);
   });
 
-  test('what cannot be applied leaves nothing half done', async () => {
+  test('an error rolls all changes back', async () => {
     const twice: Resource = { model: 'kept', columns: { old: { type: 'text', default: 'o', unique: true } } };
     const fresh: Resource = { model: 'fresh', columns: {} };
     const before = await describeSchema(database);
-    const twisted: Resource = { model: 'team', columns: { name: { type: 'integer' } } };
-    // What keeps it from being applied, and all else that does not fit.
+    const retyped: Resource = { model: 'team', columns: { name: { type: 'integer' } } };
+    // The message names the failed change and all other differences.
     await assert.rejects(
-      startOnce(database, [fresh, twice, twisted]),
+      startOnce(database, [fresh, twice, retyped]),
       /cannot be applied: [^]*\("old"\)[^]*does not fit[^]* team \(/,
     );
     assert.deepEqual(await describeSchema(database), before);
   });
 });
 
-describe('services that start together on an empty database', () => {
+describe('services that start at the same time on an empty database', () => {
   for (const count of [2, 4]) {
     test(`${count} in one process all succeed`, async () => {
       const database = await createDatabase();
@@ -265,7 +265,7 @@ describe('services that start together on an empty database', () => {
   });
 });
 
-test('defaults are stored as they are written, whatever the database takes a backslash for', async () => {
+test('string defaults are stored literally, also with standard_conforming_strings = off', async () => {
   const database = await createDatabase();
   try {
     await database.sql.unsafe(`do $$ begin
