@@ -1,4 +1,4 @@
-// Every parser takes linear time: twice the text takes about twice the time, whatever the text is.
+// Every parser takes linear time: twice the text takes about twice the time.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
@@ -26,10 +26,10 @@ import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts'
 import type { Operator } from '../../src/db/types/column-type.ts';
 import { startService, type TestService } from '../support.ts';
 
-/** A text of about this length. */
+/** Makes a text of about this length. */
 type Text = (length: number) => string;
 
-/** One text over and over, between a beginning and an end. */
+/** Repeats a text between a start and an end. */
 const repeated =
   (unit: string, start = '', end = ''): Text =>
   (length) =>
@@ -63,7 +63,7 @@ const TEXTS: Readonly<Record<string, Text>> = {
   apostrophes: repeated("'", '', 'x'),
   'brackets that open': repeated('['),
   'brackets in pairs': repeated('[],', '[', '0]'),
-  'objects inside of each other': repeated('{"a":'),
+  'nested objects': repeated('{"a":'),
   'a JSON text': repeated('{"a":[1,"b",null]},', '[', '0]'),
   'surrogates in pairs': repeated('\u{1f600}'),
   'lone surrogates in JSON': repeated('\\ud800', '"', '"'),
@@ -85,30 +85,30 @@ const quietly = (parse: () => unknown): void => {
   try {
     parse();
   } catch {
-    // a refusal is as good as an answer
+    // An error is as valid as a result.
   }
 };
 
-/** What reads a text, and the length of text up to which it is tried. */
+/** A parser, and the maximum length of text to try. */
 interface Parser {
-  readonly most: number;
+  readonly maxLength: number;
   readonly read: (text: string) => unknown;
 }
 
 const MEGABYTE = 1_000_000;
 const HEADER = 32_000;
 const parsers: Record<string, Parser> = {
-  'a JSON body': { most: MEGABYTE, read: parseJsonFields },
-  'a field of a JSON body': { most: MEGABYTE, read: (text) => parseJsonFields(`{"a":${text}}`) },
-  'a key of a JSON body': { most: MEGABYTE, read: (text) => parseJsonFields(`{${quoted(text)}:1}`) },
-  'a form': { most: MEGABYTE, read: (text) => decodeForm(text, 20_000) },
-  'a form with data': { most: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
-  'a form in parts': {
-    most: MEGABYTE,
+  'a JSON body': { maxLength: MEGABYTE, read: parseJsonFields },
+  'a field of a JSON body': { maxLength: MEGABYTE, read: (text) => parseJsonFields(`{"a":${text}}`) },
+  'a key of a JSON body': { maxLength: MEGABYTE, read: (text) => parseJsonFields(`{${quoted(text)}:1}`) },
+  'a form': { maxLength: MEGABYTE, read: (text) => decodeForm(text, 20_000) },
+  'a form with data': { maxLength: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
+  'a multipart form': {
+    maxLength: MEGABYTE,
     read: (text) => readMultipart(Buffer.from(text), 'multipart/form-data; boundary=x', 2000),
   },
   'the headers of a part': {
-    most: MEGABYTE,
+    maxLength: MEGABYTE,
     read: (text) =>
       readMultipart(
         Buffer.from(`--x\r\nContent-Disposition: form-data; name="${text}\r\n\r\n\r\n--x--`),
@@ -116,85 +116,88 @@ const parsers: Record<string, Parser> = {
         2000,
       ),
   },
-  'a CSV file': { most: MEGABYTE, read: parseCsv },
-  'a guarded cell': { most: MEGABYTE, read: withoutGuard },
+  'a CSV file': { maxLength: MEGABYTE, read: parseCsv },
+  'a guarded cell': { maxLength: MEGABYTE, read: withoutGuard },
   'a padded key': {
-    most: MEGABYTE,
+    maxLength: MEGABYTE,
     read: (text) => checkKey(text, columnOf('string', { castType: 'bpchar' })),
   },
   'the label of a record': {
-    most: MEGABYTE,
+    maxLength: MEGABYTE,
     read: (text) => isNamed('name')({ label: text }),
   },
   'the words for a record': {
-    most: MEGABYTE,
+    maxLength: MEGABYTE,
     read: (text) => isNamed(text)({ label: text }),
   },
   'two labels in a list': {
-    most: MEGABYTE,
+    maxLength: MEGABYTE,
     read: (text) => compareLabels(`${text}b${text}`, `${text}a${text}`),
   },
-  'a user name beside a new password': {
-    most: MEGABYTE,
+  'a user name next to a new password': {
+    maxLength: MEGABYTE,
     read: (text) => passwordFault('correct horse', columnOf('password'), { name: text, minPassword: 8 }),
   },
   'a query': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) => {
       const errors: FieldErrors = {};
       return parseListQuery(text, { limit: 20, maxLimit: 100 }, errors);
     },
   },
   'a page number': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) => parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}),
   },
-  'an Accept header': { most: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
+  'an Accept header': { maxLength: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
   'a Content-Type header': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) => [essenceOf(text), parameterOf(text, 'charset')],
   },
-  'an If-Match header': { most: HEADER, read: parseIfMatch },
-  'an If-None-Match header': { most: HEADER, read: (text) => isNotModified(text, '1') },
+  'an If-Match header': { maxLength: HEADER, read: parseIfMatch },
+  'an If-None-Match header': { maxLength: HEADER, read: (text) => isNotModified(text, '1') },
   'an Authorization header': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) => [parseBasic(text), parseBasic(`Basic ${text}`)],
   },
   'an X-Forwarded-For header': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) => clientAddress({ 'x-forwarded-for': text }, '::1', 1),
   },
   'an Origin header': {
-    most: HEADER,
+    maxLength: HEADER,
     read: (text) =>
       assertOrigin({ origin: `https://${text}`, host: 'a' }, { corsOrigins: [], trustProxy: 0 }),
   },
-  'a Cookie header': { most: HEADER, read: (text) => readCookie(asRequest({ cookie: text }), 'session') },
-  'a request target': { most: HEADER, read: (text) => loggedPath(...splitTarget(`/${text}?${text}`)) },
+  'a Cookie header': {
+    maxLength: HEADER,
+    read: (text) => readCookie(asRequest({ cookie: text }), 'session'),
+  },
+  'a request target': { maxLength: HEADER, read: (text) => loggedPath(...splitTarget(`/${text}?${text}`)) },
   'the filter form': {
-    most: 8192,
+    maxLength: 8192,
     read: (text) => comparisonsOf(columnOf('string', { key: 'a' })).map((one) => one.parameter('a', text)),
   },
 };
 for (const type of types) {
   const column = columnOf(type, { min: -1, max: 1 });
   parsers[`a ${type} in a body`] = {
-    most: MEGABYTE,
-    // As a string, and as a number by its digits.
+    maxLength: MEGABYTE,
+    // As a string, and as a number with these digits.
     read: (text) => [text, 1].map((value) => column.type.fromJson(value, text, column)),
   };
   for (const operator of OPERATORS as ReadonlySet<Operator>)
     parsers[`a ${type} filter with ${operator}`] = {
-      most: 8192,
+      maxLength: 8192,
       read: (text) => filterValues(operator, [text], column),
     };
 }
 parsers['a comparison of decimals'] = {
-  most: 140_000,
+  maxLength: 140_000,
   read: (text) => /^\d+$/.test(text) && isSameNumber(text, '1e99999'),
 };
 
-/** The shortest time of some runs, in milliseconds. */
+/** The shortest time of several runs, in milliseconds. */
 function timeOf(read: Parser['read'], text: string, runs: number): number {
   let best = Infinity;
   for (let run = 0; run < runs; run += 1) {
@@ -205,12 +208,12 @@ function timeOf(read: Parser['read'], text: string, runs: number): number {
   return best;
 }
 
-/** Up to here the time of one text is noise (milliseconds). */
+/** Shorter times are noise, in milliseconds. */
 const FLOOR = 20;
 
-/** Whether twice the text takes clearly more than twice the time; a first suspicion is looked at again. */
-function growth({ most, read }: Parser, text: Text): number {
-  const [half, whole] = [text(most / 2), text(most)];
+/** The time for a text divided by the time for half of it. A suspicious ratio is measured again. */
+function growth({ maxLength, read }: Parser, text: Text): number {
+  const [half, whole] = [text(maxLength / 2), text(maxLength)];
   for (let runs = 1; ; runs += 2) {
     const long = timeOf(read, whole, runs);
     if (long < FLOOR) return 1;
@@ -222,11 +225,11 @@ function growth({ most, read }: Parser, text: Text): number {
 describe('twice the text takes about twice the time', () => {
   for (const [name, parser] of Object.entries(parsers))
     test(name, () => {
-      for (const [what, text] of Object.entries(TEXTS)) {
-        // Quadratic parsers would take minutes for the whole text: they are found with a part of it.
+      for (const [kind, text] of Object.entries(TEXTS)) {
+        // Quadratic parsers would take minutes for the whole text, so a part of it comes first.
         for (const part of [32, 1]) {
-          const ratio = growth({ ...parser, most: parser.most / part }, text);
-          assert.ok(ratio < 3.5, `${what}: ${ratio.toFixed(1)} times as long`);
+          const ratio = growth({ ...parser, maxLength: parser.maxLength / part }, text);
+          assert.ok(ratio < 3.5, `${kind}: ${ratio.toFixed(1)} times as long`);
         }
       }
     });
@@ -268,25 +271,25 @@ describe('a request with an adversarial text', () => {
     service.request('/api/thing/', { method: 'POST', user: 'ada', body });
   const sizeOf = (body: string): number => Buffer.byteLength(body);
 
-  for (const [what, value] of [
+  for (const [kind, value] of [
     ['a decimal of half a megabyte', '1'.repeat(500_000)],
     ['a decimal of half a megabyte that ends with a letter', `${'1'.repeat(500_000)}x`],
   ] as const)
-    test(`${what} is refused in a few words`, async () => {
+    test(`${kind} gets a short 400`, async () => {
       const answer = await post({ price: value, count: value });
       assert.equal(answer.status, 400);
       assert.deepEqual(Object.keys(answer.json.errors as FieldErrors).sort(), ['count', 'price']);
       assert.ok(sizeOf(answer.text) < 1000);
     });
 
-  test('the longest decimal is stored and comes back', async () => {
+  test('the longest decimal is stored and returned', async () => {
     const price = `${'1'.repeat(131_072)}.${'1'.repeat(16_383)}`;
     const answer = await post({ price });
     assert.equal(answer.status, 201);
     assert.equal(answer.json.price, price);
   });
 
-  test('unknown fields are named up to 100, and then counted', async () => {
+  test('errors name the first 100 unknown fields, and count the others', async () => {
     const fields = Object.fromEntries(Array.from({ length: 9000 }, (_, at) => [`unknown${at}`, 1]));
     const { status, json, text } = await post(fields);
     assert.equal(status, 400);
@@ -301,13 +304,13 @@ describe('a request with an adversarial text', () => {
     assert.match((await post(fields)).json.detail as string, /more than 10000 fields/);
   });
 
-  test('an unknown field with a long name is named by its beginning', async () => {
+  test('errors truncate the long name of an unknown field', async () => {
     const answer = await post({ ['x'.repeat(500_000)]: 1 });
     assert.deepEqual(Object.keys(answer.json.errors as FieldErrors), [`${'x'.repeat(200)}…`]);
     assert.ok(sizeOf(answer.text) < 1000);
   });
 
-  test('parameters that cannot be used are named up to 100, and then counted', async () => {
+  test('errors name the first 100 invalid parameters, and count the others', async () => {
     const query = Array.from({ length: 1500 }, (_, at) => `${at.toString(36)}=%`).join('&');
     const { status, json, text } = await service.request(`/api/thing/?${query}`);
     assert.equal(status, 400);
@@ -317,7 +320,7 @@ describe('a request with an adversarial text', () => {
     assert.ok(sizeOf(text) < 10_000);
   });
 
-  test('a page in a browser does not repeat all parameters for each of them', async () => {
+  test('a page for browsers does not repeat all parameters for each of them', async () => {
     const headers = { accept: 'text/html' };
     for (const query of [
       'a&'.repeat(4000),
@@ -330,7 +333,7 @@ describe('a request with an adversarial text', () => {
     }
   });
 
-  test('JSON that nests 500,000 levels deep is refused, in whatever column', async () => {
+  test('JSON with 450,000 nested levels is 400 in every column', async () => {
     const deep = '['.repeat(450_000) + ']'.repeat(450_000);
     for (const name of ['data', 'note', 'price', 'unknown']) {
       const body = `{"${name}":${deep}}`;
@@ -341,14 +344,14 @@ describe('a request with an adversarial text', () => {
     }
   });
 
-  test('a form in parts with more than 2,000 fields is 413', async () => {
+  test('a multipart form with more than 2,000 fields is 413', async () => {
     const form = new FormData();
     for (let at = 0; at <= 2000; at += 1) form.append('other', '');
     form.append('data', '{}');
     assert.equal((await post(form)).status, 413);
   });
 
-  test('a form of faulty or repeated fields costs about as much as one of good fields', () => {
+  test('a form of invalid or repeated fields costs about as much as a form of valid fields', () => {
     const timeOf = (part: string): number => {
       const text = part.repeat(1_000_000 / part.length);
       const times = [1, 2, 3].map(() => {
@@ -358,12 +361,12 @@ describe('a request with an adversarial text', () => {
       });
       return Math.min(...times);
     };
-    const good = timeOf('a=&');
+    const valid = timeOf('a=&');
     for (const part of ['%=&', '%ff&', 'data=&', 'd%61ta=&', '%6ata=&'])
-      assert.ok(timeOf(part) < 10 * good + 5, part);
+      assert.ok(timeOf(part) < 10 * valid + 5, part);
   });
 
-  test('a form of half a million other fields beside its data is taken', async () => {
+  test('a form with half a million other fields next to its data is accepted', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const body = `${'a&'.repeat(500_000)}%64ata=${encodeURIComponent('{"note":"here"}')}`;
     const answer = await service.request('/api/thing/', { method: 'POST', user: 'ada', headers, body });

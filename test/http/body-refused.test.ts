@@ -5,11 +5,11 @@ import { startService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { BOM, dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes } from './forms.ts';
 
-/** JSON but for one byte that no UTF-8 has. */
+/** JSON with a byte that is not valid UTF-8. */
 const invalid = Buffer.from('{"message":"\xff"}', 'latin1');
 const one = { name: 'data', content: noteJson('x') };
 
-describe('bodies that are refused', () => {
+describe('invalid bodies', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, note]);
@@ -25,31 +25,31 @@ describe('bodies that are refused', () => {
   ][] = [
     ['text', 415, 'text/plain', noteJson('x')],
     ['XML', 415, 'application/xml', '<message/>'],
-    ['JSON by another name', 415, 'text/json', noteJson('x')],
-    ['a type that only starts like JSON', 415, 'application/jsonp', noteJson('x')],
+    ['JSON with another content type', 415, 'text/json', noteJson('x')],
+    ['a content type that starts like that of JSON', 415, 'application/jsonp', noteJson('x')],
     ['bytes', 415, 'application/octet-stream', noteJson('x')],
     ['other multipart', 415, 'multipart/mixed; boundary=xYzZY', multipart([one])],
-    ['a content type that is none', 415, 'nonsense', noteJson('x')],
+    ['an invalid content type', 415, 'nonsense', noteJson('x')],
     ['a content type of semicolons', 415, ';;', noteJson('x')],
-    ['a content type that is a charset only', 415, '; charset=utf-8', noteJson('x')],
+    ['a content type with only a charset', 415, '; charset=utf-8', noteJson('x')],
     ['JSON in another charset', 415, 'application/json; charset=latin1', noteJson('x')],
     ['a form in another charset', 415, `${FORM}; charset=iso-8859-1`, dataField(noteJson('x'))],
     ['no body', 400, JSON_TYPE, ''],
     ['no body and no content type', 400, undefined, ''],
     ['an empty form', 400, FORM, ''],
     ['JSON that ends early', 400, undefined, '{"message":"x"'],
-    ['JSON with something behind it', 400, undefined, '{"message":"x"} x'],
+    ['JSON followed by text', 400, undefined, '{"message":"x"} x'],
     ['JSON with a trailing comma', 400, undefined, '{"message":"x",}'],
     ['JSON with single quotes', 400, undefined, "{'message':'x'}"],
     ['an array', 400, undefined, '[{"message":"x"}]'],
     ['a string', 400, undefined, '"x"'],
     ['a number', 400, undefined, '1'],
     ['null', 400, undefined, 'null'],
-    ['JSON behind a byte order mark', 400, JSON_TYPE, BOM + noteJson('x')],
-    ['JSON behind a byte order mark, as curl sends it', 400, FORM, BOM + noteJson('x')],
-    ['JSON behind a byte order mark in a form', 400, FORM, dataField(BOM + noteJson('x'))],
+    ['JSON after a byte order mark', 400, JSON_TYPE, BOM + noteJson('x')],
+    ['JSON after a byte order mark, as curl sends it', 400, FORM, BOM + noteJson('x')],
+    ['JSON after a byte order mark in a form', 400, FORM, dataField(BOM + noteJson('x'))],
     [
-      'JSON behind a byte order mark in multipart',
+      'JSON after a byte order mark in multipart',
       400,
       MULTIPART,
       multipart([{ name: 'data', content: BOM + noteJson('x') }]),
@@ -68,13 +68,13 @@ describe('bodies that are refused', () => {
     ['a form with broken percent-encoding', 400, FORM, 'data=%7'],
     ['multipart that is not UTF-8', 400, MULTIPART, multipart([{ name: 'data', content: invalid }])],
     [
-      'multipart with a file that is not UTF-8 for data',
+      'multipart with a data file that is not UTF-8',
       400,
       MULTIPART,
       multipart([{ name: 'data', content: invalid, filename: 'x' }]),
     ],
     [
-      'multipart that is not UTF-8 beside a replacement character that is',
+      'multipart that is not UTF-8, with a valid replacement character',
       400,
       MULTIPART,
       multipart([
@@ -87,8 +87,8 @@ describe('bodies that are refused', () => {
     ['a form with data twice', 400, FORM, `${dataField(noteJson('x'))}&${dataField(noteJson('x'))}`],
     ['a form with data twice, once encoded', 400, FORM, `${dataField(noteJson('x'))}&%64ata=`],
     ['a form with empty data', 400, FORM, 'data='],
-    ['a form with data that is no JSON', 400, FORM, 'data=x'],
-    ['a form with an array for data', 400, FORM, 'data=[]'],
+    ['a form with data that is not JSON', 400, FORM, 'data=x'],
+    ['a form with an array as data', 400, FORM, 'data=[]'],
     ['multipart without data', 400, MULTIPART, multipart([{ name: 'message', content: 'x' }])],
     [
       'multipart with data twice',
@@ -100,13 +100,8 @@ describe('bodies that are refused', () => {
     ['multipart with another boundary', 400, 'multipart/form-data; boundary=q', multipart([one])],
     ['multipart that ends early', 400, MULTIPART, multipart([one]).subarray(0, 70)],
     ['multipart without its last delimiter', 400, MULTIPART, multipart([one]).subarray(0, -11)],
-    [
-      'multipart whose delimiters stand in lines of other text',
-      400,
-      MULTIPART,
-      `x${String(multipart([one]))}`,
-    ],
-    ['multipart that is JSON', 400, MULTIPART, noteJson('x')],
+    ['multipart with delimiters inside other lines', 400, MULTIPART, `x${String(multipart([one]))}`],
+    ['JSON with the content type of multipart', 400, MULTIPART, noteJson('x')],
   ];
   for (const [name, status, contentType, body] of refused) {
     test(`${name} is ${status}`, async () => {
@@ -114,7 +109,7 @@ describe('bodies that are refused', () => {
     });
   }
 
-  test('none of them has left a record', async () => {
+  test('create no record', async () => {
     assert.deepEqual((await service.request('/api/note/')).json.objects, []);
   });
 });

@@ -9,7 +9,7 @@ import { dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes }
 
 const MAX_BODY = 400_000;
 
-describe('the forms of a body', () => {
+describe('the formats of a body', () => {
   let service: TestService;
   before(async () => {
     const box = { model: 'box', columns: { value: { type: 'json', null: true } }, access: 'user' } as const;
@@ -28,20 +28,20 @@ describe('the forms of a body', () => {
     ['JSON with a charset', 'application/json; charset=utf-8', noteJson('hé')],
     ['JSON with a quoted charset in capitals', 'Application/JSON;Charset="UTF-8"', noteJson('hé')],
     [
-      'JSON with what looks like a charset in another parameter',
+      'JSON with the text of a charset in another parameter',
       'application/json; profile="x; charset=latin1"',
       noteJson('hé'),
     ],
     ['a type that ends in +json', 'application/merge-patch+json', noteJson('hé')],
     ['no content type', undefined, noteJson('hé')],
-    ['JSON with space around it', JSON_TYPE, ` \r\n\t${noteJson('hé')}\n`],
+    ['JSON with surrounding white space', JSON_TYPE, ` \r\n\t${noteJson('hé')}\n`],
     ['JSON with escapes', JSON_TYPE, '{"\\u006dessage":"h\\u00e9"}'],
-    ['JSON with a key twice, of which the last wins', undefined, '{"message":"a","message":"hé"}'],
-    ['what curl -d {…} sends', FORM, noteJson('hé')],
-    ['what curl -d {…} sends, with signs that forms give a meaning', FORM, '{"message":"hé","id":null}'],
+    ['JSON with a duplicate key, of which the last one wins', undefined, '{"message":"a","message":"hé"}'],
+    ['the body of curl -d {…}', FORM, noteJson('hé')],
+    ['the body of curl -d {…} with characters that forms interpret', FORM, '{"message":"hé","id":null}'],
     ['a form', FORM, dataField(noteJson('hé'))],
     ['a form with a charset', `${FORM}; charset=UTF-8`, dataField(noteJson('hé'))],
-    ['a form whose field is not encoded', FORM, `data=${noteJson('hé')}`],
+    ['a form with a field that is not encoded', FORM, `data=${noteJson('hé')}`],
     ['a form with plus signs for spaces', FORM, `data=+${encodeURIComponent(noteJson('hé'))}+`],
     ['a form with other fields', FORM, `a=1&${dataField(noteJson('hé'))}&b=%7B&datas=x&=&Data=y`],
     ['a form with a field that is not UTF-8', FORM, `a=%FF&${dataField(noteJson('hé'))}`],
@@ -52,12 +52,12 @@ describe('the forms of a body', () => {
       multipart([{ name: 'data', content: noteJson('hé'), type: JSON_TYPE }]),
     ],
     [
-      'multipart whose data is a file',
+      'multipart with data as a file',
       MULTIPART,
       multipart([{ name: 'data', content: noteJson('hé'), filename: 'data.json', type: JSON_TYPE }]),
     ],
     [
-      'multipart with another file beside data',
+      'multipart with another file next to data',
       MULTIPART,
       multipart([
         {
@@ -71,7 +71,7 @@ describe('the forms of a body', () => {
       ]),
     ],
     [
-      'multipart with the text of its delimiters before, within and behind the parts',
+      'multipart with the text of its delimiters before, inside and after the parts',
       MULTIPART,
       Buffer.concat([
         Buffer.from('preamble --xYzZY\r\n --xYzZY\r\n--xYzZYx\r\n'),
@@ -84,7 +84,7 @@ describe('the forms of a body', () => {
       ]),
     ],
     [
-      'multipart with space behind its delimiters',
+      'multipart with spaces after its delimiters',
       MULTIPART,
       String(multipart([{ name: 'data', content: noteJson('hé') }])).replace(
         /(--xYzZY(?:--)?)\r/g,
@@ -92,26 +92,26 @@ describe('the forms of a body', () => {
       ),
     ],
     [
-      'multipart whose boundary is quoted and has signs of regular expressions',
+      'multipart with a quoted boundary and characters of regular expressions',
       'multipart/form-data; boundary="a.b(c)+?d:/=\'_,-e f"',
       multipart([{ name: 'data', content: noteJson('hé') }], "a.b(c)+?d:/='_,-e f"),
     ],
     [
-      'multipart whose boundary is quoted and escaped',
+      'multipart with a quoted and escaped boundary',
       'multipart/form-data; boundary="a\\+b\\c"',
       multipart([{ name: 'data', content: noteJson('hé') }], 'a+bc'),
     ],
   ];
   for (const [name, contentType, body] of accepted) {
-    test(`${name} is taken`, async () => {
+    test(`${name} is accepted`, async () => {
       const answer = await sendBytes(service, body, contentType);
-      // `id` is not for a POST to set, which shows that the body was read.
+      // A POST cannot set `id`, so this error shows that the body was read.
       if (String(body).includes('"id"')) assert.deepEqual(Object.keys(answer.json.errors), ['id']);
       else assertMessage(answer, 'hé');
     });
   }
 
-  test('the text of a delimiter is a text like any other', async () => {
+  test('a text may contain a delimiter', async () => {
     for (const message of ['--xYzZY', '--xYzZY--', 'x--xYzZY x', '--xYzZY\n--xYzZY']) {
       const parts = [{ name: 'data', content: noteJson(message) }];
       assertMessage(await sendBytes(service, multipart(parts), MULTIPART), message);
@@ -120,7 +120,7 @@ describe('the forms of a body', () => {
     }
   });
 
-  test('any text survives each of the forms, and a PUT takes them too', async () => {
+  test('every format keeps any text, also in a PUT', async () => {
     const { json: created } = await sendBytes(service, noteJson('first'));
     const path = `/api/note/${created.id}/`;
     const put = { path, method: 'PUT' };
@@ -147,7 +147,7 @@ describe('the forms of a body', () => {
     );
   });
 
-  test('a compressed body is 415; an identity is no coding, nor is an empty header', async () => {
+  test('a compressed body is 415; identity and an empty header mean no compression', async () => {
     for (const encoding of ['gzip', 'deflate', 'br', 'gzip, identity']) {
       const answer = await sendBytes(service, gzipSync(noteJson('x')), JSON_TYPE, {
         headers: { 'content-encoding': encoding },
@@ -160,7 +160,7 @@ describe('the forms of a body', () => {
     }
   });
 
-  test('a body of MAX_BODY bytes is taken, one byte more is 413 in every form', async () => {
+  test('a body of MAX_BODY bytes is accepted, and one byte more is 413 in every format', async () => {
     const frame = noteJson('').length;
     assertMessage(
       await sendBytes(service, noteJson('x'.repeat(MAX_BODY - frame))),
@@ -171,7 +171,7 @@ describe('the forms of a body', () => {
       assertProblem(await sendBytes(service, larger, type), 413);
   });
 
-  test('a value that is nested very deeply is refused and not a fault of ours', async () => {
+  test('a deeply nested value is 400', async () => {
     const deep = '['.repeat(90_000) + ']'.repeat(90_000);
     for (const [model, body] of [
       ['note', deep],
@@ -184,7 +184,7 @@ describe('the forms of a body', () => {
     }
   });
 
-  test('any bytes under any of the content types get an answer that is no fault of ours', async () => {
+  test('random bytes are 400 or 415 with every content type', async () => {
     const types = fc.constantFrom(undefined, JSON_TYPE, FORM, MULTIPART, 'text/plain');
     const bodies = fc.oneof(
       fc.uint8Array({ maxLength: 60 }),

@@ -6,7 +6,7 @@ import { ByteBudget } from '../../src/http/load/byte-budget.ts';
 const TOTAL = 64_000;
 const ORDINARY = TOTAL / 64;
 
-/** A client asks for so much more, or ends everything that it has. */
+/** A client takes more bytes, or releases all of them. */
 interface Step {
   readonly client: number;
   readonly bytes: number;
@@ -24,7 +24,7 @@ const steps = (clients: number): fc.Arbitrary<Step[]> =>
   );
 
 /** Takes as much as the budget grants: each amount is halved until it fits. */
-function play(all: readonly Step[]): { budget: ByteBudget; held: Map<string, number> } {
+function takeAll(all: readonly Step[]): { budget: ByteBudget; held: Map<string, number> } {
   const budget = new ByteBudget(TOTAL);
   const held = new Map<string, number>();
   for (const { client, bytes, ends } of all) {
@@ -44,11 +44,11 @@ function play(all: readonly Step[]): { budget: ByteBudget; held: Map<string, num
   return { budget, held };
 }
 
-describe('a budget', () => {
-  test('of which up to eight clients take all they can has room for an ordinary request of the next', () => {
+describe('a byte budget', () => {
+  test('that up to eight clients exhaust has room for an ordinary request of another client', () => {
     fc.assert(
       fc.property(steps(8), (all) => {
-        const { budget, held } = play(all);
+        const { budget, held } = takeAll(all);
         const sum = [...held.values()].reduce((one, other) => one + other, 0);
         assert.equal(budget.used, sum);
         assert.ok(sum <= TOTAL);
@@ -58,20 +58,20 @@ describe('a budget', () => {
     );
   });
 
-  test('of which two clients take all they can has room for large requests of the next', () => {
+  test('that two clients exhaust has room for large requests of another client', () => {
     fc.assert(
       fc.property(steps(2), (all) => {
-        const { budget } = play(all);
+        const { budget } = takeAll(all);
         assert.ok(budget.used <= (TOTAL * 3) / 4);
         assert.equal(budget.excess('newcomer', TOTAL / 16), undefined);
       }),
     );
   });
 
-  test('is free again when all clients have ended', () => {
+  test('is free again when all clients have released their bytes', () => {
     fc.assert(
       fc.property(steps(8), (all) => {
-        const { budget, held } = play(all);
+        const { budget, held } = takeAll(all);
         for (const [client, bytes] of held) budget.release(client, bytes);
         assert.equal(budget.used, 0);
         assert.equal(budget.excess('newcomer', TOTAL), undefined);
@@ -79,7 +79,7 @@ describe('a budget', () => {
     );
   });
 
-  test('gives many clients what ordinary requests need', () => {
+  test('grants many clients the bytes of ordinary requests', () => {
     const budget = new ByteBudget(TOTAL);
     for (let client = 0; client < 64; client += 1) {
       assert.equal(budget.excess(`client ${client}`, ORDINARY), undefined);

@@ -1,4 +1,4 @@
-// Bodies byte for byte, as clients other than fetch make them.
+// Bodies byte for byte, as clients other than fetch send them.
 import type { Answer, TestService } from '../support.ts';
 
 export const JSON_TYPE = 'application/json';
@@ -32,7 +32,7 @@ export function multipart(parts: readonly Part[], boundary = 'xYzZY'): Buffer {
 
 export const MULTIPART = 'multipart/form-data; boundary=xYzZY';
 
-/** Bob's bytes as they are, without a content type unless one is given. */
+/** Sends bytes as `bob`, without a content type by default. */
 export function sendBytes(
   service: TestService,
   body: string | Uint8Array,

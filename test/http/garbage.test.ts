@@ -5,7 +5,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire, type WireAnswer } from './wire.ts';
 
-describe('what is no request', () => {
+describe('invalid HTTP', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, note]);
@@ -14,7 +14,7 @@ describe('what is no request', () => {
   });
   after(() => service.close());
 
-  /** What comes back for these bytes; the connection must be closed behind it. */
+  /** The answer to these bytes. The connection must be closed after it. */
   async function answerTo(bytes: string | Uint8Array, pieces = 1): Promise<WireAnswer | undefined> {
     const connection = wire(service);
     connection.socket.setNoDelay(true);
@@ -29,11 +29,11 @@ describe('what is no request', () => {
     return answer;
   }
 
-  function assertRefused(answer: WireAnswer | undefined, status: number, what?: string): void {
-    assert.equal(answer?.status, status, what);
-    assert.equal(answer?.headers['content-type'], 'application/problem+json', what);
-    assert.equal(answer?.headers['x-content-type-options'], 'nosniff', what);
-    assert.equal(answer?.headers['connection'], 'close', what);
+  function assertRefused(answer: WireAnswer | undefined, status: number, label?: string): void {
+    assert.equal(answer?.status, status, label);
+    assert.equal(answer?.headers['content-type'], 'application/problem+json', label);
+    assert.equal(answer?.headers['x-content-type-options'], 'nosniff', label);
+    assert.equal(answer?.headers['connection'], 'close', label);
     const document = JSON.parse(answer?.body ?? '');
     assert.deepEqual(Object.keys(document), ['type', 'title', 'status', 'detail']);
     assert.equal(document.status, status);
@@ -44,8 +44,8 @@ describe('what is no request', () => {
     'a TLS handshake': Buffer.from('16030100a5010000a10303', 'hex'),
     'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
     'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    'a line that is no request': 'hello\r\n\r\n',
-    'a method that is no word': `B(REW /api/note/ HTTP/1.1\r\n${host}\r\n`,
+    'a line that is not a request': 'hello\r\n\r\n',
+    'a method with an invalid character': `B(REW /api/note/ HTTP/1.1\r\n${host}\r\n`,
     'an unknown method and two targets': `BREW /api/note/ /api/ HTTP/1.1\r\n${host}\r\n`,
     'an unknown method of an unknown version': `BREW /api/note/ HTTP/2.1\r\n${host}\r\n`,
     'an unknown method without a version': 'BREW /api/note/\r\n\r\n',
@@ -59,25 +59,25 @@ describe('what is no request', () => {
     'two Hosts': `GET /healthz HTTP/1.1\r\n${host}${host}\r\n`,
     'two different Hosts': `GET /healthz HTTP/1.1\r\n${host}hOST: other\r\n\r\n`,
     'a transfer coding without chunks': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: gzip\r\n\r\n`,
-    'a length that is no number': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: x\r\n\r\n`,
+    'a length that is not a number': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: x\r\n\r\n`,
     'a negative length': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n`,
     'two lengths': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,
     'a length and chunks': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     'chunks that are not the last coding': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n`,
   };
   for (const [name, bytes] of Object.entries(garbage)) {
-    test(`${name} is 400, and the connection is closed`, async () => {
+    test(`${name} is 400, and the connection closes`, async () => {
       assertRefused(await answerTo(bytes), 400);
     });
   }
 
-  test('a chunk that is none is 400, and the connection is closed', async () => {
+  test('an invalid chunk is 400, and the connection closes', async () => {
     const headers = { authorization: basic('bob'), 'transfer-encoding': 'chunked' };
     const answer = await answerTo(requestText('POST', '/api/note/', headers, 'nonsense\r\n\r\n'));
     assert.equal(answer?.status, 400);
   });
 
-  test('any bytes that begin no method are 400, and the service goes on', async () => {
+  test('random bytes that start no method are 400, and the service keeps working', async () => {
     const first = fc.integer({ min: 0, max: 255 }).filter((byte) => {
       const character = String.fromCharCode(byte);
       return !/[A-Z\r\n]/.test(character);
@@ -92,10 +92,10 @@ describe('what is no request', () => {
   });
 
   for (const length of [9_000, 20_000, 200_000]) {
-    test(`an address of ${length} bytes is 414`, async () => {
+    test(`a URL of ${length} bytes is 414`, async () => {
       const path = `/api/note/?message=${'x'.repeat(length)}`;
       const text = requestText('GET', path, { connection: 'close' });
-      // The parser gives up at 32 KiB, and of what came in pieces it shows the last one only.
+      // The parser stops at 32 KiB, and shows only the last piece of longer requests.
       for (const pieces of length > 30_000 ? [1] : [1, 3, 40]) {
         const answer = await answerTo(text, pieces);
         assertRefused(answer, 414, `${pieces} pieces`);
@@ -111,13 +111,13 @@ describe('what is no request', () => {
       Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`x-${index}`, 'x'.repeat(50)])),
     ],
   ] as const) {
-    test(`${name} are 431`, async () => {
+    test(`${name}: 431`, async () => {
       const text = requestText('GET', '/api/', { ...headers, connection: 'close' });
       assertRefused(await answerTo(text), 431);
     });
   }
 
-  test('headers that come after the address, in a packet of their own, are 431 all the same', async () => {
+  test('headers that arrive after the request line, in another packet, are 431, too', async () => {
     const connection = wire(service);
     const [line = '', ...headers] = requestText('GET', '/healthz', { 'x-large': 'x'.repeat(40_000) }).split(
       '\r\n',
@@ -130,14 +130,14 @@ describe('what is no request', () => {
     connection.destroy();
   });
 
-  test('headers that are long, but not that long, are read', async () => {
+  test('headers of 30,000 bytes are accepted', async () => {
     const connection = wire(service);
     connection.send(requestText('GET', '/healthz', { 'x-large': 'x'.repeat(30_000) }));
     assert.equal((await connection.next())?.status, 200);
     connection.destroy();
   });
 
-  test('garbage behind a request does not take its answer away', async () => {
+  test('invalid bytes after a request do not prevent its answer', async () => {
     const connection = wire(service);
     connection.send(`${requestText('GET', '/api/note/1/')}nonsense\r\n\r\n`);
     const answer = await connection.next();
@@ -147,7 +147,7 @@ describe('what is no request', () => {
     assert.ok(rest === '' || rest.startsWith('HTTP/1.1 400 '));
   });
 
-  test('none of it is a fault of ours', () => {
+  test('logs no error', () => {
     assert.deepEqual(
       service.lines.filter(({ level }) => level === 'error'),
       [],

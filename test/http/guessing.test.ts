@@ -8,7 +8,7 @@ import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'user', read: 'user' };
 
-describe('guesses of the password of a user who is at work', () => {
+describe('guesses of the password of an active user', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, note, secret], { trustProxy: 1 });
@@ -25,7 +25,7 @@ describe('guesses of the password of a user who is at work', () => {
   const write = (name: string, password: string, address: string): Promise<Answer> =>
     send('POST', name, password, address);
 
-  /** Too long for a hash, so that many failures take little time. */
+  /** Too long to be hashed, so that many failures take little time. */
   const wrongWord = (index: number): string => `${index}`.padStart(1100, 'x');
 
   async function fail(times: number, name: string, address: (index: number) => string): Promise<void> {
@@ -33,12 +33,12 @@ describe('guesses of the password of a user who is at work', () => {
       assertUnauthorized(await write(name, wrongWord(index), address(index)));
   }
 
-  /** Makes the memory of a verified password void: it has to be verified again. */
+  /** Invalidates the remembered credentials: the password must be verified again. */
   const forget = async (name: string): Promise<unknown> =>
     service.sql`update "user" set password = ${await cheapHash(`pw-${name}`)} where username = ${name}`;
 
-  /** All that a client can see of an answer but the time. */
-  const seen = ({ status, headers, text }: Answer | AdminAnswer): unknown => ({
+  /** The parts of an answer that a guesser can compare: all but the time. */
+  const comparable = ({ status, headers, text }: Answer | AdminAnswer): unknown => ({
     status,
     text: text.replace(/value="[^"]*"/g, ''),
     headers: [...headers].filter(([name]) => !['date', 'retry-after', 'set-cookie'].includes(name)),
@@ -51,7 +51,7 @@ describe('guesses of the password of a user who is at work', () => {
     for (const method of ['GET', 'POST']) {
       const wrong = await send(method, 'ada', 'wrong', '192.0.2.2');
       assertProblem(wrong, 429);
-      assert.deepEqual(seen(await send(method, 'ada', 'pw-ada', '192.0.2.2')), seen(wrong));
+      assert.deepEqual(comparable(await send(method, 'ada', 'pw-ada', '192.0.2.2')), comparable(wrong));
       assert.equal((await send(method, 'ada', 'pw-ada', '192.0.2.1')).status < 300, true);
     }
   });
@@ -68,10 +68,10 @@ describe('guesses of the password of a user who is at work', () => {
     };
     const wrong = await attempt('wrong');
     assert.equal(wrong.status, 429);
-    assert.deepEqual(seen(await attempt('pw-bea')), seen(wrong));
+    assert.deepEqual(comparable(await attempt('pw-bea')), comparable(wrong));
   });
 
-  test('do not lock out a user who comes back to an address, and has to be verified again', async () => {
+  test('do not lock out a user who returns to an address and must be verified again', async () => {
     await service.addUser('dora');
     assert.equal((await write('dora', 'pw-dora', '192.0.2.31')).status, 201);
     await fail(50, 'dora', () => fromNewAddress()['x-forwarded-for'] ?? '');
@@ -80,11 +80,11 @@ describe('guesses of the password of a user who is at work', () => {
     assert.equal((await write('dora', 'pw-dora', '192.0.2.31')).status, 201);
   });
 
-  for (const [what, isThere] of [
+  for (const [kind, isThere] of [
     ['an existing', true],
     ['an unknown', false],
   ] as const) {
-    test(`count for ${what} name from where a user with a similar name has logged in`, async () => {
+    test(`count for ${kind} name at addresses where a user with a similar name has logged in`, async () => {
       const [own, name] = isThere ? ['Olga', 'olga'] : ['Nora', 'nora'];
       await service.addUser(own);
       if (isThere) await service.addUser(name);
@@ -94,7 +94,7 @@ describe('guesses of the password of a user who is at work', () => {
       await fail(50, name, (index) => (index < 5 ? home : (fromNewAddress()['x-forwarded-for'] ?? '')));
       for (const address of known) assertProblem(await write(name, wrongWord(50), address), 429);
       await forget(own);
-      assert.equal((await write(own, `pw-${own}`, home)).status, 201, 'who was here before gets in');
+      assert.equal((await write(own, `pw-${own}`, home)).status, 201, 'a known client gets in');
     });
   }
 
@@ -122,7 +122,7 @@ describe('guesses of the password of a user who is at work', () => {
     [56, 30, (index: number) => `2001:db8:a:${hex(0x100 + index)}::1`],
     [48, 100, (index: number) => `2001:db8:b:${hex(index * 0x100)}::1`],
   ] as const) {
-    test(`count together from the IPv6 networks of one /${length}, ${failures} in a minute`, async () => {
+    test(`count together in the IPv6 networks of one /${length}, ${failures} in a minute`, async () => {
       const name = `v${length}`;
       await service.addUser(name);
       const home = addressOf(200);
@@ -131,7 +131,7 @@ describe('guesses of the password of a user who is at work', () => {
         assertUnauthorized(await write(`${name} ${index}`, wrongWord(index), addressOf(index)));
       assertProblem(await write(`${name} x`, 'wrong', addressOf(failures)), 429);
       await forget(name);
-      assert.equal((await write(name, `pw-${name}`, home)).status, 201, 'who was here before gets in');
+      assert.equal((await write(name, `pw-${name}`, home)).status, 201, 'a known client gets in');
       assertUnauthorized(await write(`${name} x`, 'wrong', `2001:db8:c:${length}::1`));
     });
   }
@@ -151,12 +151,12 @@ describe('a flood of wrong passwords', () => {
       body: { message: 'x' },
     });
 
-  for (const [what, addressOf] of [
+  for (const [kind, addressOf] of [
     ['one address', () => ({ 'x-forwarded-for': '198.51.100.1' })],
     ['many addresses', fromNewAddress],
   ] as const) {
-    test(`from ${what} does not hold up logins from where their users have logged in`, async () => {
-      const names = Array.from({ length: 5 }, (_, index) => `u${index} of ${what}`);
+    test(`from ${kind} does not delay logins from known addresses`, async () => {
+      const names = Array.from({ length: 5 }, (_, index) => `u${index} of ${kind}`);
       const homes = names.map(() => fromNewAddress());
       for (const [index, name] of names.entries()) {
         await service.addUser(name);

@@ -29,7 +29,7 @@ const locked: Resource = {
 
 const secret: Resource = { model: 'secret', columns: { code: { type: 'text', null: true } }, read: 'user' };
 
-describe('what is hidden and what is exact', () => {
+describe('kind is hidden and kind is exact', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, one, locked, secret]);
@@ -40,7 +40,7 @@ describe('what is hidden and what is exact', () => {
   const post = (name: string, body: object) =>
     service.request('/api/one/', { method: 'POST', user: name, body });
 
-  test('a duplicate in a hidden column is 409 and names nothing, whether the column was sent or not', async () => {
+  test('a duplicate in a hidden column is 409 without its name, also for a default or an owner', async () => {
     assert.equal((await post('ada', { code: 'a' })).status, 201);
     const byOwner = await post('ada', { code: 'b' });
     assert.deepEqual([byOwner.status, byOwner.json.errors], [409, undefined]);
@@ -51,7 +51,7 @@ describe('what is hidden and what is exact', () => {
     assert.deepEqual([bySent.status, bySent.json.errors], [409, undefined]);
   });
 
-  test('an entity tag is another one when the registry shows other columns', async () => {
+  test('an entity tag changes when the registry shows other columns', async () => {
     const { headers } = await service.request('/api/user/1/');
     const tag = headers.get('etag') ?? '';
     const narrower: Resource = { ...user, exclude: ['password', 'email', 'join_date'] };
@@ -64,7 +64,7 @@ describe('what is hidden and what is exact', () => {
     await other.close();
   });
 
-  test('wrong credentials do not tell the columns of a resource that they may not read', async () => {
+  test('wrong credentials do not show the columns of a protected resource', async () => {
     const ask = (query: string) =>
       service.request(`/api/one/?${query}`, { headers: { authorization: 'Basic eDp4' } });
     for (const query of [
@@ -92,7 +92,7 @@ describe('what is hidden and what is exact', () => {
     ['{"big":9.007199254740993e15}', 200, '9007199254740993'],
     ['{"big":1.5}', 400, 'big'],
   ] as const) {
-    test(`${sent.slice(0, 60)} is ${status}: a number is whole by its digits, not by its nearest double`, async () => {
+    test(`${sent.slice(0, 60)} is ${status}`, async () => {
       const answer = await service.request('/api/one/1/', {
         method: 'PUT',
         user: 'ada',
@@ -108,7 +108,7 @@ describe('what is hidden and what is exact', () => {
   const piece = (headers: string, body: string): string => `--BB\r\n${headers}\r\n\r\n${body}\r\n`;
   const part = (head: string, body: string): string => piece(`Content-Disposition: form-data; ${head}`, body);
   const data = part('name="data"', '{"number":7}');
-  for (const [what, text] of [
+  for (const [kind, text] of [
     ['a name without quotes', `${part('name=data', '{"number":7}')}--BB--\r\n`],
     ['a parameter in capitals', `${part('NAME="data"', '{"number":7}')}--BB--\r\n`],
     [
@@ -123,16 +123,19 @@ describe('what is hidden and what is exact', () => {
       'other headers before and behind',
       `${piece('X-Name: form-data; name="x"\r\nContent-Disposition: form-data; name="data"\r\nContent-Type: text/plain', '{"number":7}')}--BB--\r\n`,
     ],
-    ['data whose file is named first', `${part('filename="x"; name="data"', '{"number":7}')}--BB--\r\n`],
-    ['a file name that says name=', `${part('filename="; name=x"; name=data', '{"number":7}')}--BB--\r\n`],
-    ['a file without quotes', `${part('name=file; filename=a.txt', 'x')}${data}--BB--\r\n`],
-    ['a file that is named first', `${part('filename="a.txt"; name="file"', 'x')}${data}--BB--\r\n`],
+    ['data with its file name first', `${part('filename="x"; name="data"', '{"number":7}')}--BB--\r\n`],
     [
-      'a file whose name is there twice',
+      'a file name that contains name=',
+      `${part('filename="; name=x"; name=data', '{"number":7}')}--BB--\r\n`,
+    ],
+    ['a file with a name without quotes', `${part('name=file; filename=a.txt', 'x')}${data}--BB--\r\n`],
+    ['a file with its file name first', `${part('filename="a.txt"; name="file"', 'x')}${data}--BB--\r\n`],
+    [
+      'a file with two file names',
       `${part(`name=file; filename="a.txt"; filename*=utf-8''a.txt`, 'x')}${data}--BB--\r\n`,
     ],
     [
-      'a part that ends behind its headers',
+      'a part that ends after its headers',
       `--BB\r\nContent-Disposition: form-data; name="x"\r\n\r\n${data}--BB--\r\n`,
     ],
     [
@@ -140,13 +143,13 @@ describe('what is hidden and what is exact', () => {
       `${part('filename="C:\\\\x\\\\"; name="data"', '{"number":7}')}--BB--\r\n`,
     ],
     ['an escaped letter', `${part('name="d\\ata"', '{"number":7}')}--BB--\r\n`],
-    ['a field of no name', `${part('name=""', 'x')}${data}--BB--\r\n`],
+    ['a field with an empty name', `${part('name=""', 'x')}${data}--BB--\r\n`],
     ['a backslash at the end of a name', `${part('name="a\\"', 'x')}${data}--BB--\r\n`],
     ['an escaped quote in another name', `${part('name="a\\"b"', 'x')}${data}--BB--\r\n`],
-    ['text before and behind the parts', `before\r\n${data}--BB--\r\nbehind`],
+    ['text before and after the parts', `before\r\n${data}--BB--\r\nbehind`],
     ['no line break at its end', `${data}--BB--`],
   ] as const) {
-    test(`a multipart body with ${what} is read`, async () => {
+    test(`a multipart body with ${kind} is read`, async () => {
       await service.sql`update one set number = 0`;
       const headers = { 'content-type': 'multipart/form-data; boundary=BB' };
       const answer = await service.request('/api/one/1/', {
@@ -160,7 +163,7 @@ describe('what is hidden and what is exact', () => {
   }
 
   for (const username of ['', 'a:b', ':']) {
-    test(`a user name "${username}", with which nobody could log in, is 400 on POST and PUT`, async () => {
+    test(`the user name "${username}", which could not log in, is 400 on POST and PUT`, async () => {
       await service.sql`update "user" set admin = true where username = 'ada'`;
       for (const [method, path] of [
         ['POST', '/api/user/'],
@@ -173,7 +176,7 @@ describe('what is hidden and what is exact', () => {
     });
   }
 
-  test('a write at the default level is 401 even where the resource does not list the method', async () => {
+  test('a write at the default level is 401 even if the resource does not list the method', async () => {
     for (const [method, path] of [
       ['POST', '/api/locked/'],
       ['PUT', '/api/locked/1/'],
@@ -184,7 +187,7 @@ describe('what is hidden and what is exact', () => {
         401,
       );
     }
-    // Nor does it matter whether the path would take the method.
+    // It does not matter whether the path allows the method.
     assert.equal(
       (await service.request('/api/locked/', { method: 'PUT', user: 'ada', body: {} })).status,
       401,

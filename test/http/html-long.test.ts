@@ -1,4 +1,4 @@
-// Long values on the pages of the API: people see where they are cut, and the service does not work on the rest.
+// Long values on the pages of the API: pages show where they are truncated, and the service does not process the rest.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
@@ -36,7 +36,7 @@ describe('long values on the pages of the API', () => {
     return row?.id ?? 0;
   };
 
-  test('are cut, with a mark and a link to the JSON of the record', async () => {
+  test('are truncated, with a mark and a link to the JSON of the record', async () => {
     const id = await add({
       text: `"<b>${'é'.repeat(3000)}`,
       json: `[${'1,'.repeat(5000)}1]`,
@@ -61,7 +61,7 @@ describe('long values on the pages of the API', () => {
     }
   });
 
-  test('of up to 4,096 bytes are shown in full, whatever they look like', async () => {
+  test('of up to 4,096 bytes are shown in full', async () => {
     const id = await add({
       text: 'é'.repeat(2048),
       json: `{"#text": 5, "a": "${'x'.repeat(4000)}"}`,
@@ -74,7 +74,7 @@ describe('long values on the pages of the API', () => {
     }
   });
 
-  test('are cut shorter on a page of many records, and the page stays short', async () => {
+  test('are truncated more on a page of many records, so that the page stays short', async () => {
     await service.sql`insert into note (text) select repeat('x', 1500) from generate_series(1, 1000)`;
     const few = jsonOf(await get('/api/note/?limit=20'));
     assert.equal(few.includes('truncated:'), false);
@@ -86,7 +86,7 @@ describe('long values on the pages of the API', () => {
     );
   });
 
-  test('of megabytes make no larger page than short ones', async () => {
+  test('of megabytes make a page of less than 100 kB', async () => {
     const json = `[${'1,'.repeat(500_000)}1]`;
     for (let count = 0; count < 7; count += 1) await add({ json });
     const answer = await get('/api/item/?ordering=-id&limit=7');
@@ -94,7 +94,7 @@ describe('long values on the pages of the API', () => {
     assert.ok(answer.text.length < 100_000, `${answer.text.length} characters`);
   });
 
-  test('are in full only for a browser that asks for the JSON of a record', async () => {
+  test('are shown in full only to a browser that requests the JSON of a record', async () => {
     const id = await add({ text: 'a' });
     for (const [path, accept] of [
       [`/api/item/${id}/?_format=json`, 'application/json'],

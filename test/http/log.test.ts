@@ -16,7 +16,7 @@ describe('the log', () => {
   });
   after(() => service.close());
 
-  /** The line that a request has left, and that it is the only one. */
+  /** The log line of a request, which must be the only new one. */
   async function lineOf(path: string, options?: RequestOptions): Promise<[Line, bytes: number]> {
     const known = service.lines.filter(isRequest).length;
     const { text } = await service.request(path, options);
@@ -35,7 +35,7 @@ describe('the log', () => {
       { method: 'POST', user: 'bob', body: { message: 'x' } },
       { method: 'POST', path: '/api/note/', status: 201, user: 'bob' },
     ],
-    // The credentials are remembered by now; but nobody confirms them for an answer that is the same for everybody.
+    // Remembered credentials are not confirmed for an answer that is the same for all callers.
     ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
     [
       '/api/note/1/',
@@ -69,12 +69,12 @@ describe('the log', () => {
     });
   }
 
-  test('each request has an id of its own', () => {
+  test('each request has its own id', () => {
     const ids = service.lines.filter(isRequest).map(({ id }) => id);
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  test('a path shows the names of the parameters and none of their values', async () => {
+  test('a path shows the names of the parameters, and not their values', async () => {
     for (const [query, shown] of [
       ['message=hidden', 'message'],
       ['message=hidden&limit=7171', 'message&limit'],
@@ -87,7 +87,7 @@ describe('the log', () => {
     }
   });
 
-  test('no password, hash, body or header value is ever logged, whatever happens', async () => {
+  test('no password, hash, body or header value is ever logged', async () => {
     const secrets = [
       'open-sesame',
       'pw-ada',
@@ -133,7 +133,7 @@ describe('the log', () => {
   });
 });
 
-test('below LOG_LEVEL nothing is written', async () => {
+test('lines below LOG_LEVEL are not logged', async () => {
   const service = await startService(shipped, { logLevel: 'error' });
   try {
     await service.request('/api/note/');

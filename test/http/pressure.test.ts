@@ -10,7 +10,7 @@ import { requestText, wire, type Wire } from './wire.ts';
 
 const MAX_BODY = 12 * 1024 * 1024;
 
-describe('what clients make the process hold', () => {
+describe('memory limits', () => {
   let service: TestService;
   const open: Wire[] = [];
   before(async () => {
@@ -32,7 +32,7 @@ describe('what clients make the process hold', () => {
     return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
   }
 
-  test('bodies beyond the share of an address are 429, small writes go on, and the share comes back', async () => {
+  test('bodies beyond the share of an address are 429, small writes still work, and the share is released', async () => {
     const body = 'x'.repeat(MAX_BODY - 1);
     const uploads = Array.from({ length: 5 }, start);
     for (const upload of uploads)
@@ -56,7 +56,7 @@ describe('what clients make the process hold', () => {
     );
   });
 
-  test('a write that is made is answered, however much its client has left unread', async () => {
+  test('a write is answered even if its client leaves large answers unread', async () => {
     for (let times = 0; times < 3; times += 1) {
       const { status } = await service.request('/api/note/', {
         method: 'POST',
@@ -70,7 +70,7 @@ describe('what clients make the process hold', () => {
     reader.send(requestText('GET', '/api/note/?message__like=large%25', headers));
     await eventually(async () => (await gauge('vitrine_unsent_answers_bytes')) > 33_000_000, 'the page');
     const refused = await service.request('/api/note/?message__like=large%25&limit=1');
-    assert.equal(refused.status, 503, 'the client has no room for a large answer');
+    assert.equal(refused.status, 503, 'the client may not leave more unread');
     const made = await service.request('/api/note/', {
       method: 'POST',
       user: 'bob',
@@ -80,7 +80,7 @@ describe('what clients make the process hold', () => {
     reader.destroy();
   });
 
-  test('a body in thousands of pieces of a byte is 400', async () => {
+  test('a body of thousands of 1-byte chunks is 400', async () => {
     const connection = start();
     connection.send(requestText('POST', '/api/note/', { ...headers, 'transfer-encoding': 'chunked' }));
     connection.send('1\r\n \r\n'.repeat(10_000));
@@ -89,7 +89,7 @@ describe('what clients make the process hold', () => {
   });
 });
 
-test('a client that takes nothing is cut off, and one that takes enough gets everything', async () => {
+test('a client that reads nothing is disconnected, and a client that reads enough gets everything', async () => {
   const unsent = createUnsent(1);
   const size = 64 * 1024 * 1024;
   const http = createServer((request, response) => {

@@ -11,7 +11,7 @@ import { assertUnauthorized, fromNewAddress } from './expect.ts';
 
 const OTHER = { ...CURRENT_COSTS, memoryCost: 64, timeCost: 1 };
 
-test('a login replaces a hash of other costs, ends no session, and leaves no trace in the history', async () => {
+test('a login replaces a hash with other costs, ends no session, and is not in the history', async () => {
   const service = await startService([user, note], { trustProxy: 1 });
   try {
     const id = await service.addUser('ada', { admin: true, password: await hash('pw-ada', OTHER) });
@@ -33,7 +33,7 @@ test('a login replaces a hash of other costs, ends no session, and leaves no tra
     assert.match(now, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
     assert.equal((await first.get('/admin/')).status, 200);
 
-    // As after a restart with other costs: two sessions are open, and the user logs in once more.
+    // As after a restart with other costs: two sessions are open, and the user logs in again.
     await service.sql`update "user" set password = ${before}`;
     await service.sql`update vitrine_session set password_mark = encode(sha256(${before}::bytea), 'hex')`;
     const home = fromNewAddress();
@@ -49,7 +49,7 @@ test('a login replaces a hash of other costs, ends no session, and leaves no tra
   }
 });
 
-test('a session does not outlive a password that is changed to another one', async () => {
+test('a session ends when the password changes', async () => {
   const service = await startService([user, note]);
   try {
     await service.addUser('ada', { admin: true });
@@ -67,7 +67,7 @@ test('a session does not outlive a password that is changed to another one', asy
   }
 });
 
-test('a login works where the database refuses to change the hash', async () => {
+test('a login works even if the database refuses to change the hash', async () => {
   const service = await startService([user, note]);
   try {
     await service.addUser('ada', { password: await hash('pw-ada', OTHER) });
@@ -86,7 +86,7 @@ test('a login works where the database refuses to change the hash', async () => 
 });
 
 describe('a failed login of an unknown user', () => {
-  test('costs what the hashes in the table cost', async () => {
+  test('costs as much as the stored hashes', async () => {
     const costly = await hash('x', { ...CURRENT_COSTS, memoryCost: 8 * CURRENT_COSTS.memoryCost });
     const service = await startService([user, note], {
       trustProxy: 1,
@@ -113,7 +113,7 @@ describe('a failed login of an unknown user', () => {
     }
   });
 
-  test('has costs as often as users have them, and one name always the same', async () => {
+  test('has the costs of users in proportion, and always the same for one name', async () => {
     const decoys = createDecoys();
     await decoys.imitate([
       { costs: OTHER, users: 30 },
@@ -128,11 +128,11 @@ describe('a failed login of an unknown user', () => {
       counts[kind] = (counts[kind] ?? 0) + 1;
     }
     const [most = 0, few = 0] = counts;
-    assert.equal(most + few, 1000, 'costs that cannot be are left out');
+    assert.equal(most + few, 1000, 'invalid costs are left out');
     assert.ok(most > 2 * few && few > 100, counts.join());
   });
 
-  test('costs as much as new hashes where there are no users', async () => {
+  test('costs as much as new hashes if there are no users', async () => {
     const passwords = createPasswords();
     await passwords.imitate([]);
     assert.equal(passwords.isCurrent(await passwords.hash('x')), true);

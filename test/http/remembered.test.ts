@@ -16,26 +16,26 @@ const box: Resource = {
 };
 const registry = [user, secret, box];
 
-/** A write of each shape that a statement may have; `id` is that of a box. */
+/** A write of each kind of statement; `id` is the id of a box. */
 const WRITES: readonly [
   string,
   (id: number, secret: number) => [method: string, path: string, body?: object],
 ][] = [
   ['a POST of nothing', () => ['POST', '/api/box/', {}]],
   ['a POST of a value', () => ['POST', '/api/box/', { label: 'new' }]],
-  ['a POST that refers to a record', (_, key) => ['POST', '/api/box/', { secret: key }]],
+  ['a POST that references a record', (_, key) => ['POST', '/api/box/', { secret: key }]],
   ['a PUT of nothing', (id) => ['PUT', `/api/box/${id}/`, {}]],
   ['a PUT of a value', (id) => ['PUT', `/api/box/${id}/`, { label: 'new' }]],
-  ['a PUT that refers to a record', (id, key) => ['PUT', `/api/box/${id}/`, { secret: key }]],
+  ['a PUT that references a record', (id, key) => ['PUT', `/api/box/${id}/`, { secret: key }]],
   ['a DELETE', (id) => ['DELETE', `/api/box/${id}/`]],
   ['a faulty POST', () => ['POST', '/api/box/', { label: 1 }]],
-  ['a POST that refers to nothing', () => ['POST', '/api/box/', { secret: 0 }]],
+  ['a POST that references nothing', () => ['POST', '/api/box/', { secret: 0 }]],
   ['a faulty PUT', (id) => ['PUT', `/api/box/${id}/`, { secret: 0 }]],
   ['a PUT of no record', () => ['PUT', '/api/box/0/', { label: 'new' }]],
   ['a DELETE of no record', () => ['DELETE', '/api/box/0/']],
 ];
 
-describe('what is remembered of verified credentials', () => {
+describe('remembered credentials', () => {
   let service: TestService;
   let second: Vitrine;
   let bases: string[];
@@ -56,7 +56,7 @@ describe('what is remembered of verified credentials', () => {
     await service.close();
   });
 
-  /** The address of each user: credentials are remembered for the address that has sent them. */
+  /** The address of each user: credentials are remembered for the address that sent them. */
   const homes = new Map<string, Record<string, string>>();
   const homeOf = (authorization: string): Record<string, string> => {
     const home = homes.get(authorization) ?? fromNewAddress();
@@ -70,7 +70,7 @@ describe('what is remembered of verified credentials', () => {
       body: {},
     });
 
-  /** An admin who is at work on both instances. */
+  /** Adds an admin who has already written on both instances. */
   async function newAdmin(name: string): Promise<string> {
     await service.addUser(name, { admin: true });
     for (const base of bases) {
@@ -92,7 +92,7 @@ describe('what is remembered of verified credentials', () => {
     ['a user with a new password', { password: 'new' }, 401],
     ['a renamed user', { username: 'renamed' }, 401],
   ] as const) {
-    test(`${change} loses access with the very next request, on every instance`, async () => {
+    test(`${change} loses access with the next request, on every instance`, async () => {
       for (const [changer, name] of [
         [0, `u${after}${Object.keys(body)[0]}a`],
         [1, `u${after}${Object.keys(body)[0]}b`],
@@ -114,7 +114,7 @@ describe('what is remembered of verified credentials', () => {
     });
   }
 
-  test('a deleted user loses access, and so does one whose row was changed behind the service', async () => {
+  test('a deleted user loses access, and so does a user that another program deactivates', async () => {
     const authorization = await newAdmin('deleted');
     await service.sql`delete from "user" where username = 'deleted'`;
     for (const base of bases) assertUnauthorized(await write(base, authorization));
@@ -125,10 +125,10 @@ describe('what is remembered of verified credentials', () => {
     for (const base of bases) assert.equal((await write(base, changed)).status, 201);
   });
 
-  for (const [what, shape] of WRITES) {
-    test(`${what} by somebody whose row has changed since is refused, and nothing is written`, async () => {
+  for (const [kind, shape] of WRITES) {
+    test(`${kind} by a user who has changed since is refused, and writes nothing`, async () => {
       const { sql } = service;
-      const name = `w${WRITES.findIndex(([one]) => one === what)}`;
+      const name = `w${WRITES.findIndex(([one]) => one === kind)}`;
       const id = await service.addUser(name, { admin: true });
       const [row] = await sql<{ id: number; secret: number }[]>`
         with s as (insert into secret default values returning id)
@@ -153,7 +153,7 @@ describe('what is remembered of verified credentials', () => {
         [{ username: `${name}x` }, 401],
         [{ admin: false }, 403],
       ] as const) {
-        await write(service.base, basic(name)); // is remembered from now on
+        await write(service.base, basic(name)); // now it is remembered
         const before = await stored();
         await sql`update "user" set ${sql(changed)} where id = ${id}`;
         const answer = await send();
@@ -165,34 +165,34 @@ describe('what is remembered of verified credentials', () => {
       }
       assert.equal((await write(service.base, basic(name))).status, 201);
       const { status } = await send();
-      assert.equal(status >= 400, /faulty|nothing$|no record/.test(what) && !/of nothing/.test(what), what);
+      assert.equal(status >= 400, /faulty|nothing$|no record/.test(kind) && !/of nothing/.test(kind), kind);
     });
   }
 
-  test('a user who was changed in what does not matter here is served all the same', async () => {
+  test('a user keeps access after unrelated changes', async () => {
     const authorization = await newAdmin('harmless');
     await service.sql`update "user" set email = 'elsewhere' where username = 'harmless'`;
     for (const base of bases) assert.equal((await write(base, authorization)).status, 201);
-    // The same password under a new hash, as another service may have made it.
+    // The same password with a new hash, as another service could store it.
     await service.sql`update "user" set password = ${await cheapHash('pw-harmless')} where username = 'harmless'`;
     for (const base of bases) assert.equal((await write(base, authorization)).status, 201);
   });
 
-  test('a name that another user takes over does not give them the old password', async () => {
+  test('a new user with the name of a deleted one does not have the old password', async () => {
     const authorization = await newAdmin('taken');
     await service.sql`delete from "user" where username = 'taken'`;
     await service.sql`insert into "user" ${service.sql({ username: 'taken', password: await cheapHash('x'), email: '', admin: true })}`;
     for (const base of bases) assertUnauthorized(await write(base, authorization));
   });
 
-  test('a user who is made an admin may write with the next request', async () => {
+  test('a user who becomes an admin may write with the next request', async () => {
     await service.addUser('rising');
     for (const base of bases) assertProblem(await write(base, basic('rising')), 403);
     await put(bases[0] ?? '', 'rising', { admin: true });
     for (const base of bases) assert.equal((await write(base, basic('rising'))).status, 201);
   });
 
-  test('many requests that come at once with the same credentials all succeed', async () => {
+  test('many concurrent requests with the same credentials all succeed', async () => {
     await service.addUser('busy', { admin: true });
     const answers = await Promise.all(Array.from({ length: 100 }, () => write(service.base, basic('busy'))));
     assert.deepEqual([...new Set(answers.map(({ status }) => status))], [201]);

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 
-describe('what the service promises, on the shipped registry', () => {
+describe('the API of the shipped registry', () => {
   let service: TestService;
   let ada: number;
   let bob: number;
@@ -28,7 +28,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.deepEqual(Object.keys(json.meta), ['model', 'page', 'next', 'previous']);
   });
 
-  test('a POST answers 201 with the record, its generated id and its defaults', async () => {
+  test('a POST returns 201 with the record, its generated id and its defaults', async () => {
     const { status, json, headers } = await post('/api/message/', 'bob', { content: 'hello' });
     assert.equal(status, 201);
     assert.deepEqual(Object.keys(json), ['id', 'user_id', 'content', 'pub_date']);
@@ -37,14 +37,14 @@ describe('what the service promises, on the shipped registry', () => {
     assert.equal(headers.get('location'), `/api/message/${json.id}/`);
   });
 
-  test('a single record is the object itself, with no meta around it', async () => {
+  test('a single record is the object itself, without meta', async () => {
     const { json: created } = await post('/api/message/', 'bob', { content: 'alone' });
     const { status, json } = await service.request(`/api/message/${created.id}/`);
     assert.equal(status, 200);
     assert.deepEqual(json, created);
   });
 
-  test('excluded columns are absent from every output, and the other fields are unchanged', async () => {
+  test('excluded columns are in no output, and the other fields are unchanged', async () => {
     const shown = ['id', 'username', 'join_date', 'active', 'admin'];
     const body = { username: 'new', password: 'secret', email: 'new@example.org' };
     const created = await post('/api/user/', 'ada', body);
@@ -61,7 +61,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.equal(single.admin, false);
   });
 
-  test('without an exclusion list every column is output, password hashes too', async () => {
+  test('without an exclude list every column is output, also password hashes', async () => {
     const open = await startService([
       {
         model: 'user',
@@ -85,7 +85,7 @@ describe('what the service promises, on the shipped registry', () => {
     }
   });
 
-  test('a PUT answers 200 with the updated record, and fields that are not sent keep their values', async () => {
+  test('a PUT returns 200 with the updated record, and keeps fields that are not sent', async () => {
     const { json: created } = await post('/api/message/', 'bob', {
       content: 'first',
       pub_date: '2001-02-03 04:05:06',
@@ -97,7 +97,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.deepEqual((await service.request(path)).json, changed.json);
   });
 
-  test('a DELETE answers 200 and the record is gone', async () => {
+  test('a DELETE returns 200, and the record is gone', async () => {
     const { json: created } = await post('/api/message/', 'bob', { content: 'short' });
     const path = `/api/message/${created.id}/`;
     const gone = await service.request(path, { method: 'DELETE', user: 'bob' });
@@ -107,7 +107,7 @@ describe('what the service promises, on the shipped registry', () => {
     assertProblem(await service.request(path, { method: 'DELETE', user: 'bob' }), 404);
   });
 
-  test('the body may be JSON, or a form whose field data holds the JSON', async () => {
+  test('the body may be JSON, or a form with the JSON in its field data', async () => {
     const text = JSON.stringify({ message: 'ünï & code = 100 %' });
     const bodies = [
       { headers: { 'content-type': 'application/json' }, body: text },
@@ -131,7 +131,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.deepEqual([json.from_user_id, json.to_user_id], [bob, ada]);
   });
 
-  test('the authenticated user becomes the owner, whatever owner a POST supplies', async () => {
+  test('the authenticated user becomes the owner, whatever owner a POST sends', async () => {
     for (const claim of [{ user_id: ada }, { user: ada }, { user_id: 'nonsense' }, { user_id: null }]) {
       const { status, json } = await post('/api/message/', 'bob', { content: 'x', ...claim });
       assert.equal(status, 201);
@@ -139,7 +139,7 @@ describe('what the service promises, on the shipped registry', () => {
     }
   });
 
-  test('the owner alone may PUT and DELETE, not even an admin; anyone may GET', async () => {
+  test('only the owner may PUT and DELETE, not even an admin; anyone may GET', async () => {
     const { json: created } = await post('/api/message/', 'bob', { content: 'mine' });
     const path = `/api/message/${created.id}/`;
     assertProblem(
@@ -152,7 +152,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.equal(own.status, 200);
   });
 
-  test('the owner never changes through a PUT', async () => {
+  test('a PUT never changes the owner', async () => {
     const { json: created } = await post('/api/message/', 'bob', { content: 'mine' });
     const body = { content: 'changed', user_id: ada };
     const { status, json } = await service.request(`/api/message/${created.id}/`, {
@@ -164,7 +164,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.deepEqual(json, { ...created, content: 'changed' });
   });
 
-  test('a write without credentials, or with wrong ones, is the one 401', async () => {
+  test('a write without credentials, or with wrong ones, is 401', async () => {
     const methods = { POST: '/api/note/', PUT: '/api/note/1/', DELETE: '/api/note/1/' };
     for (const [method, path] of Object.entries(methods)) {
       const body = method === 'DELETE' ? undefined : { message: 'x' };
@@ -181,7 +181,7 @@ describe('what the service promises, on the shipped registry', () => {
     assert.equal((await post('/api/user/', 'ada', person)).status, 201);
   });
 
-  test('a page has 20 records, or as many as limit says, and links to its neighbours', async () => {
+  test('a page has 20 records or the requested limit, and links to the next and previous page', async () => {
     await service.sql`insert into note (message) select 'n' || i from generate_series(1, 50) i`;
     const { json: first } = await service.request('/api/note/');
     assert.equal(first.objects.length, 20);
@@ -198,7 +198,7 @@ describe('what the service promises, on the shipped registry', () => {
   });
 });
 
-test('at the default level only GET is accepted, and the service-wide ACCESS sets it where a resource sets none', async () => {
+test('at the default level only GET is allowed, and ACCESS sets the level of resources without one', async () => {
   const columns = { x: { type: 'integer', null: true } } as const;
   const user = {
     model: 'user',

@@ -14,15 +14,15 @@ function assertTimeout(answer: WireAnswer | undefined): void {
   assert.equal(JSON.parse(answer.body).status, 408);
 }
 
-/** Sends a little now and then, so that the connection is never idle. */
+/** Sends a few bytes at intervals, so that the connection is never idle. */
 function drip({ send, socket }: Wire, bytes: string, every: number): void {
   const timer = setInterval(() => send(bytes), every);
   socket.on('close', () => clearInterval(timer));
 }
 
-// Side by side: what takes time here is waiting for the server to lose its patience.
+// Concurrent, because these tests mostly wait for timeouts.
 describe('slow clients', { concurrency: true }, () => {
-  test('clients that never finish their headers get 408 and are cut off, and hinder nobody', async () => {
+  test('clients that never finish their headers get 408 and are disconnected, and do not block others', async () => {
     const service = await startService([user, note]);
     try {
       const silent = wire(service);
@@ -67,7 +67,7 @@ describe('slow clients', { concurrency: true }, () => {
       await database.sql`insert into "user" ${database.sql(row)}`;
       const http = createHttpServer(vitrine.handler);
       assert.deepEqual([http.headersTimeout, http.requestTimeout], [10_000, 30_000]);
-      // Half a minute is long for a test: the same server with less patience.
+      // The same server with shorter timeouts, because 30 s is long for a test.
       http.headersTimeout = 1_000;
       http.requestTimeout = 2_000;
       server = await listen(http, '127.0.0.1', 0);
@@ -78,7 +78,7 @@ describe('slow clients', { concurrency: true }, () => {
       await database.drop();
     });
 
-    test('is 408, also when a byte comes now and then, and leaves no record', async () => {
+    test('is 408, also when single bytes arrive, and creates no record', async () => {
       const to = { base: server.url };
       const headers = { authorization: basic('bob'), 'content-type': 'application/json' };
       const stalling = wire(to);

@@ -8,8 +8,8 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
 import { assertProblem, eventually, fromNewAddress } from './expect.ts';
 
-describe('too many verifications at once', () => {
-  test('get 503 with Retry-After, and the service is well afterwards', async () => {
+describe('many password verifications at once', () => {
+  test('get 503 with Retry-After, and the service works afterwards', async () => {
     const service = await startService([user, note]);
     try {
       const stored = await hash('right', { memoryCost: 16_384, timeCost: 1, parallelism: 1 });
@@ -20,7 +20,7 @@ describe('too many verifications at once', () => {
           headers: { authorization: basic(`u${index}`, 'right') },
           body: { message: 'x' },
         });
-      /** Two hundred users; while none can be looked up they all wait, and then come to be verified together. */
+      /** Sends logins of 200 users while the user table is locked, so that they are verified together. */
       const flood = async (from: number): Promise<Answer[]> => {
         const { answers } = await service.sql.begin(async (transaction) => {
           await transaction`lock table "user" in access exclusive mode`;
@@ -48,9 +48,9 @@ describe('too many verifications at once', () => {
     }
   });
 
-  test('are not kept up by new passwords whose clients are gone', async () => {
-    const WAITING = 40;
-    const GONE = 8;
+  test('do not wait for new passwords of clients that have left', async () => {
+    const STAYING = 40;
+    const LEAVING = 8;
     const service = await startService([user]);
     try {
       await service.addUser('ada', { admin: true });
@@ -64,27 +64,27 @@ describe('too many verifications at once', () => {
       assert.equal((await create('first')).status, 201);
       const answered = (status: number): number =>
         service.lines.filter((line) => line['status'] === status).length - (status === 201 ? 1 : 0);
-      const waiting = Promise.all(Array.from({ length: WAITING }, (_, index) => create(`stays${index}`)));
+      const staying = Promise.all(Array.from({ length: STAYING }, (_, index) => create(`stays${index}`)));
       const leave = new AbortController();
-      const gone = Array.from({ length: GONE }, (_, index) => create(`goes${index}`, leave.signal));
+      const leaving = Array.from({ length: LEAVING }, (_, index) => create(`goes${index}`, leave.signal));
       await eventually(async () => {
         const { text } = await service.request('/metrics');
         const inFlight = Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]) - 1;
         const done = service.lines.filter(({ path }) => path === '/api/user/').length - 1;
-        return inFlight + done >= WAITING + GONE;
-      }, 'all of them');
+        return inFlight + done >= STAYING + LEAVING;
+      }, 'all requests');
       leave.abort();
-      const left = (await Promise.allSettled(gone)).filter(({ status }) => status === 'rejected').length;
-      // Some may have had their turn at that very moment.
-      await eventually(() => answered(499) >= left / 2, 'the end of those whose clients are gone');
-      assert.ok(answered(201) < WAITING, 'they do not wait for their turns');
-      assert.ok((await waiting).every(({ status }) => status === 201 || status === 503));
+      const left = (await Promise.allSettled(leaving)).filter(({ status }) => status === 'rejected').length;
+      // Some may have started at that moment.
+      await eventually(() => answered(499) >= left / 2, 'the end of the requests of clients that have left');
+      assert.ok(answered(201) < STAYING, 'they leave the queue');
+      assert.ok((await staying).every(({ status }) => status === 201 || status === 503));
     } finally {
       await service.close();
     }
   });
 
-  test('and new passwords of one user hold up neither logins nor the new passwords of others', async () => {
+  test('with new passwords of one user do not delay logins and new passwords of others', async () => {
     const account: Resource = {
       model: 'account',
       access: 'user',
@@ -130,7 +130,7 @@ describe('too many verifications at once', () => {
     }
   });
 
-  test('never run more than a few hashes', async () => {
+  test('run at most 4 hashes at a time', async () => {
     const passwords = createPasswords();
     const stored = await cheapHash('right');
     let running = 0;
