@@ -152,7 +152,7 @@ const SPECIMENS: Record<string, Specimen> = {
   ],
 };
 
-/** Times whose texts sort like the times. */
+/** Texts of times that sort like the times. */
 const ORDINARY = /^"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d"$/;
 const ORDERS: Readonly<Record<string, (stored: string, value: string) => boolean>> = {
   eq: (stored, value) => stored === value,

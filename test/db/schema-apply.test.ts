@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
-import type { Resource } from '../../src/index.ts';
-import shipped from '../../src/resources/registry.ts';
+import { createVitrine, type Resource } from '../../src/index.ts';
+import shipped, { user } from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
@@ -274,6 +274,31 @@ test('string defaults are stored literally, also with standard_conforming_string
     await startOnce(database, [{ model: 'place', columns: { path: { type: 'string', default: path } } }]);
     const [row] = await database.sql`insert into place default values returning path`;
     assert.equal(row?.['path'], path);
+  } finally {
+    await database.drop();
+  }
+});
+
+test('a start that fails leaves the database unchanged', async () => {
+  const database = await createDatabase();
+  const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
+  try {
+    await database.sql.unsafe('create table guarded (id text, name integer)');
+    const tables = () => database.sql`select table_name, column_name from information_schema.columns
+      where table_schema = 'public' order by 1, 2`;
+    const before = [...(await tables())];
+    const lines: string[] = [];
+    const options = {
+      databaseUrl: database.url,
+      resources: [user, guarded],
+      log: (line: string) => void lines.push(line),
+    };
+    await assert.rejects(createVitrine(options), /The database does not fit the registry[^]*guarded/);
+    assert.deepEqual([...(await tables())], before);
+    assert.deepEqual(
+      lines.filter((line) => line.includes('"schema"')),
+      [],
+    );
   } finally {
     await database.drop();
   }

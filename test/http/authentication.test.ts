@@ -166,3 +166,22 @@ test('a service without users answers every write with 401', async () => {
     await service.close();
   }
 });
+
+test('a user name that could not log in is 400 on POST and PUT', async () => {
+  const service = await startService([user]);
+  try {
+    await service.addUser('ada', { admin: true });
+    await service.addUser('bob');
+    for (const username of ['', 'a:b', ':'])
+      for (const [method, path] of [
+        ['POST', '/api/user/'],
+        ['PUT', '/api/user/2/'],
+      ] as const) {
+        const body = { username, password: 'x', email: 'x' };
+        const { status, json } = await service.request(path, { method, user: 'ada', body });
+        assert.deepEqual([status, Object.keys(json.errors)], [400, ['username']]);
+      }
+  } finally {
+    await service.close();
+  }
+});

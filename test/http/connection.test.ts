@@ -126,6 +126,16 @@ describe('connections', () => {
     }
   });
 
+  test('a 413 has one Connection header', async () => {
+    for (const length of [MAX_BODY + 1, 1_000_000]) {
+      const connection = start();
+      connection.send(requestText('POST', '/api/note/', { ...bob, 'content-length': String(length) }, '{'));
+      const received = await connection.rest();
+      assert.match(received, /^HTTP\/1\.1 413 /);
+      assert.equal(received.match(/\r\nConnection:/gi)?.length, 1, received);
+    }
+  });
+
   test('a chunked body within the limit is accepted', async () => {
     const connection = start();
     const chunks = [...json('in pieces')].map((character) => `1\r\n${character}\r\n`).join('');

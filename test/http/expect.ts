@@ -53,3 +53,12 @@ export async function eventually<T>(condition: () => T | Promise<T>, label: stri
   }
   throw new Error(`timeout: ${label}`);
 }
+
+/** The values of newline-delimited JSON, which must end with a line break. */
+export function jsonLinesOf(text: string): unknown[] {
+  assert.ok(text === '' || text.endsWith('\n'));
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as unknown);
+}

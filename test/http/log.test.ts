@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
@@ -148,5 +149,18 @@ test('lines below LOG_LEVEL are not logged', async () => {
   assert.deepEqual(
     service.lines.map(({ level }) => level),
     ['error'],
+  );
+});
+
+test('at LOG_LEVEL=warn only warnings and errors are logged', async () => {
+  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+  const service = await startService([account], { logLevel: 'warn' });
+  await service.request('/api/account/');
+  await service.sql`drop table account`;
+  assert.equal((await service.request('/api/account/')).status, 500);
+  await service.close(); // this writes the log
+  assert.deepEqual(
+    service.lines.map(({ level }) => level),
+    ['warn', 'error'],
   );
 });

@@ -5,19 +5,11 @@ import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { compile, sql } from '../../src/db/fragment.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
-import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { assertProblem, eventually } from './expect.ts';
+import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { openShelf } from './shelf.ts';
 
 const NDJSON = { accept: 'application/x-ndjson' };
-const linesOf = (text: string): unknown[] => {
-  assert.ok(text === '' || text.endsWith('\n'));
-  return text
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as unknown);
-};
 
 describe('a collection as a stream', () => {
   let service: TestService;
@@ -40,7 +32,7 @@ describe('a collection as a stream', () => {
       const { json } = await service.request(`/api/book/${query}`);
       const answer = await get(`/api/book/${query}`);
       assert.equal(answer.status, 200);
-      assert.deepEqual(linesOf(answer.text), json.objects, query);
+      assert.deepEqual(jsonLinesOf(answer.text), json.objects, query);
     }
   });
 
@@ -65,11 +57,11 @@ describe('a collection as a stream', () => {
 
   test('is limited to callers who may read it, also in joins', async () => {
     assert.equal((await get('/api/letter/')).status, 401);
-    assert.deepEqual(linesOf((await get('/api/letter/', 'bob')).text), [{ id: 1, text: 'to Ada' }]);
+    assert.deepEqual(jsonLinesOf((await get('/api/letter/', 'bob')).text), [{ id: 1, text: 'to Ada' }]);
     assertProblem(await get('/api/secret/', 'bob'), 403);
     for (const user of [undefined, 'bob'])
       assertProblem(await get('/api/book/?secret__word=open', user), 400);
-    assert.equal(linesOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 1);
+    assert.equal(jsonLinesOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 1);
   });
 
   test('that fails at its first row is a problem document', async () => {
@@ -119,7 +111,7 @@ describe('a long stream', () => {
 
   test('is complete and in order', async () => {
     const { text } = await service.request('/api/text/?ordering=-id', { headers: NDJSON });
-    const ids = linesOf(text).map((line) => (line as { id: number }).id);
+    const ids = jsonLinesOf(text).map((line) => (line as { id: number }).id);
     assert.deepEqual(
       ids,
       Array.from({ length: ROWS }, (_, index) => ROWS - index),
@@ -143,7 +135,7 @@ describe('a long stream', () => {
     }
   });
 
-  test('of a HEAD opens no cursor and takes no slot, whatever streams others read', async () => {
+  test('of a HEAD opens no cursor and takes no slot while others read streams', async () => {
     const streams = await Promise.all(['127.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
     try {
       assert.equal(await readers(), 3);
@@ -251,123 +243,5 @@ describe('a long stream', () => {
     } finally {
       await database.close();
     }
-  });
-});
-
-describe('a stream that is slow in PostgreSQL', () => {
-  const ROWS = 30;
-  const text = { model: 'text', columns: { content: { type: 'text' } } } as const;
-  let service: TestService;
-
-  before(async () => {
-    service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
-      slowTimeout: 1,
-      trustProxy: 1,
-    });
-    await service.addUser('bob');
-    await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
-    // Each row is filtered when it is fetched, not all of them before the first.
-    await service.sql.unsafe(`
-      alter table text rename to kept;
-      drop table closed;
-      create function filtered(content text) returns boolean language plpgsql as
-        $$ begin if content = 'slow' then perform pg_sleep(2); end if; return true; end $$;
-      create view text as select id, content from kept where filtered(content);
-      create view closed as select * from text;
-      do $$ begin execute format('alter database %I set enable_sort = off', current_database()); end $$`);
-  });
-  after(() => service.close());
-
-  for (const { when, outcome, path, user, slow, status } of [
-    {
-      when: 'before',
-      outcome: 'is canceled after SLOW_TIMEOUT for anonymous clients',
-      path: '/api/text/',
-      slow: 1,
-      status: 503,
-    },
-    {
-      when: 'before',
-      outcome: 'goes on for a user',
-      path: '/api/closed/',
-      user: 'bob',
-      slow: 1,
-      status: 200,
-    },
-    { when: 'after', outcome: 'goes on', path: '/api/text/', slow: ROWS, status: 200 },
-  ])
-    // prettier-ignore
-    test(`${when} its first records ${outcome}`, async () => {
-      await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
-      const headers = { ...NDJSON, 'X-Forwarded-For': `10.0.0.${slow}` };
-      const answer = await service.request(path, { headers, ...(user && { user }) });
-      assert.equal(answer.status, status);
-      if (status === 503) assertProblem(answer, 503);
-      else assert.equal(linesOf(answer.text).length, ROWS);
-    });
-
-  /** Requests a stream, until `signal` aborts. */
-  const ask = (address: string, signal?: AbortSignal): Promise<Response> =>
-    fetch(`${service.base}/api/text/`, {
-      headers: { ...NDJSON, 'X-Forwarded-For': address },
-      ...(signal && { signal }),
-    });
-
-  test('is refused at once after a canceled stream, only for the same client', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    assert.equal((await ask('10.0.2.1')).status, 503);
-    await service.sql`update kept set content = 'quick'`;
-    for (let round = 0; round < 3; round += 1) {
-      const refused = await ask('10.0.2.1');
-      assert.equal(refused.status, 429);
-      // At least four times the second that the stream took.
-      assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
-      assert.match(await refused.text(), /used much database time/);
-    }
-    const other = await ask('10.0.2.2');
-    assert.equal(other.status, 200);
-    await other.text();
-    const page = await service.request('/api/text/', { headers: { 'X-Forwarded-For': '10.0.2.1' } });
-    assert.equal(page.status, 200, 'pages are not streams');
-    await eventually(async () => {
-      const answer = await ask('10.0.2.1');
-      await answer.text();
-      return answer.status === 200;
-    }, 'the end of the pause');
-  });
-
-  test('is refused at once after a stream that the client left before the first records', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    await assert.rejects(ask('10.0.3.1', AbortSignal.timeout(700)));
-    await service.sql`update kept set content = 'quick'`;
-    await eventually(async () => {
-      const answer = await ask('10.0.3.1');
-      return (await answer.text()).includes('used much database time') && answer.status === 429;
-    }, 'the pause');
-  });
-
-  test('ends in PostgreSQL when its client leaves, and short searches add up', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    const searching = async (): Promise<number> => {
-      const rows = await service.sql`
-        select from pg_stat_activity where state = 'active' and query like 'fetch%' and application_name = 'vitrine'`;
-      return rows.length;
-    };
-    let status: number | undefined;
-    for (let round = 0; round < 10 && status === undefined; round += 1) {
-      const leave = new AbortController();
-      const answer = ask('10.0.4.1', leave.signal).then(
-        (refused) => (status = refused.status),
-        () => undefined,
-      );
-      await eventually(async () => status !== undefined || (await searching()) === 1, 'the search');
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      leave.abort();
-      await answer;
-      const from = performance.now();
-      await eventually(async () => (await searching()) === 0, 'the end of the search');
-      assert.ok(performance.now() - from < 500, 'long before its time limit');
-    }
-    assert.equal(status, 429);
   });
 });

@@ -284,3 +284,34 @@ test('after the minute of the first failure, attempts are counted from zero', ()
     assert.equal(retryAfter(), undefined);
   }
 });
+
+test('the minute of the throttle starts with the first failure, not with a successful attempt', () => {
+  let now = 0;
+  const throttle = createThrottle(() => now);
+  throttle.begin('address', 'name')(false);
+  now = 59_000;
+  for (let index = 0; index < 10; index += 1) throttle.begin('address', 'name')(true);
+  now = 60_000;
+  assert.throws(() => throttle.check('address', 'name'));
+});
+
+test('attempts in progress count as failures until they end, and successful ones do not count', () => {
+  const throttle = createThrottle();
+  const isRefused = (): boolean => {
+    try {
+      throttle.begin('address', 'name')(false);
+      return false;
+    } catch (error) {
+      assert.ok(error instanceof Problem && error.status === 429);
+      return true;
+    }
+  };
+  const ends = Array.from({ length: 10 }, () => throttle.begin('address', 'name'));
+  assert.equal(isRefused(), true);
+  ends.pop()?.(false);
+  assert.equal(isRefused(), false);
+  for (const end of ends) end(true);
+  assert.equal(isRefused(), false, 'nine have failed');
+  throttle.begin('address', 'name')(true);
+  assert.equal(isRefused(), true);
+});

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { TestService } from '../support.ts';
+import type { Resource } from '../../src/index.ts';
+import { startService, type TestService } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
 
 /** `shelf` has 8 records, limit 3, maxLimit 5 and the ordering `-rank,name`; its ranks are 3, 1, null, 2, 3, null, 1, 2. */
@@ -218,4 +219,17 @@ describe('ordering and paging', () => {
       }
     }
   });
+});
+
+test('a maxLimit below 20 is also the page size', async () => {
+  const few: Resource = { model: 'few', columns: {}, maxLimit: 5 };
+  const service = await startService([few]);
+  try {
+    await service.sql`insert into few select from generate_series(1, 30)`;
+    const { json } = await service.request('/api/few/');
+    assert.equal(json.objects.length, 5);
+    assert.equal(json.meta.next, '/api/few/?limit=5&page=2');
+  } finally {
+    await service.close();
+  }
 });

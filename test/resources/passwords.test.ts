@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
-import { basic, cheapHash } from '../support.ts';
+import { basic, cheapHash, startService } from '../support.ts';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 
@@ -245,4 +245,14 @@ test('a stored hash that needs too much memory is never verified', async () => {
     [allowed?.replace(',p=4', ',p=4,t=1'), false],
   ] as const)
     assert.equal(await passwords.verify(stored, 'right'), expected, stored);
+});
+
+test('the start warns about one resource that shows a column of password hashes', async () => {
+  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+  const hidden: Resource = { ...account, model: 'hidden', exclude: ['pin'] };
+  const service = await startService([users, account, hidden]);
+  await service.close(); // this writes the log
+  const warnings = service.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
+  assert.equal(warnings.length, 1);
+  assert.match(String(warnings[0]), /\baccount\b.*\bpin\b/);
 });
