@@ -1,5 +1,5 @@
-// Held by the type check alone: what the typed client takes, and what it refuses. test/client/types.test.ts reads it again
-// with other settings of the compiler.
+// Checked by `npm run typecheck`: code that the typed client accepts, and code that it refuses. test/client/types.test.ts checks
+// it again with other compiler settings.
 import type chinook from '../examples/chinook/resources.ts';
 import {
   createClient,
@@ -49,7 +49,7 @@ export const resources = [
       parent: { type: 'foreignKey', references: 'account', null: true },
       balance: { type: 'decimal', precision: 10, scale: 2 },
       total: { type: 'bigint', default: 0 },
-      // A column that is called like an operator goes before it.
+      // The name of a column takes precedence over an operator.
       in: { type: 'boolean', null: true },
     },
   },
@@ -130,31 +130,31 @@ export async function refused(): Promise<void> {
   await client.user.list({ password__is: null });
   // @ts-expect-error an excluded column of a related record
   await client.message.list({ user__password: 'x' });
-  // @ts-expect-error the operator does not fit
+  // @ts-expect-error the operator does not fit the type
   await client.message.list({ stars__like: 'x' });
-  // @ts-expect-error the operator does not fit the key that is referred to
+  // @ts-expect-error the operator does not fit the referenced key
   await client.message.list({ user__like: '1' });
   // @ts-expect-error there is no such operator
   await client.message.list({ stars__between: 1 });
-  // @ts-expect-error nothing stands behind an operator
+  // @ts-expect-error nothing may follow an operator
   await client.message.list({ stars__gt__lt: 1 });
-  // @ts-expect-error the value is not of the type
+  // @ts-expect-error the value has another type
   await client.message.list({ stars: 'many' });
-  // @ts-expect-error a value of the list is not of the type
+  // @ts-expect-error a value of the list has another type
   await client.message.list({ stars__in: [1, 'two'] });
-  // @ts-expect-error null is asked for with `is`
+  // @ts-expect-error null needs the operator `is`
   await client.message.list({ stars: null });
-  // @ts-expect-error only booleans are true
+  // @ts-expect-error only booleans can be true
   await client.message.list({ stars__is: true });
-  // @ts-expect-error the key is a text
+  // @ts-expect-error the key is a string
   await client.account.list({ land: 1 });
-  // @ts-expect-error a page has a number
+  // @ts-expect-error a page is a number
   await client.message.list({ page: '2' });
-  // @ts-expect-error no such column to sort by
+  // @ts-expect-error there is no such column
   await client.message.list({ ordering: '-contents' });
-  // @ts-expect-error one of the columns is none
+  // @ts-expect-error one of the columns does not exist
   await client.message.list({ ordering: 'id,contents' });
-  // @ts-expect-error one of the columns is none
+  // @ts-expect-error one of the columns does not exist
   await client.message.list({ ordering: ['id', 'contents'] });
   // @ts-expect-error two signs
   await client.message.list({ ordering: '--id' });
@@ -162,36 +162,36 @@ export async function refused(): Promise<void> {
   await client.message.list({ ordering: 'extra' });
   // @ts-expect-error an excluded column
   await client.message.list({ ordering: 'user__password' });
-  // @ts-expect-error iteration takes the same queries
+  // @ts-expect-error iteration accepts the same queries
   client.message.all({ contents: 'x' });
-  // @ts-expect-error and so does a count
+  // @ts-expect-error a count accepts the same queries
   await client.message.count({ contents: 'x' });
 
-  // @ts-expect-error what is required is missing
+  // @ts-expect-error a required field is missing
   await client.message.create({});
   // @ts-expect-error a natural key is required
   await client.land.create({ name: 'x' });
-  // @ts-expect-error the service gives the key
+  // @ts-expect-error the service generates the key
   await client.message.create({ id: 5, content: 'x' });
-  // @ts-expect-error the owner is not set by clients
+  // @ts-expect-error clients do not set the owner
   await client.message.create({ content: 'x', user_id: 1 });
-  // @ts-expect-error a column that is not there
+  // @ts-expect-error there is no such column
   await client.message.create({ content: 'x', contents: 'y' });
-  // @ts-expect-error none of the choices
+  // @ts-expect-error not one of the choices
   await client.message.create({ content: 'x', kind: 'answer' });
   // @ts-expect-error NULL is not allowed
   await client.message.create({ content: null });
-  // @ts-expect-error a foreign key goes by its `_id`
+  // @ts-expect-error a foreign key is set by its `_id`
   await client.account.create({ balance: '1', land: 'ch' });
   // @ts-expect-error read-only
   await client.message.update(1, { pub_date: 'x' });
-  // @ts-expect-error a key is no object
+  // @ts-expect-error a key is not an object
   await client.message.get({ id: 1 });
   // @ts-expect-error this key is a number
   await client.message.get('first');
-  // @ts-expect-error a natural key is a text
+  // @ts-expect-error a natural key is a string
   await client.land.update(1, {});
-  // @ts-expect-error as it is here
+  // @ts-expect-error a natural key is a string
   await client.land.delete(1n);
 
   const { objects } = await client.user.list();
@@ -201,7 +201,7 @@ export async function refused(): Promise<void> {
   await client.user.patch(1, {});
 }
 
-/** Registries that are written with `satisfies Resource[]`, as those of the repository are. */
+/** Registries that use `satisfies Resource[]`, like those of the repository. */
 export async function others(): Promise<void> {
   const site = createClient<typeof shipped>({ baseUrl: '' });
   const { objects } = await site.relationship.list({
@@ -213,7 +213,7 @@ export async function others(): Promise<void> {
   await site.user.create({ username: 'a', password: 'b', email: 'c' });
   // @ts-expect-error excluded
   await site.message.list({ user__email: 'x' });
-  // @ts-expect-error the owner is not set by clients
+  // @ts-expect-error clients do not set the owner
   await site.relationship.create({ from_user_id: 1, to_user_id: 2 });
 
   const store = createClient<typeof chinook>({ baseUrl: 'https://example.org/' });
@@ -245,16 +245,16 @@ export const shop = [
   },
 ] satisfies Resource[];
 
-/** Texts among the choices are told apart without `as const`. */
+/** String choices have literal types without `as const`. */
 export async function chosen(): Promise<void> {
   const { bill } = createClient<typeof shop>({ baseUrl: 'https://example.org/' });
   await bill.create({ state: 'paid', sum: 6n });
-  // @ts-expect-error none of the choices
+  // @ts-expect-error not one of the choices
   await bill.create({ state: 'pade', sum: '5' });
 }
 
-/** A client can be handed on, and one of a registry that nothing is known of takes any name. */
-export async function handedOn(
+/** A client can be passed to a function, and a client of an unknown registry accepts any name. */
+export async function passedOn(
   given: Client<typeof resources>,
   one: ResourceClient<(typeof resources)[0], (typeof resources)[number]>,
   unknown: Client<readonly Resource[]>,
@@ -266,7 +266,7 @@ export async function handedOn(
   objects[0]?.id satisfies string | number | undefined;
 }
 
-/** TypeScript gives each literal of an array the columns of all others, as undefined: they are none of the resource's. */
+/** TypeScript gives each literal of an array the columns of all others, as undefined. They are not columns of the resource. */
 export const inline = [
   {
     model: 'user',
@@ -290,6 +290,6 @@ export async function read(): Promise<void> {
   await book.create({ title: 'x' });
   // @ts-expect-error the title of another model
   await user.list({ title: 'x' });
-  // @ts-expect-error that one is excluded
+  // @ts-expect-error an excluded column
   await user.list({ password: 'x' });
 }

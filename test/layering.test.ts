@@ -1,4 +1,4 @@
-// Holds the layers of the source: files import from their own room or from one below, and never in a circle.
+// Checks the layers of the source: a file imports from its own room or from a lower one, and never in a circle.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** The rooms from the ground up: a file imports from its own room or from one before it. */
+/** The rooms (folders) from the bottom up: a file imports from its own room or from one before it. */
 const ROOMS = [
   'errors.ts',
   'config.ts',
@@ -54,13 +54,13 @@ const ROOMS = [
   'commands',
   'main.ts',
 ];
-/** Files of one room at most: what has more hides its parts. */
-const MOST_FILES = 16;
+/** Maximum files in a room: a room with more hides its parts. */
+const MAX_FILES = 16;
 const PACKAGES = ['@node-rs/argon2', 'postgres'];
 
 interface Import {
   readonly file: string;
-  /** As written; undefined where it is computed. */
+  /** The import as written; undefined if it is computed. */
   readonly target: string | undefined;
 }
 
@@ -98,7 +98,7 @@ const local = imports.filter(({ target }) => target?.startsWith('.'));
 
 const roomOf = (file: string): string => (file.includes('/') ? dirname(file) : file);
 const rankOf = (file: string): number => ROOMS.indexOf(roomOf(file));
-/** The file that an import names, from `src`. */
+/** The file of an import, relative to `src`. */
 const fileOf = ({ file, target = '' }: Import): string =>
   relative('.', join(dirname(file), target)).replaceAll(sep, '/');
 
@@ -116,15 +116,15 @@ describe('the layers of the source', () => {
     );
   });
 
-  test('every room has files, and no more than a reader can survey', () => {
+  test('every room has files, and at most 16', () => {
     const counts = ROOMS.map((room) => files.filter((file) => roomOf(file) === room).length);
     assert.deepEqual(
-      ROOMS.filter((_, index) => !counts[index] || counts[index] > MOST_FILES),
+      ROOMS.filter((_, index) => !counts[index] || counts[index] > MAX_FILES),
       [],
     );
   });
 
-  test('no file imports from a room above its own, not even a type', () => {
+  test('no file imports from a higher room, not even a type', () => {
     const upward = local.filter((one) => rankOf(fileOf(one)) > rankOf(one.file));
     assert.deepEqual(
       upward.map((one) => `${one.file} -> ${fileOf(one)}`),
@@ -132,7 +132,7 @@ describe('the layers of the source', () => {
     );
   });
 
-  test('no files import one another in a circle, not even types', () => {
+  test('no files import each other in a circle, not even types', () => {
     const done = new Set<string>();
     const circles: string[] = [];
     const walk = (file: string, path: readonly string[]): void => {
@@ -145,7 +145,7 @@ describe('the layers of the source', () => {
     assert.deepEqual(circles, []);
   });
 
-  test('from outside come Node itself and two packages', () => {
+  test('the only imports from outside are Node.js and two packages', () => {
     const outside = imports.filter(({ target }) => target !== undefined && !target.startsWith('.'));
     const packages = outside
       .map(({ target }) => target ?? '')
@@ -155,12 +155,12 @@ describe('the layers of the source', () => {
     assert.deepEqual(unknown, []);
   });
 
-  test('what is imported by a computed name is the registry file and the embedded PostgreSQL', () => {
+  test('only the registry file and the embedded PostgreSQL are imported by a computed name', () => {
     const computed = imports.filter(({ target }) => target === undefined).map(({ file }) => file);
     assert.deepEqual(computed, ['db/connection/embedded.ts', 'resources/load-registry.ts']);
   });
 
-  test('package.json asks for these two packages and nothing more at run time', () => {
+  test('package.json has only these two packages at run time', () => {
     const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<string, object>;
     assert.deepEqual(Object.keys(manifest['dependencies'] ?? {}).sort(), PACKAGES);
     for (const key of [

@@ -1,4 +1,4 @@
-// Holds the boundary of the trusted core: what decides about callers, SQL and markup stays in few files (docs/security.md).
+// Checks the boundary of the trusted core: only a few files decide about callers, SQL and markup (docs/security.md).
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
@@ -9,7 +9,7 @@ import { readPage } from './docs/pages.ts';
 
 const SOURCE = fileURLToPath(new URL('../src', import.meta.url));
 
-/** The code of a file without comments, so that they may name anything. */
+/** The code of a file without comments, which may name anything. */
 function codeOf(file: string): string {
   const text = readFileSync(join(SOURCE, file), 'utf8');
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest);
@@ -22,8 +22,8 @@ const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
   .sort();
 const codes = new Map(files.map((file) => [file, codeOf(file)]));
 
-/** What only some files may do: a pattern, and the files or folders. */
-const BOUNDARIES: readonly (readonly [what: string, pattern: RegExp, allowed: readonly string[]])[] = [
+/** Actions that only some files may have: a pattern of code, and the files or folders. */
+const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: readonly string[]])[] = [
   [
     'opens connections to PostgreSQL',
     /import postgres\b.* from ['"]postgres['"]|import\(['"]postgres['"]\)/,
@@ -31,7 +31,7 @@ const BOUNDARIES: readonly (readonly [what: string, pattern: RegExp, allowed: re
   ],
   ['hands SQL text to the driver', /\.unsafe\(/, ['db/connection/']],
   [
-    'turns text that is no literal into SQL',
+    'turns text that is not a literal into SQL',
     /\braw\((?!['"])/,
     ['db/', 'query/statements/', 'resources/users/', 'resources/records/listing.ts'],
   ],
@@ -47,15 +47,15 @@ const BOUNDARIES: readonly (readonly [what: string, pattern: RegExp, allowed: re
 ];
 
 describe('the trusted core', () => {
-  for (const [what, pattern, allowed] of BOUNDARIES)
-    test(`only the files that may do so: ${what}`, () => {
+  for (const [action, pattern, allowed] of BOUNDARIES)
+    test(`only the listed files have code that ${action}`, () => {
       const found = files.filter((file) => pattern.test(codes.get(file) ?? ''));
-      assert.ok(found.length > 0 || allowed.length === 0, 'the pattern finds nothing any longer');
+      assert.ok(found.length > 0 || allowed.length === 0, 'the pattern matches nothing');
       const others = found.filter((file) => !allowed.some((one) => file === one || file.startsWith(one)));
       assert.deepEqual(others, []);
     });
 
-  test('the audit map names each of its files, all of which exist, and a few thousand lines', () => {
+  test('the audit map names only existing files, with fewer than 5,000 lines', () => {
     const map = readPage('docs/security.md').matchAll(/`src\/([\w/-]+\.ts)`/g);
     const named = [...new Set([...map].map(([, file = '']) => file))];
     assert.ok(named.length > 15);

@@ -1,4 +1,4 @@
-// Checked by `npm run typecheck`: what the types of the registry find, and what they let pass.
+// Checked by `npm run typecheck`: registries that the types accept, and errors that they find.
 import { message, user } from '../src/resources/registry.ts';
 import type { Registry, Resource, Row } from '../src/resources/definition/resource.ts';
 
@@ -9,9 +9,9 @@ export const secret = person.password;
 // @ts-expect-error an id is a number
 export const text: string = row.id;
 
-// @ts-expect-error a misspelt key of a resource
+// @ts-expect-error a misspelled key of a resource
 export const misspelt = { model: 'a', columns: {}, acess: 'user' } satisfies Resource;
-// @ts-expect-error a misspelt key of a column
+// @ts-expect-error a misspelled key of a column
 export const column = { model: 'a', columns: { x: { type: 'text', maxlen: 3 } } } satisfies Resource;
 // @ts-expect-error a default of another type
 export const fallback = { model: 'a', columns: { x: { type: 'text', default: 1 } } } satisfies Resource;
@@ -21,7 +21,7 @@ export const choices = { model: 'a', columns: { x: { type: 'integer', choices: [
 export const marks = { model: 'a', columns: { x: { type: 'text', choices: [1] } } } satisfies Resource;
 
 const owner = [{ model: 'a', columns: { x: { type: 'string' } }, owner: 'y' }] satisfies Resource[];
-// @ts-expect-error an owner that is no column
+// @ts-expect-error the owner is not a column
 export const checkedOwner = owner satisfies Registry<typeof owner>;
 
 const textOwner = [
@@ -29,21 +29,21 @@ const textOwner = [
   user,
   { model: 'a', columns: { x: { type: 'string' } }, owner: 'x' },
 ] satisfies Resource[];
-// @ts-expect-error an owner that is no foreign key
+// @ts-expect-error the owner is not a foreign key
 export const checkedTextOwner = textOwner satisfies Registry<typeof textOwner>;
 
 const exclude = [{ model: 'a', columns: { x: { type: 'string' } }, exclude: ['y'] }] satisfies Resource[];
-// @ts-expect-error an exclusion that is no column
+// @ts-expect-error an excluded name is not a column
 export const checkedExclude = exclude satisfies Registry<typeof exclude>;
 
 const references = [
   { model: 'a', columns: { x: { type: 'foreignKey', references: 'b' } } },
 ] satisfies Resource[];
-// @ts-expect-error a reference to no model
+// @ts-expect-error the referenced model does not exist
 export const checkedReferences = references satisfies Registry<typeof references>;
 
 const ordering = [{ model: 'a', columns: { x: { type: 'string' } }, ordering: '-x,y' }] satisfies Resource[];
-// @ts-expect-error an ordering by no column
+// @ts-expect-error the ordering is not a column
 export const checkedOrdering = ordering satisfies Registry<typeof ordering>;
 
 const path = [
@@ -51,14 +51,14 @@ const path = [
   user,
   { model: 'a', columns: { f: { type: 'foreignKey', references: 'message' } }, ordering: 'f__user__nam' },
 ] satisfies Resource[];
-// @ts-expect-error an ordering by no column of a model that is referred to
+// @ts-expect-error the ordering is not a column of the referenced model
 export const checkedPath = path satisfies Registry<typeof path>;
 
 const beyond = [
   user,
   { model: 'a', columns: { f: { type: 'foreignKey', references: 'user' } }, ordering: '-id,f__username__x' },
 ] satisfies Resource[];
-// @ts-expect-error an ordering by what would lie behind a column that refers to nothing
+// @ts-expect-error the ordering follows a column that is not a foreign key
 export const checkedBeyond = beyond satisfies Registry<typeof beyond>;
 
 const right = [

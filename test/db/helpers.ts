@@ -15,18 +15,18 @@ export const users: Resource = user;
 type Settings = Partial<Omit<VitrineOptions, 'resources'>>;
 
 export interface WritableService extends TestService {
-  /** A request with the credentials of `ada`; a text is sent as the JSON that it is. */
+  /** Sends a request as `ada`. A string body is sent as it is. */
   readonly send: (
     method: string,
     path: string,
     body?: unknown,
     headers?: Record<string, string>,
   ) => Promise<Answer>;
-  /** Ada's key. */
+  /** The key of `ada`. */
   readonly ada: number;
 }
 
-/** A service over these resources and a user model, `ada` who may write, and what `ddl` has made before the start. */
+/** Starts a service with these resources, a user model and the admin `ada`. `ddl` runs before the start. */
 export async function startWith(
   resources: readonly Resource[],
   ddl?: string,
@@ -45,7 +45,7 @@ export async function startWith(
   return { ...service, send, ada };
 }
 
-/** Starts a service on a database that is there, and ends it again. */
+/** Starts a service on an existing database, and closes it. */
 export async function startOnce(
   { url }: TestDatabase,
   resources: readonly Resource[],
@@ -55,7 +55,7 @@ export async function startOnce(
   await vitrine.close();
 }
 
-/** The faults, a line each, with which the start refuses. */
+/** Starts a service, which must fail. Gives the lines of the error message after the first. */
 export async function startFaults(
   database: TestDatabase,
   resources: readonly Resource[],
@@ -72,14 +72,14 @@ export async function startFaults(
   return message.split('\n').slice(1);
 }
 
-/** Every row of a table to the last byte and microsecond, and whether it was written anew: `xmin` and `ctid` tell. */
+/** Every row of a table. `xmin` and `ctid` show whether PostgreSQL has rewritten it. */
 export async function rowsOf(sql: Sql, table: string): Promise<string[]> {
   const rows = await sql.unsafe(`select t::text as all, xmin::text, ctid::text from ${table} t order by 1`);
   return rows.map((row) => `${row['all']} ${row['xmin']} ${row['ctid']}`);
 }
 
-/** Sends a record back exactly as it was read, byte for byte, and sees that nothing has changed. */
-export async function assertReturns(service: WritableService, path: string, table: string): Promise<void> {
+/** Sends a record back byte for byte, and checks that nothing changes. */
+export async function assertRoundTrip(service: WritableService, path: string, table: string): Promise<void> {
   const read = await service.request(path);
   assert.equal(read.status, 200, read.text);
   const before = await rowsOf(service.sql, table);
@@ -92,10 +92,10 @@ export async function assertReturns(service: WritableService, path: string, tabl
   assert.equal(again.status, 304);
 }
 
-/** A value of a list as `in` wants it. */
+/** Quotes a value for the list of an `in` filter. */
 const csv = (text: string): string => (/[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** Uses a value as it stands in the output (its JSON) as a filter, and sees that it finds the record, and only its likes. */
+/** Filters by a value as the output shows it (its JSON), and checks that only records with this value are found. */
 export async function assertFindable(
   service: TestService,
   model: string,
@@ -110,7 +110,7 @@ export async function assertFindable(
   const filters = [
     [[column, value]],
     [[`${column}__eq`, value]],
-    // A lone empty text is no list , so it is quoted.
+    // A list needs a value, so an empty string is quoted.
     [[`${column}__in`, value === '' ? '""' : csv(value)]],
     ...(type !== 'json' && type !== 'boolean'
       ? [

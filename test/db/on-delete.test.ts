@@ -6,7 +6,7 @@ import { startWith, type WritableService } from './helpers.ts';
 
 type OnDelete = 'restrict' | 'cascade' | 'setNull';
 
-/** A model that refers to others, and how. */
+/** A model with these foreign keys and their `onDelete`. */
 const referring = (model: string, references: Record<string, OnDelete | undefined>): Resource => ({
   model,
   columns: Object.fromEntries(
@@ -43,7 +43,7 @@ const resources: Resource[] = [
   referring('bloom', { bud: 'restrict' }),
 ];
 
-describe('deleting a record that others refer to', () => {
+describe('deleting a record that others reference', () => {
   let service: WritableService;
   before(async () => {
     service = await startWith(resources, 'create schema other');
@@ -64,7 +64,7 @@ describe('deleting a record that others refer to', () => {
   const named = ({ json }: Answer): string[] =>
     resources.map(({ model }) => model).filter((model) => new RegExp(`\\b${model}\\b`).test(json.detail));
 
-  test('a record that refers to itself can be made and deleted, and is not named as what keeps it', async () => {
+  test('a record that references itself can be deleted, and only other records prevent the deletion', async () => {
     const missing = await service.send('POST', '/api/node/', { id: 'top', up_id: 'tip' });
     assert.deepEqual([missing.status, Object.keys(missing.json.errors)], [400, ['up_id']]);
     for (const id of ['top', 'gone'])
@@ -82,7 +82,7 @@ describe('deleting a record that others refer to', () => {
   });
 
   for (const model of ['plain', 'strict']) {
-    test(`${model === 'plain' ? 'without onDelete' : 'restrict'}: 409 names the model, and nothing is gone`, async () => {
+    test(`${model === 'plain' ? 'without onDelete' : 'restrict'}: 409 names the model, and nothing is deleted`, async () => {
       const root = await post('root');
       const id = await post(model, { root_id: root });
       const refused = await remove('root', root);
@@ -97,14 +97,14 @@ describe('deleting a record that others refer to', () => {
     });
   }
 
-  test('several models that refer are all named', async () => {
+  test('409 names all models that restrict the deletion', async () => {
     const root = await post('root');
     await post('plain', { root });
     await post('strict', { root });
     assert.deepEqual(named(await remove('root', root)), ['plain', 'strict']);
   });
 
-  test('models that would give way are not named beside one that does not', async () => {
+  test('409 does not name models with setNull or cascade', async () => {
     const root = await post('root');
     const loose = await post('loose', { root });
     const leaf = await post('leaf', { root });
@@ -124,7 +124,7 @@ describe('deleting a record that others refer to', () => {
     assert.notEqual(answer.headers.get('etag'), tag);
   });
 
-  test('cascade: what refers is gone too, however far away', async () => {
+  test('cascade: referencing records are deleted over several levels', async () => {
     const root = await post('root');
     const leaf = await post('leaf', { root });
     const twigs = [await post('twig', { leaf }), await post('twig', { leaf })];
@@ -135,7 +135,7 @@ describe('deleting a record that others refer to', () => {
   });
 
   for (const model of ['thorn', 'barb']) {
-    test(`a restrict behind two cascades is 409, names ${model}, and nothing is gone`, async () => {
+    test(`a restrict behind two cascades: 409 names ${model}, and nothing is deleted`, async () => {
       const root = await post('root');
       const leaf = await post('leaf', { root });
       const twig = await post('twig', { leaf });
@@ -160,7 +160,7 @@ describe('deleting a record that others refer to', () => {
     });
   }
 
-  test('a user whose records cascade takes them along', async () => {
+  test('deleting a user deletes records that cascade', async () => {
     await service.addUser('bob');
     const { json } = await service.request('/api/own/', { method: 'POST', user: 'bob', body: {} });
     const own = json.id as number;
@@ -168,7 +168,7 @@ describe('deleting a record that others refer to', () => {
     assert.equal(await status('own', own), 404);
   });
 
-  test('a table that the registry does not have is not named', async () => {
+  test('409 does not name a table that the registry does not have', async () => {
     const root = await post('root');
     await service.sql`create table secret (root_id integer references root (id))`;
     await service.sql`insert into secret values (${root})`;

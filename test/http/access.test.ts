@@ -12,8 +12,8 @@ const columns = { title: { type: 'string', default: 'untitled' } } as const;
 const nameOf = (access: Level, read: Level): string => `write_${access}_read_${read}`;
 const pairs = LEVELS.flatMap((access) => LEVELS.map((read) => [access, read] as const));
 
-/** Who asks, and what the two levels that need somebody answer: 0 is success. */
-const CALLERS: readonly [who: string, authorization: string | undefined, user: number, admin: number][] = [
+/** Callers, and the answers where a level needs a user or an admin: 0 is success. */
+const CALLERS: readonly [caller: string, authorization: string | undefined, user: number, admin: number][] = [
   ['nobody', undefined, 401, 401],
   ['a malformed header', 'Basic ?', 401, 401],
   ['another scheme', 'Bearer YWRhOnB3LWFkYQ==', 401, 401],
@@ -24,7 +24,7 @@ const CALLERS: readonly [who: string, authorization: string | undefined, user: n
   ['an admin', basic('ada'), 0, 0],
 ];
 
-describe('the access levels', () => {
+describe('access levels', () => {
   let service: TestService;
   before(async () => {
     const matrix = pairs.map(([access, read]): Resource => ({
@@ -48,40 +48,40 @@ describe('the access levels', () => {
       body: method === 'POST' || method === 'PUT' ? { title: 'x' } : undefined,
     });
 
-  /** A record that is there, whatever the requests before have deleted. */
-  async function recordOf(model: string): Promise<string> {
+  /** Adds a record, and gives its path. */
+  async function newRecord(model: string): Promise<string> {
     const [row] = await service.sql`insert into ${service.sql(model)} default values returning id`;
     return `/api/${model}/${row?.['id']}/`;
   }
 
   for (const [access, read] of pairs) {
-    test(`writing at level ${access} and reading at level ${read} hold for every method and caller`, async () => {
+    test(`write level ${access} and read level ${read} apply to every method and caller`, async () => {
       const model = nameOf(access, read);
-      for (const [who, authorization, atUser, atAdmin] of CALLERS) {
+      for (const [caller, authorization, atUser, atAdmin] of CALLERS) {
         const reading = { default: 0, user: atUser, admin: atAdmin }[read];
         const writing = { default: 401, user: atUser, admin: atAdmin }[access];
         for (const [method, path, expected, success] of [
           ['GET', `/api/${model}/`, reading, 200],
           ['HEAD', `/api/${model}/`, reading, 200],
-          ['GET', await recordOf(model), reading, 200],
-          ['HEAD', await recordOf(model), reading, 200],
+          ['GET', await newRecord(model), reading, 200],
+          ['HEAD', await newRecord(model), reading, 200],
           ['POST', `/api/${model}/`, writing, 201],
-          ['PUT', await recordOf(model), writing, 200],
-          ['DELETE', await recordOf(model), writing, 200],
+          ['PUT', await newRecord(model), writing, 200],
+          ['DELETE', await newRecord(model), writing, 200],
         ] as const) {
           const answer = await ask(method, path, authorization);
-          const asked = `${method} ${path} by ${who}`;
-          if (expected === 0) assert.equal(answer.status, success, asked);
-          else if (method === 'HEAD') assert.deepEqual([answer.status, answer.text], [expected, ''], asked);
-          else if (expected === 401) assertUnauthorized(answer, asked);
-          else assertProblem(answer, expected, asked);
+          const label = `${method} ${path} by ${caller}`;
+          if (expected === 0) assert.equal(answer.status, success, label);
+          else if (method === 'HEAD') assert.deepEqual([answer.status, answer.text], [expected, ''], label);
+          else if (expected === 401) assertUnauthorized(answer, label);
+          else assertProblem(answer, expected, label);
         }
       }
     });
   }
 });
 
-describe('a level that a join needs', () => {
+describe('a join into a resource with a read level', () => {
   let service: TestService;
   before(async () => {
     const secret: Resource = { model: 'secret', columns: { word: { type: 'string' } }, read: 'user' };
@@ -111,7 +111,7 @@ describe('a level that a join needs', () => {
     assert.equal(json.objects.length, 1);
   };
 
-  for (const [target, who, authorization, check] of [
+  for (const [target, caller, authorization, check] of [
     ['secret', 'nobody', undefined, 'unknown'],
     ['secret', 'a user', basic('bob'), 'found'],
     ['secret', 'a wrong password', basic('bob', 'no'), '401'],
@@ -121,8 +121,8 @@ describe('a level that a join needs', () => {
     ['vault', 'a malformed header', 'Basic ?', '401'],
     ['unread', 'an admin', basic('ada'), 'unknown'],
   ] as const) {
-    const answers = { found: 'finds', unknown: 'is an unknown column', '401': 'is 401' }[check];
-    test(`a join into ${target} ${answers} for ${who}`, async () => {
+    const answers = { found: 'finds records', unknown: 'is an unknown column', '401': 'is 401' }[check];
+    test(`a join into ${target} ${answers} for ${caller}`, async () => {
       for (const [query, parameter] of [
         [`${target}__word=x`, `${target}__word`],
         [`ordering=${target}__word`, 'ordering'],
@@ -135,7 +135,7 @@ describe('a level that a join needs', () => {
     });
   }
 
-  test('a column that is hidden by a level and one that never existed get the same answer', async () => {
+  test('a column hidden by a level and an unknown column get the same answer', async () => {
     const hidden = await service.request('/api/item/?vault__word=x');
     const absent = await service.request('/api/item/?vault__nope=x');
     assert.equal(hidden.text.replaceAll('word', 'nope'), absent.text);

@@ -1,4 +1,4 @@
-// What one client's costly requests take from others: the event loop, and the places of requests that are worked on.
+// Limits for clients with costly requests: time of the event loop, and slots for requests in progress.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
@@ -10,8 +10,8 @@ import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
 
-/** Measures the longest time in which the event loop was held, until the work is done. */
-async function longestHold(work: () => Promise<unknown>): Promise<number> {
+/** The longest time that the event loop was blocked until the work was done, in milliseconds. */
+async function longestBlock(work: () => Promise<unknown>): Promise<number> {
   let longest = 0;
   let isOver = false;
   const done = work().finally(() => (isOver = true));
@@ -33,8 +33,8 @@ describe('costly requests', () => {
   });
   after(() => service.close());
 
-  /** Sends large bodies whose last bytes come at the same time. @returns how long the event loop was held then */
-  async function holdOf(count: number): Promise<number> {
+  /** Sends large bodies that end at the same time. @returns how long the event loop was blocked then, in milliseconds */
+  async function blockBy(count: number): Promise<number> {
     const body = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
     const headers = {
       authorization: basic('bob'),
@@ -49,21 +49,21 @@ describe('costly requests', () => {
         Number(/^vitrine_request_bodies_bytes (\d+)$/m.exec(text)?.[1]) >= count * (body.length - 20_000)
       );
     }, 'the bodies');
-    return longestHold(async () => {
+    return longestBlock(async () => {
       for (const upload of uploads) upload.send('}');
       for (const upload of uploads) assert.equal((await upload.next())?.status, 400);
       for (const upload of uploads) upload.destroy();
     });
   }
 
-  test('of large bodies that arrive at the same time one is parsed per turn of the event loop', async () => {
-    await holdOf(1); // warms up
-    const alone = await holdOf(1);
-    const together = await holdOf(12);
+  test('large bodies that arrive together are parsed one per turn of the event loop', async () => {
+    await blockBy(1); // warms up
+    const alone = await blockBy(1);
+    const together = await blockBy(12);
     assert.ok(together < 6 * alone, `${together} ms, of one body ${alone} ms`);
   });
 
-  test('a 400 that took long waits when it is repeated on a connection, and others do not', async () => {
+  test('a costly 400 that is repeated on a connection waits, and other clients do not', async () => {
     const costly = requestText('GET', `/api/note/?${'limit=1&'.repeat(3_500)}`);
     const connection = wire(service);
     connection.send(costly);
@@ -83,11 +83,11 @@ describe('costly requests', () => {
     connection.destroy();
   });
 
-  test('while costly requests come, a client that is gone before its request begins costs no statement', async () => {
+  test('while costly requests come, a client that leaves before its request starts costs no statement', async () => {
     const { hostname, port } = new URL(service.base);
-    await holdOf(30);
+    await blockBy(30);
     const known = service.lines.length;
-    const mine = (): unknown[] =>
+    const ownLines = (): unknown[] =>
       service.lines.slice(known).filter(({ path }) => path === '/api/note/?limit');
     for (let count = 0; count < 20; count += 1) {
       const socket = connect(Number(port), hostname, () => {
@@ -95,9 +95,9 @@ describe('costly requests', () => {
         socket.destroy();
       });
     }
-    await eventually(() => mine().length === 20, 'the end of the requests');
+    await eventually(() => ownLines().length === 20, 'the end of the requests');
     assert.deepEqual(
-      mine().filter((line) => (line as { status: number }).status !== 499),
+      ownLines().filter((line) => (line as { status: number }).status !== 499),
       [],
     );
   });
@@ -108,28 +108,28 @@ describe('admission', () => {
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
     admission.enter(requestOf(network), performance.now());
 
-  test('leaves others most of the places while they are present', async () => {
+  test('leaves most slots to other clients while they are present', async () => {
     const admission = new Admission();
     const own: AdmissionRequest[] = [];
     for (let count = 0; count < 40; count += 1) {
       const one = requestOf('ada');
       own.push(one);
-      assert.equal(admission.enter(one, performance.now()), undefined, 'a client alone may have all places');
+      assert.equal(admission.enter(one, performance.now()), undefined, 'a single client may have all slots');
       await turn();
     }
     assert.equal(enter(admission, 'bob'), undefined);
     await turn();
-    let isIn = false;
-    void enter(admission, 'ada')?.then(() => (isIn = true));
+    let isAdmitted = false;
+    void enter(admission, 'ada')?.then(() => (isAdmitted = true));
     void enter(admission, 'bob');
     await turn();
-    assert.equal(isIn, false, 'it has its part');
+    assert.equal(isAdmitted, false, 'it has its share');
     for (const one of own) admission.leave(one);
     for (let turns = 0; turns < 3; turns += 1) await turn();
-    assert.equal(isIn, true);
+    assert.equal(isAdmitted, true);
   });
 
-  test('begins the requests of a client that took much time one at a time, and those of others at once', async () => {
+  test('starts the requests of a client that used much time one at a time, and those of others at once', async () => {
     const admission = new Admission();
     admission.charge('ada', 500);
     const order: string[] = [];

@@ -16,12 +16,12 @@ describe('credentials', () => {
     service = await startService(registry, { trustProxy: 1 });
     await service.addUser('bob');
     await service.addUser('zoe', { active: false });
-    // What `Basic` credentials without a colon would be, cut before their last character.
+    // A parser that ignores the missing colon would read the credentials `eve!` as this name and password.
     await service.addUser('eve', { password: await cheapHash('eve!') });
   });
   after(() => service.close());
 
-  /** A GET that needs a user, from an address that nobody has used. */
+  /** A GET that needs a user, from a new address. */
   const get = (authorization?: string): Promise<Answer> =>
     service.request('/api/secret/', {
       headers: { ...fromNewAddress(), ...(authorization === undefined ? {} : { authorization }) },
@@ -30,38 +30,38 @@ describe('credentials', () => {
   const encoded = (payload: string | Uint8Array): string => Buffer.from(payload as string).toString('base64');
 
   const malformed: Record<string, string> = {
-    'nothing behind the scheme': 'Basic',
-    'a space behind the scheme': 'Basic ',
+    'nothing after the scheme': 'Basic',
+    'only a space after the scheme': 'Basic ',
     'no scheme': encoded('bob:pw-bob'),
     'another scheme': `Bearer ${encoded('bob:pw-bob')}`,
-    'a scheme that only starts like it': `Basics ${encoded('bob:pw-bob')}`,
-    'no space behind the scheme': `Basic${encoded('bob:pw-bob')}`,
+    'a scheme that starts with Basic': `Basics ${encoded('bob:pw-bob')}`,
+    'no space after the scheme': `Basic${encoded('bob:pw-bob')}`,
     'no base64': 'Basic bob:pw-bob',
     'base64 without its padding': `Basic ${encoded('bob:pw-bob').replaceAll('=', '')}`,
     'base64 with too much padding': `Basic ${encoded('bob:pw-bob')}====`,
     'base64 with spaces in it': `Basic ${encoded('bob:pw-bob').replace('W', ' W')}`,
     'base64 of another alphabet': `Basic ${encoded('bob:pw-bob')}`.replace(/.=*$/, '_$&'),
-    'something behind the base64': `Basic ${encoded('bob:pw-bob')} x`,
+    'text after the base64': `Basic ${encoded('bob:pw-bob')} x`,
     'two credentials': `Basic ${encoded('bob:pw-bob')}, Basic ${encoded('bob:pw-bob')}`,
     'no colon': `Basic ${encoded('bob')}`,
-    'no colon, and a last character too many': `Basic ${encoded('eve!')}`,
+    'no colon, and an extra character': `Basic ${encoded('eve!')}`,
     'bytes that are not UTF-8': `Basic ${encoded(Buffer.from([98, 111, 98, 58, 255]))}`,
     'a NUL character': `Basic ${encoded('bob\0:pw-bob')}`,
     'a byte order mark': `Basic ${encoded('\uFEFFbob:pw-bob')}`,
     'an empty name': `Basic ${encoded(':pw-bob')}`,
     'an empty password': `Basic ${encoded('bob:')}`,
-    'nothing but a colon': `Basic ${encoded(':')}`,
+    'only a colon': `Basic ${encoded(':')}`,
     'an unknown user': basic('nobody'),
-    'a name in other case': basic('BOB', 'pw-bob'),
-    'a name with a space behind it': basic('bob ', 'pw-bob'),
+    'a name in another case': basic('BOB', 'pw-bob'),
+    'a name with a trailing space': basic('bob ', 'pw-bob'),
     'a wrong password': basic('bob', 'wrong'),
-    'a password with something behind it': basic('bob', 'pw-bob:'),
+    'a password with an extra character': basic('bob', 'pw-bob:'),
     'an inactive user': basic('zoe'),
-    'a name that SQL would mind': basic("' or true --", 'x'),
+    'a name with SQL': basic("' or true --", 'x'),
     'a long name': basic('b'.repeat(5000)),
   };
 
-  test('whatever is wrong with them, the answer is the very one to no credentials', async () => {
+  test('get the same answer as no credentials if they are invalid', async () => {
     const shown = ({ status, text, headers }: Answer) => {
       const rest = [...headers].filter(([name]) => !['date', 'cache-control', 'vary'].includes(name));
       return { status, text, headers: Object.fromEntries(rest) };
@@ -77,12 +77,12 @@ describe('credentials', () => {
     assert.equal((await get(basic('bob'))).status, 200);
   });
 
-  test('the scheme may be in any case, with more than one space behind it', async () => {
+  test('the scheme may be in any case, and be followed by several spaces', async () => {
     for (const scheme of ['basic ', 'BASIC ', 'bAsIc   '])
       assert.equal((await get(scheme + encoded('bob:pw-bob'))).status, 200);
   });
 
-  test('names and passwords are UTF-8, and a password may hold colons', async () => {
+  test('names and passwords are UTF-8, and a password may have colons', async () => {
     const name = fc
       .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
       .filter((text) => !/[:\0]/.test(text) && text !== 'bob');
@@ -110,7 +110,7 @@ describe('credentials', () => {
     );
   });
 
-  test('a password of 1,024 bytes is verified, one of more fails though its hash is right', async () => {
+  test('a password of 1,024 bytes is verified, and a longer one is 401 even with a matching hash', async () => {
     for (const [plain, status] of [
       ['x'.repeat(1024), 200],
       ['é'.repeat(512), 200],
@@ -123,7 +123,7 @@ describe('credentials', () => {
     await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
   });
 
-  test('a user whose stored password is no argon2 hash cannot log in with it', async () => {
+  test('a user without an argon2 hash cannot log in', async () => {
     for (const stored of [
       'pw-bob',
       '',
@@ -137,7 +137,7 @@ describe('credentials', () => {
     await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
   });
 
-  test('a hash of argon2i or argon2d, and with other costs, is verified as well', async () => {
+  test('a hash of argon2i or argon2d, or with other costs, is verified, too', async () => {
     for (const algorithm of [0, 1, 2]) {
       const stored = await hash('other', { algorithm, memoryCost: 64, timeCost: 3, parallelism: 2 });
       await service.sql`update "user" set password = ${stored} where username = 'bob'`;
@@ -146,7 +146,7 @@ describe('credentials', () => {
     await service.sql`update "user" set password = ${await cheapHash('pw-bob')} where username = 'bob'`;
   });
 
-  test('credentials that are sent where none are needed are not checked', async () => {
+  test('credentials are not checked where none are needed', async () => {
     await service.sql`insert into note (message) values ('x')`;
     for (const header of Object.values(malformed)) {
       for (const path of ['/api/', '/api/note/', '/api/note/1/', '/api/note/?message=x', '/healthz']) {
@@ -162,6 +162,25 @@ test('a service without users answers every write with 401', async () => {
   try {
     assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
     assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
+  } finally {
+    await service.close();
+  }
+});
+
+test('a user name that could not log in is 400 on POST and PUT', async () => {
+  const service = await startService([user]);
+  try {
+    await service.addUser('ada', { admin: true });
+    await service.addUser('bob');
+    for (const username of ['', 'a:b', ':'])
+      for (const [method, path] of [
+        ['POST', '/api/user/'],
+        ['PUT', '/api/user/2/'],
+      ] as const) {
+        const body = { username, password: 'x', email: 'x' };
+        const { status, json } = await service.request(path, { method, user: 'ada', body });
+        assert.deepEqual([status, Object.keys(json.errors)], [400, ['username']]);
+      }
   } finally {
     await service.close();
   }

@@ -8,7 +8,7 @@ import { requestText, wire, type Wire } from './wire.ts';
 const MAX_BODY = 1000;
 const json = (message: string): string => JSON.stringify({ message });
 
-describe('what is sent over a connection', () => {
+describe('connections', () => {
   let service: TestService;
   const bob = { authorization: basic('bob') };
   const noteHeaders = { ...bob, 'content-type': 'application/json' };
@@ -30,7 +30,7 @@ describe('what is sent over a connection', () => {
   const notes = async (): Promise<string[]> =>
     (await service.sql`select message from note order by id`).map((row) => String(row['message']));
 
-  test('pipelined requests are answered one after the other, in their order', async () => {
+  test('pipelined requests are answered in order', async () => {
     const connection = start();
     const post = (message: string): string => requestText('POST', '/api/note/', noteHeaders, json(message));
     connection.send(
@@ -54,7 +54,7 @@ describe('what is sent over a connection', () => {
     assert.deepEqual((await notes()).sort(), ['first', 'second']);
   });
 
-  test('pipelined writes are carried out in their order, each after the answer before', async () => {
+  test('pipelined writes run in order, each after the answer before', async () => {
     const [row] = await service.sql`insert into note (message) values ('0') returning id`;
     const path = `/api/note/${row?.['id']}/`;
     const put = (message: string): string => requestText('PUT', path, noteHeaders, json(message));
@@ -69,7 +69,7 @@ describe('what is sent over a connection', () => {
     }
   });
 
-  test('a connection goes on after any answer to a request that was read or is short', async () => {
+  test('a connection stays open after every answer to a request that was read or is short', async () => {
     const connection = start();
     for (const [text, status] of [
       [requestText('POST', '/api/note/', {}, json('x')), 401],
@@ -89,7 +89,7 @@ describe('what is sent over a connection', () => {
     assert.equal((await connection.next())?.status, 200);
   });
 
-  test('a refused request with a long body gets its answer, and the connection is closed', async () => {
+  test('a refused request with a long body gets its answer, and the connection closes', async () => {
     for (const size of [200_000, 3_000_000]) {
       const connection = start();
       connection.send(requestText('POST', '/api/note/', {}, 'x'.repeat(size)));
@@ -101,7 +101,7 @@ describe('what is sent over a connection', () => {
     }
   });
 
-  test('a body over MAX_BODY is 413 as soon as its length is known, and is not waited for', async () => {
+  test('a body over MAX_BODY is 413 as shortDelay as its length is known', async () => {
     const connection = start();
     connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'content-length': '1001' }));
     const answer = await connection.next();
@@ -111,7 +111,7 @@ describe('what is sent over a connection', () => {
     assert.equal(await connection.rest(), '');
   });
 
-  test('a chunked body that never ends is 413 when it passes MAX_BODY, and the connection is closed', async () => {
+  test('an endless chunked body is 413 when it exceeds MAX_BODY, and the connection closes', async () => {
     const connection = start();
     const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
     connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'transfer-encoding': 'chunked' }));
@@ -126,7 +126,17 @@ describe('what is sent over a connection', () => {
     }
   });
 
-  test('a chunked body within the limit is taken', async () => {
+  test('a 413 has one Connection header', async () => {
+    for (const length of [MAX_BODY + 1, 1_000_000]) {
+      const connection = start();
+      connection.send(requestText('POST', '/api/note/', { ...bob, 'content-length': String(length) }, '{'));
+      const received = await connection.rest();
+      assert.match(received, /^HTTP\/1\.1 413 /);
+      assert.equal(received.match(/\r\nConnection:/gi)?.length, 1, received);
+    }
+  });
+
+  test('a chunked body within the limit is accepted', async () => {
     const connection = start();
     const chunks = [...json('in pieces')].map((character) => `1\r\n${character}\r\n`).join('');
     const headers = { ...noteHeaders, 'transfer-encoding': 'chunked' };
@@ -141,7 +151,7 @@ describe('what is sent over a connection', () => {
       'content-length': String(length),
     });
 
-  test('Expect: 100-continue is told to continue when the body is wanted', async () => {
+  test('Expect: 100-continue gets a 100 when the service wants the body', async () => {
     const connection = start();
     const body = json('continued');
     connection.send(expecting(noteHeaders, body.length));
@@ -152,7 +162,7 @@ describe('what is sent over a connection', () => {
     assert.equal(JSON.parse(answer.body).message, 'continued');
   });
 
-  test('a client of HTTP/1.0 is not told to continue, whatever it expects', async () => {
+  test('Expect: 100-continue of an HTTP/1.0 client gets no 100', async () => {
     const body = json('of old');
     const connection = start();
     connection.send(expecting(noteHeaders, body.length).replace('HTTP/1.1', 'HTTP/1.0') + body);
@@ -165,7 +175,7 @@ describe('what is sent over a connection', () => {
     ['of another type', { ...noteHeaders, 'content-type': 'text/plain' }, 10, 415],
     ['that is too large', noteHeaders, MAX_BODY + 1, 413],
   ] as const) {
-    test(`Expect: 100-continue for a body ${name} gets its ${status} and is not told to continue`, async () => {
+    test(`Expect: 100-continue for a body ${name} gets ${status} and no 100`, async () => {
       const connection = start();
       connection.send(expecting(headers, length));
       assert.equal((await connection.next())?.status, status);
@@ -173,7 +183,7 @@ describe('what is sent over a connection', () => {
     });
   }
 
-  /** Runs the work while no user can be looked up, so that requests wait before their bodies are read. */
+  /** Runs the work while the users are locked, so that requests wait before their bodies are read. */
   const whileUsersAreLocked = (work: () => Promise<void>): Promise<unknown> =>
     service.sql.begin(async (transaction) => {
       await transaction`lock table "user" in access exclusive mode`;
@@ -188,7 +198,7 @@ describe('what is sent over a connection', () => {
     ['while its credentials are checked', true],
     ['while its body is read', false],
   ] as const) {
-    test(`a client that goes away ${when} leaves nothing behind`, async () => {
+    test(`a client that leaves ${when} changes nothing, and logs no error`, async () => {
       const before = await notes();
       const known = service.lines.length;
       const own = () => service.lines.slice(known).filter(({ method }) => method === 'POST');
@@ -199,32 +209,32 @@ describe('what is sent over a connection', () => {
       ] as const) {
         for (const leave of ['destroy', 'end', 'resetAndDestroy'] as const) {
           const connection = start();
-          // Nobody who is remembered: their bodies are read before the database is asked for them.
+          // A new user: the bodies of remembered users are read before the database confirms them.
           const name = `leaves${leave}${body.length}${isLocked}`;
           await service.addUser(name);
           const headers = { ...noteHeaders, authorization: basic(name), ...framing };
-          const come = (): void => connection.send(requestText('POST', '/api/note/', headers, body));
-          const go = async (): Promise<void> => {
+          const sendRequest = (): void => connection.send(requestText('POST', '/api/note/', headers, body));
+          const disconnect = async (): Promise<void> => {
             connection.socket[leave]();
             await connection.rest();
           };
-          const soon = new Promise((resolve) => setTimeout(resolve, 50));
+          const shortDelay = new Promise((resolve) => setTimeout(resolve, 50));
           if (isLocked) {
             await whileUsersAreLocked(async () => {
-              come();
-              await eventually(isWaiting, 'the question for the user');
-              await go();
-              await soon;
+              sendRequest();
+              await eventually(isWaiting, 'the lookup of the user');
+              await disconnect();
+              await shortDelay;
             });
           } else {
-            come();
-            await soon;
-            await go();
+            sendRequest();
+            await shortDelay;
+            await disconnect();
           }
         }
       }
       await eventually(() => own().length >= 6, 'the end of each request');
-      // A client that is gone before its turn has its password left unchecked.
+      // The password of a client that left early is not verified.
       for (const { status, user } of own())
         assert.ok(status === 499 || (status === 400 && /^leaves/.test(String(user))));
       assert.deepEqual(
@@ -235,7 +245,7 @@ describe('what is sent over a connection', () => {
     });
   }
 
-  test('a request in pieces of a byte is read as one in one piece', async () => {
+  test('a request that arrives byte by byte is read', async () => {
     const connection = start();
     connection.socket.setNoDelay(true);
     const text = requestText('POST', '/api/note/', noteHeaders, json('byte by byte'));
@@ -246,7 +256,7 @@ describe('what is sent over a connection', () => {
     assert.equal((await connection.next())?.status, 201);
   });
 
-  test('HTTP/1.0 and a target in absolute form are answered too', async () => {
+  test('HTTP/1.0 and a target in absolute form are accepted', async () => {
     const old = start();
     old.send('GET /healthz HTTP/1.0\r\n\r\n');
     assert.equal((await old.next())?.status, 200);

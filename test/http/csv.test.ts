@@ -1,4 +1,4 @@
-// Collections as CSV: the same page as in JSON, with its neighbours in a header.
+// Collections as CSV: the same page as in JSON, with links to the next and previous page in a header.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
@@ -27,7 +27,7 @@ describe('a collection as CSV', () => {
     return rows;
   };
 
-  test('has a row of names and a row for each record, as PostgreSQL writes its values', async () => {
+  test('has a row of names and a row for each record, with values as PostgreSQL writes them', async () => {
     const { status, text } = await get('/api/book/?ordering=id');
     assert.equal(status, 200);
     const quoted = (cell: string): string => `"${cell.replaceAll('"', '""')}"`;
@@ -43,7 +43,7 @@ describe('a collection as CSV', () => {
     );
   });
 
-  test('has the records that JSON has: filters, ordering, limit and page mean the same', async () => {
+  test('has the same records as JSON for the same filters, ordering, limit and page', async () => {
     for (const query of [
       '',
       '?ordering=title',
@@ -69,7 +69,7 @@ describe('a collection as CSV', () => {
     }
   });
 
-  test('links to its neighbours so that whatever stood in the query stays within the link', async () => {
+  test('escapes the query in its links', async () => {
     const query = `title__ne=%3E%22%2C%3B&title__ne=a,b'c&limit=1&page=2`;
     const { headers } = await get(`/api/book/?${query}`);
     const links = [...(headers.get('link') ?? '').matchAll(/<([^>]*)>; rel="(\w+)"/g)];
@@ -84,7 +84,7 @@ describe('a collection as CSV', () => {
     }
   });
 
-  test('has no link that is too long for a header, or to be asked for', async () => {
+  test('has no link that is too long for a header or a request', async () => {
     const { hostname, port } = new URL(service.base);
     const ask = (path: string): Promise<{ status: number | undefined; link: unknown }> =>
       new Promise((resolve, reject) => {
@@ -95,10 +95,10 @@ describe('a collection as CSV', () => {
         client.on('error', reject).end();
       });
     const long = (text: string): string => `title__ne=${text.repeat(8000 / text.length)}`;
-    // Only the next page is named where both names would not fit.
+    // If both links do not fit, only the next page has one.
     const both = await ask(`/api/book/?${long('x')}&limit=1&page=2`);
     assert.equal(both.link, `</api/book/?${long('x')}&limit=1&page=3>; rel="next"`);
-    // What only fits as it was sent stays as it was, unless it would end the link.
+    // A query that fits only unescaped stays unescaped, unless it would end the link.
     const fitting = await ask(`/api/book/?${long('|^')}&limit=1`);
     assert.equal(fitting.link, `</api/book/?${long('|^')}&limit=1&page=2>; rel="next"`);
     assert.deepEqual(await ask(`/api/book/?${long('<>')}&limit=1`), { status: 414, link: undefined });
@@ -110,7 +110,7 @@ describe('a collection as CSV', () => {
     assert.equal(headers.get('preference-applied'), 'count=exact');
   });
 
-  test('never has what the resource excludes, nor shows it by a filter', async () => {
+  test('never has excluded columns, and does not filter by them', async () => {
     const { text } = await get('/api/book/');
     assert.doesNotMatch(text, /hidden|hushed/);
     assert.equal(
@@ -120,7 +120,7 @@ describe('a collection as CSV', () => {
     assertProblem(await get('/api/book/?hidden=hushed'), 400);
   });
 
-  test('is for those who may read it, and joins reach what they may read', async () => {
+  test('is limited to callers who may read it, also in joins', async () => {
     assert.equal((await get('/api/letter/')).status, 401);
     assert.equal((await get('/api/letter/', 'bob')).text, 'id,text\r\n1,"to Ada"\r\n');
     assertProblem(await get('/api/secret/', 'bob'), 403);
@@ -129,7 +129,7 @@ describe('a collection as CSV', () => {
     assert.equal(rowsOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 2);
   });
 
-  test('names what is wrong in a problem document', async () => {
+  test('is a problem document for an invalid query', async () => {
     const answer = await get('/api/book/?nope=1&limit=a');
     assertProblem(answer, 400);
     assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope']);
@@ -137,15 +137,15 @@ describe('a collection as CSV', () => {
 });
 
 describe('a CSV file of 5 MB', () => {
-  const most = 5_000_000;
+  const bytes = 5_000_000;
   const texts = {
-    commas: ','.repeat(most),
-    'empty lines': '\n'.repeat(most),
-    'doubled quotes': `"${'""'.repeat(most / 2)}"`,
-    'short cells': 'a,"b"\n'.repeat(most / 6),
+    commas: ','.repeat(bytes),
+    'empty lines': '\n'.repeat(bytes),
+    'doubled quotes': `"${'""'.repeat(bytes / 2)}"`,
+    'short cells': 'a,"b"\n'.repeat(bytes / 6),
   };
-  for (const [what, text] of Object.entries(texts)) {
-    test(`of ${what} is read in many turns, with the same result`, async () => {
+  for (const [content, text] of Object.entries(texts)) {
+    test(`of ${content} is parsed in many turns of the event loop, with the same result`, async () => {
       let turns = 0;
       let isOver = false;
       const count = (): void => {
@@ -160,7 +160,7 @@ describe('a CSV file of 5 MB', () => {
     });
   }
 
-  test('is not read beyond the most rows', async () => {
+  test('is not parsed beyond the maximum number of rows', async () => {
     const rows = await parseCsvInTurns(`${'a\n'.repeat(100_000)}"`, 10_002);
     assert.ok(Array.isArray(rows));
     assert.equal(rows.length, 10_002);

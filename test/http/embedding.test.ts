@@ -1,4 +1,4 @@
-// The handler in a server that somebody else has made.
+// The handler in an existing HTTP server.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
@@ -11,7 +11,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
 
-describe('the handler in a server of its own', () => {
+describe('the handler in another server', () => {
   let database: TestDatabase;
   let vitrine: Vitrine;
   const servers: Server[] = [];
@@ -46,7 +46,7 @@ describe('the handler in a server of its own', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  /** Runs the work while a PUT waits for the lock of its record. */
+  /** Runs the work while a PUT waits for the lock on its record. */
   async function whilePutWaits(base: string, message: string, work: () => unknown): Promise<Answer> {
     let answer: Promise<Answer> | undefined;
     await database.sql.begin(async (transaction) => {
@@ -65,10 +65,10 @@ describe('the handler in a server of its own', () => {
   }
 
   for (const [how, read] of [
-    ['by its events', (request) => once(request.resume(), 'end')],
-    ['by a loop', (request) => text(request)],
+    ['with events', (request) => once(request.resume(), 'end')],
+    ['with a loop', (request) => text(request)],
   ] as [string, (request: IncomingMessage) => Promise<unknown>][]) {
-    test(`a body that was read before, ${how}, is 500 at once, and the log says why`, async () => {
+    test(`a body that was already read ${how} is 500 at once, and the log says why`, async () => {
       const base = await serve((incoming, response) => {
         void read(incoming).then(() => vitrine.handler(incoming, response));
       });
@@ -80,11 +80,11 @@ describe('the handler in a server of its own', () => {
         const known = lines.length;
         const answer = await request(base, path, { method, user: 'bob', body });
         assertProblem(answer, 500);
-        const told = await eventually(
+        const logged = await eventually(
           () => lines.slice(known).find((line) => line.includes('"error"')),
-          'why',
+          'the log line',
         );
-        const { id, message } = JSON.parse(told);
+        const { id, message } = JSON.parse(logged);
         assert.equal(id, answer.json.requestId);
         assert.match(message, /body was already read/);
       }
@@ -93,14 +93,14 @@ describe('the handler in a server of its own', () => {
     });
   }
 
-  for (const [how, spoil, status] of [
+  for (const [how, tamper, status] of [
     ['was paused', (incoming) => incoming.pause(), 201],
     ['was read in part', (incoming) => once(incoming, 'data').then(() => incoming.pause()), 500],
     ['is given as text', (incoming) => incoming.setEncoding('utf8'), 500],
   ] as [string, (request: IncomingMessage) => unknown, number][]) {
-    test(`a body that ${how} before does not hang: ${status}`, async () => {
+    test(`a body that ${how} does not hang: ${status}`, async () => {
       const base = await serve((incoming, response) => {
-        void Promise.resolve(spoil(incoming)).then(() => vitrine.handler(incoming, response));
+        void Promise.resolve(tamper(incoming)).then(() => vitrine.handler(incoming, response));
       });
       const sent = { method: 'POST', user: 'bob', body: { message: 'x'.repeat(200_000) } };
       assert.equal((await request(base, '/api/note/', sent)).status, status);
@@ -108,7 +108,7 @@ describe('the handler in a server of its own', () => {
     });
   }
 
-  test('close() ends a server whose start is under way, and both of two starts are one', async () => {
+  test('close() stops a server that is starting, and two calls of start() start one server', async () => {
     const starting = await start();
     const both = Promise.all([starting.start(), starting.start()]);
     await starting.close();
@@ -117,31 +117,31 @@ describe('the handler in a server of its own', () => {
     await assert.rejects(fetch(`${one.url}/healthz`));
   });
 
-  for (const [whose, isOwn] of [
-    ['a server that the service does not know', true],
+  for (const [source, isOwn] of [
+    ['another server', true],
     ['the server of start()', false],
   ] as const) {
-    test(`close() lets a write finish that came in through ${whose}`, async () => {
+    test(`close() lets a write through ${source} finish`, async () => {
       const closing = await start();
       const base = isOwn ? await serve(closing.handler) : (await closing.start()).url;
       let closed: Promise<void> | undefined;
-      const answer = await whilePutWaits(base, whose, async () => {
+      const answer = await whilePutWaits(base, source, async () => {
         closed = closing.close();
-        // The database gives statements a second of its own accord.
+        // The database alone would give statements 1 s.
         await new Promise((resolve) => setTimeout(resolve, 1_500));
       });
-      assert.deepEqual([answer.status, answer.json?.message], [200, whose]);
+      assert.deepEqual([answer.status, answer.json?.message], [200, source]);
       await closed;
       const left = await database.sql`select message from note`;
       assert.deepEqual(
         left.map((row) => row['message']),
-        [whose],
+        [source],
       );
     });
   }
 });
 
-test('requests in flight are waited for until the last has ended, and 10 seconds at most', async () => {
+test('shutdown waits for requests in flight, for at most 10 seconds', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const inFlight = createInFlight();

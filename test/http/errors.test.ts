@@ -24,7 +24,7 @@ describe('errors', () => {
     { method: 'POST', user, body, headers },
   ];
   const ofUser = { username: 'ada', password: 'x', email: 'x' };
-  const every: readonly [
+  const cases: readonly [
     name: string,
     request: [string, RequestOptions?],
     status: number,
@@ -33,44 +33,44 @@ describe('errors', () => {
     ['an unknown path', ['/nothing'], 404],
     ['an unknown model', ['/api/nothing/'], 404],
     ['a missing record', ['/api/note/999/'], 404],
-    ['a method that is not taken', ['/api/note/', { method: 'PATCH' }], 405],
+    ['a method that is not allowed', ['/api/note/', { method: 'PATCH' }], 405],
     ['an unknown filter', ['/api/note/?nope=1&other=2'], 400, ['nope', 'other']],
     [
-      'a filter by a name that objects have',
+      'a filter by a property name of objects',
       ['/api/note/?__proto__=1&constructor=2'],
       400,
       ['__proto__', 'constructor'],
     ],
-    ['a bad limit and page', ['/api/note/?limit=0&page=x'], 400, ['limit', 'page']],
+    ['an invalid limit and page', ['/api/note/?limit=0&page=x'], 400, ['limit', 'page']],
     ['a parameter on a record', ['/api/note/1/?x=1'], 400, ['x']],
     ['a query that is too long', [`/api/note/?message=${'x'.repeat(9000)}`], 414],
     [
-      'faulty fields, all of them',
+      'several invalid fields',
       post('/api/note/', { message: 5, created: 'x', nope: 1 }),
       400,
       ['message', 'created', 'nope'],
     ],
     [
-      'fields by names that objects have',
+      'fields with property names of objects',
       post('/api/note/', '{"message":"x","__proto__":1,"toString":2}'),
       400,
       ['__proto__', 'toString'],
     ],
-    ['a body that is no JSON', post('/api/note/', '{'), 400],
+    ['a body that is not JSON', post('/api/note/', '{'), 400],
     ['a body of another type', post('/api/note/', '<x/>', 'bob', { 'content-type': 'text/xml' }), 415],
     ['a body that is too large', post('/api/note/', { message: 'x'.repeat(600) }), 413],
-    ['a user where admins are needed', post('/api/user/', ofUser), 403],
+    ['a user where an admin is needed', post('/api/user/', ofUser), 403],
     ['another owner’s record', ['/api/message/1/', { method: 'DELETE', user: 'bob' }], 403],
-    ['a foreign page', post('/api/note/', {}, 'bob', { 'sec-fetch-site': 'cross-site' }), 403],
+    ['a page of another site', post('/api/note/', {}, 'bob', { 'sec-fetch-site': 'cross-site' }), 403],
     [
       'a stale If-Match',
       ['/api/note/1/', { method: 'DELETE', user: 'bob', headers: { 'if-match': '"x"' } }],
       412,
     ],
     ['a duplicate', post('/api/user/', ofUser, 'ada'), 409, ['username']],
-    ['a record that others refer to', ['/api/user/1/', { method: 'DELETE', user: 'ada' }], 409],
+    ['a record that others reference', ['/api/user/1/', { method: 'DELETE', user: 'ada' }], 409],
   ];
-  for (const [name, [path, options], status, errors] of every) {
+  for (const [name, [path, options], status, errors] of cases) {
     test(`${name} is a problem document with ${status}`, async () => {
       const headers = typeof options?.body === 'string' ? { 'content-type': 'application/json' } : {};
       const answer = await service.request(path, {
@@ -84,7 +84,7 @@ describe('errors', () => {
     });
   }
 
-  test('no path and no query makes a fault of ours', async () => {
+  test('no path and no query causes a 5xx', async () => {
     const piece = fc.oneof(
       fc.string({ maxLength: 8 }).map(encodeURIComponent),
       fc.constantFrom(
@@ -118,8 +118,8 @@ describe('errors', () => {
   });
 });
 
-describe('a fault of ours', () => {
-  /** What a table, a column and a password are called; none of it may be in an answer. */
+describe('an internal error', () => {
+  /** Names of tables, columns and passwords, and other internals that must not be in an answer. */
   const HIDDEN = /relation|column|select|insert|note|email|postgres|syntax|src\/|\.ts|at .*:\d+|pw-|node/i;
 
   async function assertInternal(service: TestService, answer: Answer): Promise<void> {
@@ -137,7 +137,7 @@ describe('a fault of ours', () => {
     assert.ok(lines.some(({ status }) => status === 500));
   }
 
-  test('is 500 with nothing but a requestId, which the log has too', async () => {
+  test('is 500 with only a requestId, which is in the log, too', async () => {
     const service = await startService();
     try {
       await service.addUser('ada', { admin: true });
@@ -161,7 +161,7 @@ describe('a fault of ours', () => {
     }
   });
 
-  test('in looking up the user is 500 and not 401', async () => {
+  test('in the lookup of the user is 500, not 401', async () => {
     const service = await startService();
     try {
       await service.sql`drop table "user" cascade`;
@@ -173,7 +173,7 @@ describe('a fault of ours', () => {
     }
   });
 
-  test('by HEAD has no body, but the status and a log line', async () => {
+  test('of a HEAD has no body, but a status and a log line', async () => {
     const service = await startService();
     try {
       await service.sql`drop table note`;

@@ -28,7 +28,7 @@ describe('entity tags', () => {
   const tagOf = async (path: string): Promise<string> =>
     (await service.request(path)).headers.get('etag') ?? '';
 
-  test('POST, GET, HEAD and PUT give the tag of the record as it is', async () => {
+  test('POST, GET, HEAD and PUT return the current tag of the record', async () => {
     const { path, tag } = await newNote();
     assert.match(tag, /^"[\x21\x23-\x7e]+"$/);
     assert.equal(await tagOf(path), tag);
@@ -38,7 +38,7 @@ describe('entity tags', () => {
     assert.equal(await tagOf(path), changed);
   });
 
-  test('a write that changes nothing leaves the tag', async () => {
+  test('a write that changes nothing keeps the tag', async () => {
     const { path, tag } = await newNote();
     for (const body of [{}, { message: 'first' }]) {
       const same = await service.request(path, { method: 'PUT', user: 'ada', body });
@@ -46,7 +46,7 @@ describe('entity tags', () => {
     }
   });
 
-  test('a change of an excluded column changes the tag, though nothing that is shown does', async () => {
+  test('a change of an excluded column changes the tag, but not the output', async () => {
     const id = await service.addUser('eve');
     const path = `/api/user/${id}/`;
     const first = await service.request(path);
@@ -59,13 +59,13 @@ describe('entity tags', () => {
     }
   });
 
-  test('a change behind the back of the service changes the tag', async () => {
+  test('a change by another program changes the tag', async () => {
     const { path, tag } = await newNote();
     await service.sql`update note set message = 'elsewhere' where id = ${Number(path.split('/')[3])}`;
     assert.notEqual(await tagOf(path), tag);
   });
 
-  /** The header with a record's tag in it, and whether it names that record. */
+  /** A header made from the tag of a record, and whether it matches strongly and weakly. */
   const headers: readonly [name: string, header: (tag: string) => string, strong: boolean, weak: boolean][] =
     [
       ['the tag', (tag) => tag, true, true],
@@ -116,7 +116,7 @@ describe('entity tags', () => {
     });
   }
 
-  test('of two writers with the same tag only one succeeds', async () => {
+  test('only one of several writes with the same tag succeeds', async () => {
     const { path, tag } = await newNote();
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) => put(path, `writer ${index}`, { 'if-match': tag })),
@@ -126,7 +126,7 @@ describe('entity tags', () => {
     assert.deepEqual((await service.request(path)).json, winner?.json);
   });
 
-  test('If-Match on a record that is not there is 404, with * too', async () => {
+  test('If-Match on a missing record is 404, also with *', async () => {
     for (const tag of ['*', '"x"']) {
       for (const method of ['PUT', 'DELETE']) {
         const body = method === 'PUT' ? {} : undefined;
@@ -141,7 +141,7 @@ describe('entity tags', () => {
     }
   });
 
-  test('a write that asks for the record not to be there is 412 where it is, and 404 where it is not', async () => {
+  test('a write with If-None-Match: * is 412 for an existing record, and 404 for a missing one', async () => {
     const [row] = await service.sql`insert into note (message) values ('there') returning id`;
     for (const [id, status] of [
       [row?.['id'], 412],
@@ -156,7 +156,7 @@ describe('entity tags', () => {
     assert.equal((await service.request(note(row?.['id']))).json.message, 'there');
   });
 
-  test('a record that was deleted and made again has another tag', async () => {
+  test('a record that is deleted and created again has another tag', async () => {
     const [row] = await service.sql`insert into note (message) values ('same') returning id, created`;
     const path = note(row?.['id']);
     const tag = await tagOf(path);
@@ -165,7 +165,7 @@ describe('entity tags', () => {
     assertProblem(await put(path, 'second', { 'if-match': tag }), 412);
   });
 
-  test('collections and errors have no tag, and If-None-Match does not make a 304 of them', async () => {
+  test('collections and errors have no tag, and are never 304', async () => {
     for (const [path, status] of [
       ['/api/note/', 200],
       ['/api/', 200],

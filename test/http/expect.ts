@@ -1,9 +1,9 @@
-// What every error looks like, and addresses that no two tests share.
+// Checks of errors, and new client addresses.
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import type { Answer } from '../support.ts';
 
-/** A header that gives each request a client address of its own, behind one trusted proxy. */
+/** A header that gives each request a new client address, behind one trusted proxy. */
 export const fromNewAddress = (() => {
   let count = 0;
   return (): Record<string, string> => {
@@ -12,21 +12,21 @@ export const fromNewAddress = (() => {
   };
 })();
 
-/** The 401, to the letter. */
-export function assertUnauthorized({ status, headers, text }: Answer, asked?: string): void {
-  assert.equal(status, 401, asked ?? text);
+/** Checks that the answer is exactly the documented 401. */
+export function assertUnauthorized({ status, headers, text }: Answer, label?: string): void {
+  assert.equal(status, 401, label ?? text);
   assert.equal(headers.get('www-authenticate'), 'Basic realm="Login Required"');
   assert.equal(headers.get('content-type'), 'text/html; charset=utf-8');
   assert.equal(text, 'Authentication failed');
 }
 
-/** A problem document of RFC 9457 with this status and no members but the documented ones. */
+/** Checks that the answer is a problem document of RFC 9457 with this status and only documented fields. */
 export function assertProblem(
   { status, headers, json, text }: Answer,
   expected: number,
-  asked?: string,
+  label?: string,
 ): void {
-  assert.equal(status, expected, asked ?? text);
+  assert.equal(status, expected, label ?? text);
   assert.equal(headers.get('content-type')?.split(';')[0], 'application/problem+json');
   assert.equal(json?.type, 'about:blank');
   assert.equal(json.title, STATUS_CODES[expected]);
@@ -44,12 +44,21 @@ export function assertProblem(
   }
 }
 
-/** Waits until a condition holds that follows shortly, such as a log line that is written with others. */
-export async function eventually<T>(look: () => T | Promise<T>, what: string): Promise<NonNullable<T>> {
+/** Waits up to 5 s for a condition, such as a log line that is written with a delay. */
+export async function eventually<T>(condition: () => T | Promise<T>, label: string): Promise<NonNullable<T>> {
   for (let tries = 0; tries < 500; tries += 1) {
-    const found = await look();
+    const found = await condition();
     if (found) return found;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error(`never came: ${what}`);
+  throw new Error(`timeout: ${label}`);
+}
+
+/** The values of newline-delimited JSON, which must end with a line break. */
+export function jsonLinesOf(text: string): unknown[] {
+  assert.ok(text === '' || text.endsWith('\n'));
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as unknown);
 }

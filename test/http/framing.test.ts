@@ -1,4 +1,4 @@
-// Unusual framing, by raw sockets: trailers and chunk extensions.
+// Unusual framing, sent over raw sockets: trailers, chunk extensions and transfer codings.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
@@ -14,7 +14,7 @@ describe('unusual framing', () => {
   after(() => service.close());
   const json = { authorization: basic('bob'), 'content-type': 'application/json' };
 
-  test('chunk extensions and trailers belong to no other request, and change no header', async () => {
+  test('chunk extensions and trailers change no header and no other request', async () => {
     const connection = wire(service);
     const body = '{"message":"chunked"}';
     const chunk = `${body.length.toString(16)};name="value";other\r\n${body}\r\n`;
@@ -45,5 +45,24 @@ describe('unusual framing', () => {
       assert.equal(await connection.rest(), '');
     }
     assert.equal((await service.request('/healthz')).status, 200);
+  });
+
+  test('a transfer coding other than chunked is 501 or 400, and the connection closes', async () => {
+    for (const coding of ['gzip, chunked', 'deflate,chunked', 'chunked, chunked']) {
+      const connection = wire(service);
+      const headers = { ...json, 'transfer-encoding': coding };
+      connection.send(requestText('POST', '/api/note/', headers, '5\r\n{"x":\r\n0\r\n\r\n'));
+      const answer = await connection.next();
+      assert.ok(answer?.status === 501 || answer?.status === 400, `${coding} ${answer?.status}`);
+      assert.equal(answer.headers['content-type'], 'application/problem+json');
+      assert.equal(answer.headers['connection'], 'close');
+      assert.equal(await connection.rest(), '');
+    }
+    const chunked = wire(service);
+    const body = JSON.stringify({ message: 'in capitals' });
+    const headers = { ...json, 'transfer-encoding': 'Chunked' };
+    const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    chunked.send(requestText('POST', '/api/note/', headers, chunks));
+    assert.equal((await chunked.next())?.status, 201);
   });
 });

@@ -1,4 +1,4 @@
-// The API in a browser: what its pages show to whom, where their links lead, and what their forms make.
+// The pages of the API for browsers: contents, links and forms.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
@@ -14,7 +14,7 @@ const unescaped = (text: string): string =>
     (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
   );
 const textOf = (markup: string): string => unescaped(markup.replace(/<[^>]*>/g, ''));
-/** What people read, on one line. */
+/** The visible text, on one line. */
 const readable = ({ text }: Answer): string =>
   textOf((/<main[\s\S]*<\/main>/.exec(text)?.[0] ?? '').replace(/<(?!\/?(?:code|a|b)\b)[^>]*>/g, ' '))
     .replace(/\s+/g, ' ')
@@ -57,7 +57,7 @@ describe('the API in a browser', () => {
       assert.ok(text.includes(shown), `${shown} is not in ${text}`);
   });
 
-  test('names no software, and neither does the admin area with its files', async () => {
+  test('names no software, and neither do the admin area and its files', async () => {
     const paths = new Set([
       '/api/',
       '/api/book/',
@@ -74,7 +74,7 @@ describe('the API in a browser', () => {
     assert.ok([...paths].some((path) => path.endsWith('.js')));
   });
 
-  test('shows columns to whoever may read them, and excluded ones to nobody', async () => {
+  test('shows columns to callers who may read them, and excluded columns to no caller', async () => {
     for (const [user, shown] of [
       [undefined, []],
       ['bob', ['Columns of letter']],
@@ -91,7 +91,7 @@ describe('the API in a browser', () => {
       assert.doesNotMatch((await get(path, 'ada')).text, /hidden<|hushed|password|email|argon2|writer/);
   });
 
-  test('takes wrong credentials for none where none are needed', async () => {
+  test('treats wrong credentials as none where none are needed', async () => {
     const authorization = `Basic ${btoa('ada:wrong')}`;
     for (const path of ['/api/', '/api/book/', '/api/book/1/'])
       assert.equal((await get(path, undefined, { authorization })).status, 200);
@@ -100,7 +100,7 @@ describe('the API in a browser', () => {
     assert.equal((await get('/api/book/?secret__word=open', undefined, { authorization })).status, 401);
   });
 
-  test('shows the very document of a collection, on many lines', async () => {
+  test('shows the JSON of a collection on several lines', async () => {
     for (const path of [
       '/api/book/',
       '/api/book/?limit=1&page=2&ordering=id',
@@ -114,7 +114,7 @@ describe('the API in a browser', () => {
     }
   });
 
-  test('shows a record with every digit, in the order of its keys, and nothing that was markup', async () => {
+  test('shows a record with every digit, in the order of its keys, and escaped', async () => {
     assert.equal(
       jsonOf(await get('/api/book/1/')),
       `{
@@ -140,7 +140,7 @@ describe('the API in a browser', () => {
     assert.doesNotMatch(marked.text, /<b>you/);
   });
 
-  test('leads along keys, foreign keys and pages, and to nothing that is not there', async () => {
+  test('links keys, foreign keys and pages, and only pages that exist', async () => {
     const seen = new Set<string>(['']);
     const walk = async (path: string): Promise<void> => {
       if (seen.has(path) || path.startsWith('/admin/')) return;
@@ -158,12 +158,12 @@ describe('the API in a browser', () => {
       '/api/book/?limit=1&page=2',
     ])
       assert.ok(seen.has(path), path);
-    // Whoever may not read the secret is asked who they are.
+    // A caller who may not read the secret is asked for credentials.
     assert.ok(linksOf(await get('/api/book/1/')).includes('/api/secret/1/'));
     assert.equal((await get('/api/secret/1/')).status, 401);
   });
 
-  test('builds filters: a column, then a comparison and a value, and the API’s own address', async () => {
+  test('builds a filter from a column, a comparison and a value, and redirects to its URL', async () => {
     const chosen = await get('/api/book/?lent=false&ordering=title&page=2&_filter=reader__username');
     assert.match(chosen.text, /<form class="add-filter" action="\/api\/book\/"/);
     const hidden = (name: string): string =>
@@ -190,7 +190,7 @@ describe('the API in a browser', () => {
     assert.deepEqual([odd.status, odd.headers.get('location')], [303, '/api/book/?lent=true']);
   });
 
-  test('takes a query of any length that the API takes', async () => {
+  test('accepts every query that the API accepts, also long ones', async () => {
     const ids = `id__in=${Array.from({ length: 999 }, (_, index) => index + 1000).join()}`;
     for (const query of [ids, `title__ne=${'x'.repeat(8000)}`, `title__ne=${'<>'.repeat(1300)}`]) {
       assert.equal((await service.request(`/api/book/?${query}`)).status, 200);
@@ -213,14 +213,14 @@ describe('the API in a browser', () => {
       assert.doesNotMatch((await get(`/api/book/?_filter=${path}`)).text, /add-filter/);
   });
 
-  test('shows what the collection is narrowed by, each with a way to undo it', async () => {
+  test('shows the filters of a collection, each with a link that removes it', async () => {
     const page = await get('/api/book/?lent=false&title__ilike=%25m%25&limit=2');
     for (const link of ['/api/book/?title__ilike=%25m%25&limit=2', '/api/book/?lent=false&limit=2'])
       assert.ok(linksOf(page).includes(link), link);
     assert.match(readable(page), /lent=false × title__ilike=%m% × limit=2 ×/);
   });
 
-  test('counts when asked to, and not before', async () => {
+  test('counts only on request', async () => {
     const page = await get('/api/book/?limit=1&lent=false');
     const count = linksOf(page).find((link) => link.includes('_count'));
     assert.equal(count, '/api/book/?limit=1&lent=false&_count=exact');
@@ -229,7 +229,7 @@ describe('the API in a browser', () => {
     assert.ok(commandsOf(counted)[0]?.includes("-H 'Prefer: count=exact'"));
   });
 
-  test('gives commands that a shell runs to the same answers, whatever stands in the query', async () => {
+  test('shows commands that return the same answers in a shell, with any query', async () => {
     for (const query of [
       '?limit=1',
       `?title__ne=it's+$(echo+x)+%60id%60+"%5C&lent=false`,
@@ -251,10 +251,10 @@ describe('the API in a browser', () => {
     assert.deepEqual(JSON.parse(await run(index)), (await service.request('/api/')).json);
   });
 
-  test('shows errors with their status, and each parameter with its fault', async () => {
-    const faulty = await get('/api/book/?nope=%3Cb%3E&limit=a&lent=false&hidden=1&_odd=1');
-    assert.equal(faulty.status, 400);
-    const text = readable(faulty);
+  test('shows errors with their status, and each parameter with its message', async () => {
+    const invalid = await get('/api/book/?nope=%3Cb%3E&limit=a&lent=false&hidden=1&_odd=1');
+    assert.equal(invalid.status, 400);
+    const text = readable(invalid);
     for (const shown of [
       'The query has parameters that cannot be used.',
       'nope=<b> there is no such column',
@@ -263,7 +263,7 @@ describe('the API in a browser', () => {
       '_odd: There is no such column.',
     ])
       assert.ok(text.includes(shown), `${shown} is not in ${text}`);
-    assert.doesNotMatch(faulty.text, /<b>/);
+    assert.doesNotMatch(invalid.text, /<b>/);
     for (const [path, status, user] of [
       ['/api/book/?a=%ff', 400],
       [`/api/book/?a=${'x'.repeat(9000)}`, 414],
@@ -291,7 +291,7 @@ describe('the API in a browser', () => {
     }
   });
 
-  test('keeps its own parameters from everybody else', async () => {
+  test('accepts its own parameters only in browsers', async () => {
     for (const accept of ['*/*', 'text/csv', 'application/x-ndjson']) {
       for (const name of ['_filter', '_count', '_path', '_state']) {
         const answer = await service.request(`/api/book/?${name}=id`, { headers: { accept } });
@@ -300,7 +300,7 @@ describe('the API in a browser', () => {
     }
   });
 
-  test('has the policy of the admin area, and neither script nor style in it', async () => {
+  test('has the security headers of the admin area, and no inline script or style', async () => {
     const { headers: admin } = await get('/admin/-/login/');
     for (const path of ['/api/', '/api/book/', '/api/book/1/', '/api/nope/', '/api/book/?nope=1']) {
       const { headers, text } = await get(path);
@@ -321,7 +321,7 @@ describe('the API in a browser', () => {
   });
 });
 
-test('the pages of a service without users have their style, and no way to an admin area', async () => {
+test('the pages of a service without users have a style sheet, and no link to the admin area', async () => {
   const service = await startService([{ model: 'note', columns: { text: { type: 'text' } } }]);
   try {
     for (const path of ['/api/', '/api/note/', '/api/nope/']) {

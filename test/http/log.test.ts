@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
@@ -16,7 +17,7 @@ describe('the log', () => {
   });
   after(() => service.close());
 
-  /** The line that a request has left, and that it is the only one. */
+  /** The log line of a request, which must be the only new one. */
   async function lineOf(path: string, options?: RequestOptions): Promise<[Line, bytes: number]> {
     const known = service.lines.filter(isRequest).length;
     const { text } = await service.request(path, options);
@@ -35,7 +36,7 @@ describe('the log', () => {
       { method: 'POST', user: 'bob', body: { message: 'x' } },
       { method: 'POST', path: '/api/note/', status: 201, user: 'bob' },
     ],
-    // The credentials are remembered by now; but nobody confirms them for an answer that is the same for everybody.
+    // Remembered credentials are not confirmed for an answer that is the same for all callers.
     ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
     [
       '/api/note/1/',
@@ -69,12 +70,12 @@ describe('the log', () => {
     });
   }
 
-  test('each request has an id of its own', () => {
+  test('each request has its own id', () => {
     const ids = service.lines.filter(isRequest).map(({ id }) => id);
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  test('a path shows the names of the parameters and none of their values', async () => {
+  test('a path shows the names of the parameters, and not their values', async () => {
     for (const [query, shown] of [
       ['message=hidden', 'message'],
       ['message=hidden&limit=7171', 'message&limit'],
@@ -87,7 +88,7 @@ describe('the log', () => {
     }
   });
 
-  test('no password, hash, body or header value is ever logged, whatever happens', async () => {
+  test('no password, hash, body or header value is ever logged', async () => {
     const secrets = [
       'open-sesame',
       'pw-ada',
@@ -133,7 +134,7 @@ describe('the log', () => {
   });
 });
 
-test('below LOG_LEVEL nothing is written', async () => {
+test('lines below LOG_LEVEL are not logged', async () => {
   const service = await startService(shipped, { logLevel: 'error' });
   try {
     await service.request('/api/note/');
@@ -148,5 +149,18 @@ test('below LOG_LEVEL nothing is written', async () => {
   assert.deepEqual(
     service.lines.map(({ level }) => level),
     ['error'],
+  );
+});
+
+test('at LOG_LEVEL=warn only warnings and errors are logged', async () => {
+  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+  const service = await startService([account], { logLevel: 'warn' });
+  await service.request('/api/account/');
+  await service.sql`drop table account`;
+  assert.equal((await service.request('/api/account/')).status, 500);
+  await service.close(); // this writes the log
+  assert.deepEqual(
+    service.lines.map(({ level }) => level),
+    ['warn', 'error'],
   );
 });

@@ -1,23 +1,15 @@
-// Whole collections as lines of JSON, sent as they are read.
+// Whole collections as a stream of JSON lines.
 import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { compile, sql } from '../../src/db/fragment.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
-import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { assertProblem, eventually } from './expect.ts';
+import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { openShelf } from './shelf.ts';
 
 const NDJSON = { accept: 'application/x-ndjson' };
-const linesOf = (text: string): unknown[] => {
-  assert.ok(text === '' || text.endsWith('\n'));
-  return text
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as unknown);
-};
 
 describe('a collection as a stream', () => {
   let service: TestService;
@@ -29,7 +21,7 @@ describe('a collection as a stream', () => {
   const get = (path: string, user?: string, method = 'GET') =>
     service.request(path, { method, headers: NDJSON, ...(user === undefined ? {} : { user }) });
 
-  test('has all records that the filters match, a line each, in the order that was asked for', async () => {
+  test('has all records that the filters match, one on each line, in the requested order', async () => {
     for (const query of [
       '',
       '?ordering=title',
@@ -40,11 +32,11 @@ describe('a collection as a stream', () => {
       const { json } = await service.request(`/api/book/${query}`);
       const answer = await get(`/api/book/${query}`);
       assert.equal(answer.status, 200);
-      assert.deepEqual(linesOf(answer.text), json.objects, query);
+      assert.deepEqual(jsonLinesOf(answer.text), json.objects, query);
     }
   });
 
-  test('has each record on one line, digits and all, whatever line breaks a json column has', async () => {
+  test('has each record on one line with all digits, also with line breaks in a json column', async () => {
     const { text } = await get('/api/book/?id=1');
     assert.equal(text.indexOf('\n'), text.length - 1);
     assert.ok(!text.includes('\r'));
@@ -52,27 +44,27 @@ describe('a collection as a stream', () => {
     assert.match(text, /"isbn":"9007199254740993"/);
   });
 
-  test('has no pages: limit and page are refused, with all else that is wrong', async () => {
+  test('has no pages: limit and page are 400, together with other errors', async () => {
     const answer = await get('/api/book/?limit=1&page=2&nope=1');
     assertProblem(answer, 400);
     assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope', 'page']);
   });
 
-  test('never has what the resource excludes', async () => {
+  test('never has excluded columns', async () => {
     assert.doesNotMatch((await get('/api/book/')).text, /hidden|hushed/);
     assert.doesNotMatch((await get('/api/user/')).text, /password|argon2|email/);
   });
 
-  test('is for those who may read it, and joins reach what they may read', async () => {
+  test('is limited to callers who may read it, also in joins', async () => {
     assert.equal((await get('/api/letter/')).status, 401);
-    assert.deepEqual(linesOf((await get('/api/letter/', 'bob')).text), [{ id: 1, text: 'to Ada' }]);
+    assert.deepEqual(jsonLinesOf((await get('/api/letter/', 'bob')).text), [{ id: 1, text: 'to Ada' }]);
     assertProblem(await get('/api/secret/', 'bob'), 403);
     for (const user of [undefined, 'bob'])
       assertProblem(await get('/api/book/?secret__word=open', user), 400);
-    assert.equal(linesOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 1);
+    assert.equal(jsonLinesOf((await get('/api/book/?secret__word=open', 'ada')).text).length, 1);
   });
 
-  test('that the database refuses at its first row is a problem document, and no beginning of a stream', async () => {
+  test('that fails at its first row is a problem document', async () => {
     await service.sql`alter table book rename column title to moved`;
     try {
       assertProblem(await get('/api/book/'), 500);
@@ -86,7 +78,7 @@ describe('a long stream', () => {
   let service: TestService;
   const ROWS = 40_000;
 
-  /** Connections that read a stream. */
+  /** The number of connections that read a stream. */
   const readers = async (): Promise<number> => {
     const [row] = await service.sql<{ count: number }[]>`
       select count(*)::int as count from pg_stat_activity
@@ -103,7 +95,7 @@ describe('a long stream', () => {
   });
   after(() => service.close());
 
-  /** Begins a stream and takes no more than its beginning. */
+  /** Starts a stream, and reads only its first part. */
   const begin = (address = '127.0.0.1'): Promise<{ response: IncomingMessage; stop: () => void }> =>
     new Promise((resolve, reject) => {
       const headers = { ...NDJSON, 'X-Forwarded-For': address };
@@ -117,16 +109,16 @@ describe('a long stream', () => {
       client.on('error', reject).end();
     });
 
-  test('is complete, in its order', async () => {
+  test('is complete and in order', async () => {
     const { text } = await service.request('/api/text/?ordering=-id', { headers: NDJSON });
-    const ids = linesOf(text).map((line) => (line as { id: number }).id);
+    const ids = jsonLinesOf(text).map((line) => (line as { id: number }).id);
     assert.deepEqual(
       ids,
       Array.from({ length: ROWS }, (_, index) => ROWS - index),
     );
   });
 
-  test('is read no faster than it is taken, and its cursor closes when the client goes away', async () => {
+  test('is read no faster than the client takes it, and its cursor closes when the client leaves', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { stop } = await begin();
       assert.equal(await readers(), 1);
@@ -135,7 +127,7 @@ describe('a long stream', () => {
     }
   });
 
-  test('that is only asked for its head leaves nothing open', async () => {
+  test('of a HEAD leaves no cursor open', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { status, text } = await service.request('/api/text/', { method: 'HEAD', headers: NDJSON });
       assert.deepEqual([status, text], [200, '']);
@@ -143,7 +135,7 @@ describe('a long stream', () => {
     }
   });
 
-  test('that is only asked for its head opens no cursor and takes no place, whoever reads others', async () => {
+  test('of a HEAD opens no cursor and takes no slot while others read streams', async () => {
     const streams = await Promise.all(['127.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
     try {
       assert.equal(await readers(), 3);
@@ -159,10 +151,10 @@ describe('a long stream', () => {
     }
   });
 
-  test('has the same status and headers for HEAD as for GET, whatever the query', async () => {
+  test('has the same status and headers for HEAD as for GET', async () => {
     const shown = ({ status, headers }: Answer): unknown => [
       status,
-      // What the client wants of the connection after a HEAD is its own affair.
+      // The client decides about the connection after a HEAD.
       [...headers].filter(([name]) => !['date', 'connection', 'keep-alive'].includes(name)),
     ];
     for (const query of ['?id=1', '?limit=1', '?nope=1', '?id=x', '?ordering=nope']) {
@@ -180,7 +172,7 @@ describe('a long stream', () => {
     }
   });
 
-  test('is 429 for a client that reads another stream, and open to it after that', async () => {
+  test('is 429 for a client that reads another stream, until that ends', async () => {
     const { stop } = await begin();
     const refused = await service.request('/api/text/', { headers: NDJSON });
     assertProblem(refused, 429);
@@ -190,7 +182,7 @@ describe('a long stream', () => {
     assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
   });
 
-  test('is 503 when strangers read as many as they may, and open again when one has ended', async () => {
+  test('is 503 when anonymous clients use all their slots, until one stream ends', async () => {
     const streams = await Promise.all(['10.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
     const headers = { ...NDJSON, 'X-Forwarded-For': '10.0.0.4' };
     const refused = await service.request('/api/text/', { headers });
@@ -202,15 +194,15 @@ describe('a long stream', () => {
     );
     const waiting = service.request('/api/text/?id=1', { headers });
     for (const { stop } of streams) stop();
-    assert.equal((await waiting).status, 200, 'a client that waits gets the free place');
+    assert.equal((await waiting).status, 200, 'a waiting client gets the free slot');
     await noReaders();
   });
 
-  test('gives its place to a client that waits when little of it is taken', async () => {
+  test('gives its slot to a waiting client when its own client takes little', async () => {
     const slow = await Promise.all(['10.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
     const read = (last: number) =>
       service.request('/api/text/?id=1', { headers: { ...NDJSON, 'X-Forwarded-For': `10.0.1.${last}` } });
-    await eventually(async () => (await read(1)).status === 200, 'the place of a slow client');
+    await eventually(async () => (await read(1)).status === 200, 'the slot of a slow client');
     await eventually(async () => (await readers()) < 3, 'the end of its cursor');
     const ended = slow.map(
       ({ response }) =>
@@ -218,11 +210,11 @@ describe('a long stream', () => {
     );
     for (const { response } of slow) response.resume();
     const complete = (await Promise.all(ended)).filter(Boolean);
-    assert.equal(complete.length, 2, 'nobody takes a part for the whole');
+    assert.equal(complete.length, 2, 'the ended stream is incomplete');
     await noReaders();
   });
 
-  test('is cut where the database breaks off, so that nobody takes a part for the whole', async () => {
+  test('is cut when the database connection breaks, so that it does not look complete', async () => {
     const { response } = await begin();
     await service.sql`
       select pg_terminate_backend(pid) from pg_stat_activity
@@ -238,7 +230,7 @@ describe('a long stream', () => {
     assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
   });
 
-  test('of which nothing is taken for too long gives its cursor up, and is no whole any more', async () => {
+  test('closes its cursor and fails when its client takes nothing for too long', async () => {
     const database = openDatabase(service.url);
     try {
       const statement = compile(sql`select repeat('x', 100000) from generate_series(1, 100)`);
@@ -251,123 +243,5 @@ describe('a long stream', () => {
     } finally {
       await database.close();
     }
-  });
-});
-
-describe('a stream that takes PostgreSQL long', () => {
-  const ROWS = 30;
-  const text = { model: 'text', columns: { content: { type: 'text' } } } as const;
-  let service: TestService;
-
-  before(async () => {
-    service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
-      slowTimeout: 1,
-      trustProxy: 1,
-    });
-    await service.addUser('bob');
-    await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
-    // Each row is filtered when it is fetched, and not all of them before the first.
-    await service.sql.unsafe(`
-      alter table text rename to kept;
-      drop table closed;
-      create function filtered(content text) returns boolean language plpgsql as
-        $$ begin if content = 'slow' then perform pg_sleep(2); end if; return true; end $$;
-      create view text as select id, content from kept where filtered(content);
-      create view closed as select * from text;
-      do $$ begin execute format('alter database %I set enable_sort = off', current_database()); end $$`);
-  });
-  after(() => service.close());
-
-  for (const { when, what, path, user, slow, status } of [
-    {
-      when: 'before',
-      what: 'is canceled after SLOW_TIMEOUT for strangers',
-      path: '/api/text/',
-      slow: 1,
-      status: 503,
-    },
-    {
-      when: 'before',
-      what: 'goes on for a user',
-      path: '/api/closed/',
-      user: 'bob',
-      slow: 1,
-      status: 200,
-    },
-    { when: 'after', what: 'goes on', path: '/api/text/', slow: ROWS, status: 200 },
-  ])
-    // prettier-ignore
-    test(`${when} its first records ${what}`, async () => {
-      await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
-      const headers = { ...NDJSON, 'X-Forwarded-For': `10.0.0.${slow}` };
-      const answer = await service.request(path, { headers, ...(user && { user }) });
-      assert.equal(answer.status, status);
-      if (status === 503) assertProblem(answer, 503);
-      else assert.equal(linesOf(answer.text).length, ROWS);
-    });
-
-  /** Asks for a stream; a client that leaves does so while PostgreSQL looks for the first records. */
-  const ask = (address: string, signal?: AbortSignal): Promise<Response> =>
-    fetch(`${service.base}/api/text/`, {
-      headers: { ...NDJSON, 'X-Forwarded-For': address },
-      ...(signal && { signal }),
-    });
-
-  test('is refused at once after one that was canceled, and other clients are not', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    assert.equal((await ask('10.0.2.1')).status, 503);
-    await service.sql`update kept set content = 'quick'`;
-    for (let round = 0; round < 3; round += 1) {
-      const refused = await ask('10.0.2.1');
-      assert.equal(refused.status, 429);
-      // Four times the second that the stream took at least.
-      assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
-      assert.match(await refused.text(), /used much database time/);
-    }
-    const other = await ask('10.0.2.2');
-    assert.equal(other.status, 200);
-    await other.text();
-    const page = await service.request('/api/text/', { headers: { 'X-Forwarded-For': '10.0.2.1' } });
-    assert.equal(page.status, 200, 'pages are not streams');
-    await eventually(async () => {
-      const answer = await ask('10.0.2.1');
-      await answer.text();
-      return answer.status === 200;
-    }, 'the end of the rest');
-  });
-
-  test('is refused at once after one that its client left before the first records', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    await assert.rejects(ask('10.0.3.1', AbortSignal.timeout(700)));
-    await service.sql`update kept set content = 'quick'`;
-    await eventually(async () => {
-      const answer = await ask('10.0.3.1');
-      return (await answer.text()).includes('used much database time') && answer.status === 429;
-    }, 'the rest');
-  });
-
-  test('ends in PostgreSQL when its client leaves while it searches, and short searches add up', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    const searching = async (): Promise<number> => {
-      const rows = await service.sql`
-        select from pg_stat_activity where state = 'active' and query like 'fetch%' and application_name = 'vitrine'`;
-      return rows.length;
-    };
-    let status: number | undefined;
-    for (let round = 0; round < 10 && status === undefined; round += 1) {
-      const leave = new AbortController();
-      const answer = ask('10.0.4.1', leave.signal).then(
-        (refused) => (status = refused.status),
-        () => undefined,
-      );
-      await eventually(async () => status !== undefined || (await searching()) === 1, 'the search');
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      leave.abort();
-      await answer;
-      const from = performance.now();
-      await eventually(async () => (await searching()) === 0, 'the end of the search');
-      assert.ok(performance.now() - from < 500, 'long before its time limit');
-    }
-    assert.equal(status, 429);
   });
 });

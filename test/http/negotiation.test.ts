@@ -1,4 +1,4 @@
-// Which form an answer comes in: what the Accept header says, by RFC 9110.
+// The format of an answer, by the Accept header (RFC 9110).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { basic, type TestService } from '../support.ts';
@@ -48,7 +48,7 @@ const COLLECTION: readonly [accept: string | undefined, type: string | undefined
   ['text/plain;x="never ends, text/csv, */*', undefined],
 ];
 
-describe('the form of an answer', () => {
+describe('the format of an answer', () => {
   let service: TestService;
   before(async () => {
     service = await openShelf();
@@ -59,7 +59,7 @@ describe('the form of an answer', () => {
     exactRequest(service, path, { method, headers: accept === undefined ? {} : { accept } });
 
   for (const [accept, type] of COLLECTION) {
-    test(`of a collection for "${accept ?? 'no header'}" is ${type ?? 'a 406'}`, async () => {
+    test(`for a collection with "${accept ?? 'no header'}" is ${type ?? 'a 406'}`, async () => {
       for (const method of ['GET', 'HEAD']) {
         const answer = await get('/api/book/', accept, method);
         assert.equal(answer.headers.get('vary'), 'Accept');
@@ -70,7 +70,7 @@ describe('the form of an answer', () => {
     });
   }
 
-  test('of the list of resources and of a record is JSON or HTML', async () => {
+  test('for the list of resources and for a record is JSON or HTML', async () => {
     for (const path of ['/api/', '/api', '/api/book/1/', '/api/book/1']) {
       for (const [accept, type] of [
         [undefined, JSON_TYPE],
@@ -88,7 +88,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('of an error is a problem document, unless it is a page that is wanted', async () => {
+  test('for an error is a problem document, or a page if the client prefers one', async () => {
     for (const [path, status] of [
       ['/api/book/?nope=1', 400],
       ['/api/book/99/', 404],
@@ -96,7 +96,7 @@ describe('the form of an answer', () => {
       ['/api/mailbox/', 405],
     ] as const) {
       for (const accept of [undefined, '*/*', 'text/csv', NDJSON, 'image/png']) {
-        if (status === 404 && path.includes('book') && accept !== undefined && accept !== '*/*') continue; // 406 is before
+        if (status === 404 && path.includes('book') && accept !== undefined && accept !== '*/*') continue; // 406 takes precedence
         if (path.includes('nope') && accept === 'image/png') continue;
         const answer = await get(path, accept);
         assertProblem(answer, status, `${path} ${accept}`);
@@ -108,7 +108,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('of the 401 is always the same', async () => {
+  test('for a 401 is always the same', async () => {
     for (const accept of [undefined, BROWSER, 'text/csv', NDJSON, 'image/png', 'application/json']) {
       const answer = await get('/api/letter/', accept);
       assertUnauthorized(answer);
@@ -116,7 +116,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('is said to depend on credentials, too, where there were any', async () => {
+  test('depends on credentials, too, if they were needed', async () => {
     const headers = { accept: 'text/csv', authorization: basic('bob') };
     const answer = await exactRequest(service, '/api/letter/', { headers });
     assert.equal(answer.headers.get('content-type'), CSV);
@@ -124,7 +124,7 @@ describe('the form of an answer', () => {
     assert.equal(answer.headers.get('cache-control'), 'no-store');
   });
 
-  test('of a write and of what is no part of the API depends on nothing', async () => {
+  test('for a write and outside of the API depends on nothing', async () => {
     const created = await service.request('/api/letter/', {
       method: 'POST',
       user: 'bob',
@@ -141,7 +141,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('is no 304 for a page, and a 304 for JSON says what it depends on', async () => {
+  test('for a page is never a 304, and a 304 for JSON has a Vary header', async () => {
     const tag = (await get('/api/book/1/', undefined)).headers.get('etag') ?? '';
     const again = (accept: string) =>
       exactRequest(service, '/api/book/1/', { headers: { accept, 'if-none-match': tag } });

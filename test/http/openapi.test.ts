@@ -16,7 +16,7 @@ import { resources as stage } from '../client/stage.ts';
 import { ROOT } from '../docs/pages.ts';
 import { resolve, validator } from './openapi.ts';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- documents are looked into as they come */
+/* eslint-disable @typescript-eslint/no-explicit-any -- the documents have no static type */
 
 const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
 const REGISTRIES: Readonly<Record<string, readonly Resource[]>> = { shipped, chinook, things, stage };
@@ -31,7 +31,7 @@ const documents = Object.entries(REGISTRIES).flatMap(([name, resources]) =>
   LEVELS.map((level) => ({ name: `${name}-${level}`, document: documentOf(resources, level) })),
 );
 
-/** All schemas of a document that have examples, and all parts that have an example beside their schema. */
+/** All schemas of a document with examples, and all parts with an example next to their schema. */
 function examplesOf(part: any, path = '#'): { path: string; schema: object; example: unknown }[] {
   if (typeof part !== 'object' || part === null) return [];
   const found = [];
@@ -55,13 +55,13 @@ describe('the OpenAPI document', () => {
   });
   after(() => rm(directory, { recursive: true }));
 
-  test('the linter has nothing against it by its recommended rules', async () => {
+  test('the linter reports no problem by its recommended rules', async () => {
     const files = documents.map(({ name }) => `${name}.json`);
     for (const { name, document } of documents)
       await writeFile(join(directory, `${name}.json`), JSON.stringify(document));
-    const faulty = { ...documents[0]?.document, servers: [] };
-    await writeFile(join(directory, 'faulty.json'), JSON.stringify(faulty));
-    /** What the linter says of files; of each it prints a document of its own. */
+    const invalid = { ...documents[0]?.document, servers: [] };
+    await writeFile(join(directory, 'invalid.json'), JSON.stringify(invalid));
+    /** The reports of the linter, which prints one document for each file. */
     const lint = (names: readonly string[]): any[] => {
       const cli = join(ROOT, 'node_modules/@redocly/cli/bin/cli.js');
       const { stdout } = spawnSync(process.execPath, [cli, 'lint', '--format=json', ...names], {
@@ -77,11 +77,11 @@ describe('the OpenAPI document', () => {
       assert.deepEqual(problems, []);
       assert.deepEqual([totals.errors, totals.warnings], [0, 0]);
     }
-    assert.notDeepEqual(lint(['faulty.json'])[0]?.problems, []);
+    assert.notDeepEqual(lint(['invalid.json'])[0]?.problems, []);
   });
 
   for (const { name, document } of documents) {
-    test(`${name}: its examples are valid, and it stays below 300 kB`, () => {
+    test(`${name}: its examples are valid, and it is smaller than 300 kB`, () => {
       const faults = validator(document);
       const examples = examplesOf(document);
       assert.ok(examples.length > 20);
@@ -90,7 +90,7 @@ describe('the OpenAPI document', () => {
     });
   }
 
-  test('every name of a parameter stands once in its operation, and every operation has its own id', () => {
+  test('the parameter names of an operation are unique, and so are the ids of operations', () => {
     for (const { document } of documents) {
       const operations = Object.values<any>(document.paths).flatMap((item) => Object.values<any>(item));
       const ids = operations.flatMap(({ operationId }) => operationId ?? []);
@@ -104,7 +104,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  test('of columns that the output leaves out there is nothing, but for who may write them', () => {
+  test('excluded columns appear only for callers who may write them', () => {
     const text = (level: AccessLevel): string => JSON.stringify(documentOf(shipped, level));
     for (const level of ['default', 'user'] as const) {
       assert.doesNotMatch(text(level), /email|"password"|__password/);
@@ -119,11 +119,11 @@ describe('the OpenAPI document', () => {
     ]);
     assert.deepEqual(schemas['user.New'].required, ['username', 'password', 'email']);
     assert.doesNotMatch(JSON.stringify(documentOf(shipped, 'admin').paths), /email|__password/);
-    // A new record can do without it, so that nobody is told of it.
+    // A new record does not require it, so it does not appear.
     assert.doesNotMatch(JSON.stringify(documentOf(things, 'admin')), /secret/);
   });
 
-  test('a resource is shown to who may read it, and so are the paths that lead there', () => {
+  test('a resource and paths into it appear only for callers who may read it', () => {
     const models = (level: AccessLevel): string[] =>
       documentOf(stage, level).tags.map(({ name }: any) => name);
     assert.deepEqual(models('default'), ['user', 'message', 'reply', 'land', 'account']);
@@ -139,7 +139,7 @@ describe('the OpenAPI document', () => {
     assert.match(JSON.stringify(documentOf(hidden, 'admin')), /b__told__ilike/);
   });
 
-  test('what a resource does not take is not there', () => {
+  test('methods that a resource does not allow do not appear', () => {
     const resources: Resource[] = [
       { model: 'fixed', columns: { x: { type: 'text' } } },
       { model: 'log', columns: { x: { type: 'text' } }, access: 'user', methods: ['GET', 'POST'] },
@@ -156,7 +156,7 @@ describe('the OpenAPI document', () => {
     ]);
   });
 
-  test('columns of every type have the schema of their values', () => {
+  test('columns of each type have the schema of their values', () => {
     const { schemas } = documentOf(things, 'admin').components;
     const types = (name: string) =>
       Object.fromEntries(Object.entries<any>(schemas[name].properties).map(([key, { type }]) => [key, type]));

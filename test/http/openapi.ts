@@ -1,9 +1,9 @@
-// What tests of the OpenAPI document need.
+// Helpers for tests of the OpenAPI document.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- documents are looked into as they come */
+/* eslint-disable @typescript-eslint/no-explicit-any -- the documents have no static type */
 
-/** A validator of values of a document's schemas. */
+/** Makes a validator for the schemas of a document. The validator gives the errors of a value. */
 export function validator(document: any): (schema: object, value: unknown) => string[] {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   ajv.addSchema({ ...document, $id: 'api' }, 'api');
@@ -16,7 +16,7 @@ export function validator(document: any): (schema: object, value: unknown) => st
   };
 }
 
-/** What a reference stands for. */
+/** Resolves a reference. */
 export const resolve = (document: any, part: any): any =>
   part.$ref === undefined
     ? part

@@ -8,7 +8,7 @@ import { exactRequest } from './wire.ts';
 const LISTED = 'https://app.example.org';
 const plain = { model: 'plain', columns: {} } as const;
 
-describe('requests that a browser makes for a page', () => {
+describe('requests from web pages', () => {
   let service: TestService;
   let closed: TestService;
   before(async () => {
@@ -29,9 +29,9 @@ describe('requests that a browser makes for a page', () => {
 
   const own = (): string => service.base;
 
-  /** The headers that a browser adds, and whether a write with them is let through. */
-  const cases: readonly [name: string, headers: () => Record<string, string>, passes: boolean][] = [
-    ['none of its headers', () => ({}), true],
+  /** The headers that a browser adds, and whether a write with them is accepted. */
+  const cases: readonly [name: string, headers: () => Record<string, string>, isAccepted: boolean][] = [
+    ['no browser headers', () => ({}), true],
     ['Sec-Fetch-Site: same-origin', () => ({ 'sec-fetch-site': 'same-origin' }), true],
     ['Sec-Fetch-Site: none', () => ({ 'sec-fetch-site': 'none' }), true],
     ['Sec-Fetch-Site: same-site', () => ({ 'sec-fetch-site': 'same-site' }), false],
@@ -46,7 +46,7 @@ describe('requests that a browser makes for a page', () => {
     ],
     ['its own origin, but cross-site', () => ({ origin: own(), 'sec-fetch-site': 'cross-site' }), false],
     ['the origin null', () => ({ origin: 'null' }), false],
-    ['an origin that is none', () => ({ origin: 'nonsense' }), false],
+    ['an invalid origin', () => ({ origin: 'nonsense' }), false],
     ['an empty origin', () => ({ origin: '' }), false],
     ['its own host at another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
     [
@@ -62,21 +62,21 @@ describe('requests that a browser makes for a page', () => {
     ],
     ['a listed origin over another scheme', () => ({ origin: LISTED.replace('https', 'http') }), false],
     ['a listed origin at another port', () => ({ origin: `${LISTED}:444` }), false],
-    ['a listed origin in other case', () => ({ origin: LISTED.toUpperCase() }), false],
+    ['a listed origin in another case', () => ({ origin: LISTED.toUpperCase() }), false],
     ['a subdomain of a listed origin', () => ({ origin: 'https://x.app.example.org' }), false],
     ['a listed origin with a path', () => ({ origin: `${LISTED}/x` }), false],
     [
-      'the origin that a proxy in front serves over TLS',
+      'the origin of a proxy with TLS',
       () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
       true,
     ],
     [
-      'the origin that a proxy in front serves over TLS, and writes so in capitals',
+      'the origin of a proxy with TLS, and X-Forwarded-Proto in capitals',
       () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'HTTPS' }),
       true,
     ],
     [
-      'its own origin with the default port in the host',
+      'its own origin with the default port in Host',
       () => ({
         origin: 'https://api.example.org',
         host: 'api.example.org:443',
@@ -85,13 +85,13 @@ describe('requests that a browser makes for a page', () => {
       true,
     ],
     [
-      'its own host over another scheme than the proxy serves',
+      'its own host with another scheme than the proxy',
       () => ({ origin: 'http://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
       false,
     ],
   ];
-  for (const [name, headers, passes] of cases) {
-    test(`a write with ${name} is ${passes ? 'let through' : '403, and writes nothing'}`, async () => {
+  for (const [name, headers, isAccepted] of cases) {
+    test(`a write with ${name} is ${isAccepted ? 'accepted' : '403, and writes nothing'}`, async () => {
       const rows = () => service.sql`select * from note order by id`;
       const before = await rows();
       const send = (method: string, path: string, body?: unknown): Promise<Answer> =>
@@ -101,7 +101,7 @@ describe('requests that a browser makes for a page', () => {
         await send('PUT', '/api/note/1/', { message: 'one' }),
         await send('DELETE', '/api/note/999/'),
       ];
-      if (passes)
+      if (isAccepted)
         assert.deepEqual(
           answers.map(({ status }) => status),
           [201, 200, 404],
@@ -113,7 +113,7 @@ describe('requests that a browser makes for a page', () => {
     });
   }
 
-  test('a write from a foreign page without credentials is 401 like any other', async () => {
+  test('a write from another site without credentials is 401 like any other', async () => {
     const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     assertUnauthorized(await exactRequest(service, '/api/note/', { method: 'POST', headers, body: {} }));
     assertUnauthorized(
@@ -121,7 +121,7 @@ describe('requests that a browser makes for a page', () => {
     );
   });
 
-  test('reading is let through whatever page asks', async () => {
+  test('reads are accepted from every page', async () => {
     const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     for (const method of ['GET', 'HEAD', 'OPTIONS']) {
       const { status } = await exactRequest(service, '/api/note/', { method, headers });
@@ -135,7 +135,7 @@ describe('requests that a browser makes for a page', () => {
   const listOf = (header: string | null): string[] =>
     (header ?? '').split(',').map((item) => item.trim().toLowerCase());
 
-  test('a listed origin may read every answer, errors too, and the headers that clients need', async () => {
+  test('a listed origin may read every answer, also errors, and the headers that clients need', async () => {
     for (const [method, path, status] of [
       ['GET', '/api/note/', 200],
       ['GET', '/api/note/1/', 200],
@@ -155,7 +155,7 @@ describe('requests that a browser makes for a page', () => {
     }
   });
 
-  test('other origins get no such header, nor does anyone where none is listed', async () => {
+  test('other origins get no CORS headers, and without listed origins no origin does', async () => {
     for (const [target, origin] of [
       [service, 'https://evil.example'],
       [service, 'null'],
@@ -174,7 +174,7 @@ describe('requests that a browser makes for a page', () => {
     }
   });
 
-  test('an answer that depends on the origin says so, whoever asks', async () => {
+  test('an answer that depends on the origin says so in Vary for every caller', async () => {
     for (const headers of [{}, { origin: 'https://evil.example' }, { origin: LISTED }]) {
       const answer = await exactRequest(service, '/api/note/', { user: 'bob', headers });
       const vary = listOf(answer.headers.get('vary'));

@@ -9,7 +9,7 @@ const MAX_PAGE = 200_000;
 /** Rows of about 1 KB. */
 const ROWS = 600;
 
-describe('a page whose records have more bytes than MAX_PAGE', () => {
+describe('a page with more bytes than MAX_PAGE', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, note], { maxPage: MAX_PAGE });
@@ -17,12 +17,12 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
   });
   after(() => service.close());
 
-  const forms = ['application/json', 'text/csv'];
+  const formats = ['application/json', 'text/csv'];
   const get = (query: string, accept = 'application/json'): ReturnType<TestService['request']> =>
     service.request(`/api/note/?${query}`, { headers: { accept } });
 
-  for (const accept of forms) {
-    test(`${accept}: it is 400 and names limit and the stream`, async () => {
+  for (const accept of formats) {
+    test(`as ${accept} is 400 and names limit and the stream`, async () => {
       for (const query of [
         'limit=600',
         'limit=250&ordering=-id',
@@ -38,7 +38,7 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
       }
     });
 
-    test(`${accept}: a page below it is 200`, async () => {
+    test(`as ${accept} is 200 when it is small enough`, async () => {
       for (const query of [
         '',
         'limit=100',
@@ -51,7 +51,7 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
     });
   }
 
-  test('text/html: values are cut first, and a page of too many short ones is 400', async () => {
+  test('as text/html has truncated values, and is 400 only with too many records', async () => {
     for (const query of ['limit=600', 'limit=1000&message__like=x%25'])
       assert.equal((await get(query, 'text/html')).status, 200, query);
     const small = await startService([user, note], { maxPage: 1000 });
@@ -65,7 +65,7 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
     }
   });
 
-  test('it is 400 on a small page of large records, too, and only records of the page count', async () => {
+  test('is 400 also with few large records, and only records of the page count', async () => {
     await service.sql`insert into note (message) select repeat('y', 50000) from generate_series(1, 5)`;
     assertProblem(await get('message__like=y%25&limit=5'), 400);
     assert.equal((await get('message__like=y%25&limit=3')).json.objects.length, 3);
@@ -78,7 +78,7 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
     await service.sql`delete from note where message like 'y%'`;
   });
 
-  test('the admin list says so, too', async () => {
+  test('is 400 in the admin list, too', async () => {
     await service.addUser('ada', { admin: true });
     const ada = await logIn(service, 'ada');
     const { status, text } = await ada.get('/admin/note/?limit=600');
@@ -87,7 +87,7 @@ describe('a page whose records have more bytes than MAX_PAGE', () => {
     assert.equal((await ada.get('/admin/note/?limit=50')).status, 200);
   });
 
-  test('the stream gives every record', async () => {
+  test('can be read as a stream', async () => {
     const { status, text } = await service.request('/api/note/', {
       headers: { accept: 'application/x-ndjson' },
     });

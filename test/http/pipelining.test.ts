@@ -5,11 +5,11 @@ import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
 
-const MOST_UNANSWERED = 16;
+const MAX_UNANSWERED = 16;
 const HEALTH = requestText('GET', '/healthz');
 const READ = requestText('GET', '/api/note/');
 
-describe('requests that a client sends ahead', () => {
+describe('pipelined requests', () => {
   let service: TestService;
   const open: Wire[] = [];
   before(async () => {
@@ -25,12 +25,12 @@ describe('requests that a client sends ahead', () => {
     open.push(connection);
     return connection;
   }
-  /** Requests in flight, without the one that asks. */
+  /** Requests in flight, without the request for the metrics. */
   async function inFlight(): Promise<number> {
     const { text } = await service.request('/metrics');
     return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]) - 1;
   }
-  const soon = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
+  const shortDelay = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
   const whileNotesAreLocked = (work: () => Promise<void>): Promise<unknown> =>
     service.sql.begin(async (transaction) => {
       await transaction`lock table note in access exclusive mode`;
@@ -42,14 +42,14 @@ describe('requests that a client sends ahead', () => {
     return statuses;
   }
 
-  test('at most 16 requests of a connection are taken in before the first is answered', async () => {
+  test('at most 16 requests of a connection are read before the first is answered', async () => {
     const connection = start();
     const many = 1_500;
     await whileNotesAreLocked(async () => {
       connection.send(READ + HEALTH.repeat(many));
-      await eventually(async () => (await inFlight()) === MOST_UNANSWERED, 'sixteen requests');
-      await soon();
-      assert.equal(await inFlight(), MOST_UNANSWERED);
+      await eventually(async () => (await inFlight()) === MAX_UNANSWERED, 'sixteen requests');
+      await shortDelay();
+      assert.equal(await inFlight(), MAX_UNANSWERED);
       assert.equal((await service.request('/healthz')).status, 200);
     });
     assert.deepEqual(new Set(await statusesOf(connection, many + 1)), new Set([200]));
@@ -57,7 +57,7 @@ describe('requests that a client sends ahead', () => {
     assert.equal((await connection.next())?.status, 200);
   });
 
-  test('a request is answered that comes after one which was sent while a large answer drained', async () => {
+  test('requests that arrive during and after a large, slowly read answer are answered', async () => {
     const [row] =
       await service.sql`insert into note (message) values (${'x'.repeat(8_000_000)}) returning id`;
     const large = requestText('GET', `/api/note/${String(row?.['id'])}/`);
@@ -67,7 +67,7 @@ describe('requests that a client sends ahead', () => {
       connection.send(large);
       await new Promise((resolve) => setTimeout(resolve, 500));
       connection.send(HEALTH);
-      await soon();
+      await shortDelay();
       connection.socket.resume();
       assert.deepEqual(await statusesOf(connection, 2), [200, 200]);
       connection.send(HEALTH);
@@ -76,7 +76,7 @@ describe('requests that a client sends ahead', () => {
     await service.sql`delete from note where id = ${row?.['id']}`;
   });
 
-  test('the bound holds however bodies and packets divide the requests', async () => {
+  test('the limit holds for every division of requests into bodies and packets', async () => {
     const json = JSON.stringify({ message: '\r\n\r\n'.repeat(8) });
     const chunked = requestText(
       'POST',
@@ -99,9 +99,9 @@ describe('requests that a client sends ahead', () => {
             connection.send(text.slice(at, at + size));
             await new Promise((resolve) => setImmediate(resolve));
           }
-          await eventually(async () => (await inFlight()) >= MOST_UNANSWERED, `sixteen requests: ${name}`);
-          await soon();
-          assert.equal(await inFlight(), MOST_UNANSWERED, `${name}, ${size} bytes at once`);
+          await eventually(async () => (await inFlight()) >= MAX_UNANSWERED, `sixteen requests: ${name}`);
+          await shortDelay();
+          assert.equal(await inFlight(), MAX_UNANSWERED, `${name}, ${size} bytes at once`);
         });
         const statuses = await statusesOf(connection, many + 1);
         assert.deepEqual(statuses, [200, ...Array<number>(many).fill(status)], name);
@@ -109,7 +109,7 @@ describe('requests that a client sends ahead', () => {
     }
   });
 
-  test('a body behind the bound is read in time, and a half-closed client gets every answer', async () => {
+  test('bodies beyond the limit are read in time, and a half-closed client gets every answer', async () => {
     const connection = start();
     const messages = Array.from({ length: 50 }, (_, index) => `${index}`.padStart(600, 'x'));
     const headers = { authorization: basic('bob') };
@@ -119,25 +119,25 @@ describe('requests that a client sends ahead', () => {
     connection.socket.end(posts.join(''));
     for (const message of messages) {
       let answer = await connection.next();
-      // A busy process asks a half-closed client whether it is still there.
+      // A busy process sends 102 to check whether a half-closed client is still there.
       while (answer?.status === 102) answer = await connection.next();
       assert.equal(JSON.parse(answer?.body ?? '').message, message);
     }
     assert.equal(await connection.rest(), '');
   });
 
-  test('a client that goes away leaves no request in flight', async () => {
+  test('a client that leaves has no request in flight', async () => {
     await whileNotesAreLocked(async () => {
       const connection = start();
       connection.send(READ + HEALTH.repeat(100));
-      await eventually(async () => (await inFlight()) === MOST_UNANSWERED, 'sixteen requests');
+      await eventually(async () => (await inFlight()) === MAX_UNANSWERED, 'sixteen requests');
       connection.socket.resetAndDestroy();
-      await eventually(async () => (await inFlight()) <= 1, 'the end of those that waited');
+      await eventually(async () => (await inFlight()) <= 1, 'the end of the waiting requests');
     });
     await eventually(async () => (await inFlight()) === 0, 'the end of the first');
   });
 
-  test('what is no request is refused behind the answers to what came before it', async () => {
+  test('an invalid request is refused after the answers to earlier requests', async () => {
     const connection = start();
     connection.send(`${READ}${HEALTH.repeat(40)}nonsense\r\n\r\n${HEALTH}`);
     const statuses = await statusesOf(connection, 42);
@@ -150,27 +150,27 @@ describe('requests that a client sends ahead', () => {
     const other = start();
     other.send(HEALTH);
     await other.next();
-    let taken = 0;
+    let answered = 0;
     const many = 2_000;
     connection.send(HEALTH.repeat(many));
-    const all = statusesOf(connection, many).then(() => (taken = many));
+    const all = statusesOf(connection, many).then(() => (answered = many));
     const order: number[] = [];
     for (let index = 0; index < 5; index += 1) {
       other.send(HEALTH);
       assert.equal((await other.next())?.status, 200);
-      order.push(taken);
+      order.push(answered);
     }
     assert.deepEqual(order, [0, 0, 0, 0, 0]);
     await all;
   });
 
-  test('twice as many requests take about twice the time', async () => {
+  test('four times as many requests take less than ten times as long', async () => {
     const timeOf = async (count: number): Promise<number> => {
       const connection = start();
-      const began = performance.now();
+      const startTime = performance.now();
       connection.send(READ + HEALTH.repeat(count));
       await statusesOf(connection, count + 1);
-      return performance.now() - began;
+      return performance.now() - startTime;
     };
     await timeOf(500);
     const [less, more] = [await timeOf(1_000), await timeOf(4_000)];
@@ -192,7 +192,7 @@ describe('requests that a client sends ahead', () => {
       401,
     ],
   ] as const) {
-    test(`a request for another protocol ${name} is answered, and what follows it too`, async () => {
+    test(`a request to upgrade ${name} is answered, and so are the requests after it`, async () => {
       for (const before of [0, 1, 30]) {
         const connection = start();
         const text = HEALTH.repeat(before) + (first + HEALTH).repeat(12);

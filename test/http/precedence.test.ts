@@ -5,10 +5,10 @@ import { user } from '../../src/resources/registry.ts';
 import { basic, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 
-/** A request with exactly one way to be right; each fault below spoils one of its keys. */
+/** A valid request. Each fault below changes some of its keys. */
 interface Draft {
   method: string;
-  /** What stands before the model. */
+  /** The path before the model. */
   root: string;
   model: string;
   id: string;
@@ -22,51 +22,56 @@ interface Draft {
 interface Fault {
   readonly name: string;
   readonly status: number;
-  /** Its place in the order of answers; faults of one rank are not ordered among themselves. */
+  /** Its position in the order of checks. Faults of one rank have no order. */
   readonly rank: number;
-  readonly spoils: Partial<Draft>;
+  readonly changes: Partial<Draft>;
 }
 
 const MAX_BODY = 2000;
 const taken = JSON.stringify({ title: 'taken' });
 
 const FAULTS: readonly Fault[] = [
-  { rank: 0, status: 404, name: 'an unknown path', spoils: { root: '/apis' } },
-  { rank: 0, status: 404, name: 'an unknown model', spoils: { model: 'nothing' } },
-  { rank: 1, status: 405, name: 'a method that no path takes', spoils: { method: 'PATCH' } },
-  { rank: 1, status: 405, name: 'a method that the resource does not list', spoils: { model: 'sealed' } },
-  { rank: 2, status: 401, name: 'no credentials', spoils: { authorization: '' } },
-  { rank: 2, status: 401, name: 'wrong credentials', spoils: { authorization: basic('bob', 'wrong') } },
-  { rank: 2, status: 401, name: 'a malformed header', spoils: { authorization: 'Basic bob' } },
-  { rank: 2, status: 401, name: 'the default level', spoils: { model: 'plain' } },
-  { rank: 3, status: 403, name: 'the admin level', spoils: { model: 'vault' } },
-  { rank: 4, status: 413, name: 'a body too large', spoils: { body: `{"title":"${'x'.repeat(MAX_BODY)}"}` } },
-  { rank: 4, status: 415, name: 'another content type', spoils: { contentType: 'text/plain' } },
-  { rank: 4, status: 400, name: 'a body that is no JSON', spoils: { body: '{"title":' } },
-  { rank: 4, status: 400, name: 'an unknown field', spoils: { body: '{"nope":1}' } },
-  { rank: 4, status: 400, name: 'a dangling reference', spoils: { body: '{"shelf_id":99}' } },
+  { rank: 0, status: 404, name: 'an unknown path', changes: { root: '/apis' } },
+  { rank: 0, status: 404, name: 'an unknown model', changes: { model: 'nothing' } },
+  { rank: 1, status: 405, name: 'a method that no path allows', changes: { method: 'PATCH' } },
+  { rank: 1, status: 405, name: 'a method that the resource does not list', changes: { model: 'sealed' } },
+  { rank: 2, status: 401, name: 'no credentials', changes: { authorization: '' } },
+  { rank: 2, status: 401, name: 'wrong credentials', changes: { authorization: basic('bob', 'wrong') } },
+  { rank: 2, status: 401, name: 'a malformed header', changes: { authorization: 'Basic bob' } },
+  { rank: 2, status: 401, name: 'the default level', changes: { model: 'plain' } },
+  { rank: 3, status: 403, name: 'the admin level', changes: { model: 'vault' } },
+  {
+    rank: 4,
+    status: 413,
+    name: 'a body too large',
+    changes: { body: `{"title":"${'x'.repeat(MAX_BODY)}"}` },
+  },
+  { rank: 4, status: 415, name: 'another content type', changes: { contentType: 'text/plain' } },
+  { rank: 4, status: 400, name: 'a body that is not JSON', changes: { body: '{"title":' } },
+  { rank: 4, status: 400, name: 'an unknown field', changes: { body: '{"nope":1}' } },
+  { rank: 4, status: 400, name: 'a reference to a missing record', changes: { body: '{"shelf_id":99}' } },
   {
     rank: 4,
     status: 400,
     name: 'a value that breaks a rule',
-    spoils: { body: `{"title":"${'x'.repeat(256)}"}` },
+    changes: { body: `{"title":"${'x'.repeat(256)}"}` },
   },
-  { rank: 4, status: 400, name: 'another id', spoils: { body: '{"id":98}' } },
-  { rank: 4, status: 400, name: 'a parameter', spoils: { query: '?title=x' } },
-  { rank: 5, status: 404, name: 'no such record', spoils: { id: '99' } },
-  { rank: 5, status: 404, name: 'an id of another type', spoils: { id: 'abc' } },
-  { rank: 6, status: 403, name: 'another owner', spoils: { id: '2' } },
-  { rank: 7, status: 412, name: 'a stale If-Match', spoils: { ifMatch: '"stale"' } },
-  { rank: 8, status: 409, name: 'a duplicate', spoils: { body: taken } },
+  { rank: 4, status: 400, name: 'another id', changes: { body: '{"id":98}' } },
+  { rank: 4, status: 400, name: 'a parameter', changes: { query: '?title=x' } },
+  { rank: 5, status: 404, name: 'a missing record', changes: { id: '99' } },
+  { rank: 5, status: 404, name: 'an id of another type', changes: { id: 'abc' } },
+  { rank: 6, status: 403, name: 'another owner', changes: { id: '2' } },
+  { rank: 7, status: 412, name: 'a stale If-Match', changes: { ifMatch: '"stale"' } },
+  { rank: 8, status: 409, name: 'a duplicate', changes: { body: taken } },
 ];
 
-/** A DELETE has no body to be wrong; its conflict is a record that others refer to. */
+/** A DELETE has no body. Its conflict is a record that others reference. */
 const DELETE_FAULTS: readonly Fault[] = [
-  ...FAULTS.filter(({ spoils }) => spoils.body === undefined && spoils.contentType === undefined),
-  { rank: 8, status: 409, name: 'a record that others refer to', spoils: {} },
+  ...FAULTS.filter(({ changes }) => changes.body === undefined && changes.contentType === undefined),
+  { rank: 8, status: 409, name: 'a record that others reference', changes: {} },
 ];
 
-const shares = (a: Fault, b: Fault): boolean => Object.keys(a.spoils).some((key) => key in b.spoils);
+const shares = (a: Fault, b: Fault): boolean => Object.keys(a.changes).some((key) => key in b.changes);
 
 function pairsOf(faults: readonly Fault[]): [first: Fault, second: Fault][] {
   return faults.flatMap((first) =>
@@ -76,7 +81,7 @@ function pairsOf(faults: readonly Fault[]): [first: Fault, second: Fault][] {
   );
 }
 
-describe('of two faults the one that stands first in the order is answered', () => {
+describe('of two faults, the first in the order of checks is reported', () => {
   let service: TestService;
   before(async () => {
     const shelf: Resource = { model: 'shelf', columns: {} };
@@ -111,7 +116,7 @@ describe('of two faults the one that stands first in the order is answered', () 
   });
   after(() => service.close());
 
-  /** Bob's request to his own record, with what spoils it. */
+  /** A request of Bob to his own record, with faults. */
   function ask(method: string, ...faults: readonly Fault[]): Promise<Answer> {
     const draft: Draft = {
       method,
@@ -124,7 +129,7 @@ describe('of two faults the one that stands first in the order is answered', () 
       ifMatch: '*',
       body: JSON.stringify({ title: 'mine' }),
     };
-    for (const { spoils } of faults) Object.assign(draft, spoils);
+    for (const { changes } of faults) Object.assign(draft, changes);
     const { root, model, id, query, authorization, contentType, ifMatch, body } = draft;
     const hasBody = draft.method !== 'DELETE';
     return service.request(`${root}/${model}/${id}/${query}`, {
@@ -150,14 +155,14 @@ describe('of two faults the one that stands first in the order is answered', () 
     ['PUT', FAULTS],
     ['DELETE', DELETE_FAULTS],
   ] as const) {
-    test(`each fault of a ${method} by itself has its status`, async () => {
+    test(`each fault of a ${method} has its status`, async () => {
       for (const fault of faults) assertFault(await ask(method, fault), fault);
     });
 
     for (const first of faults) {
       const pairs = pairsOf(faults).filter(([fault]) => fault === first);
       if (pairs.length === 0) continue;
-      test(`${method}: ${first.name} (${first.status}) comes before all that follows`, async () => {
+      test(`${method}: ${first.name} (${first.status}) takes precedence over later checks`, async () => {
         const before = await rows();
         for (const [, second] of pairs)
           assertFault(await ask(method, first, second), first, `with ${second.name}`);
@@ -166,11 +171,11 @@ describe('of two faults the one that stands first in the order is answered', () 
     }
   }
 
-  test('without a fault the PUT is 200, so each of them is the only one', async () => {
+  test('a PUT without a fault is 200', async () => {
     assert.equal((await ask('PUT')).status, 200);
   });
 
-  test('a POST is answered in the same order', async () => {
+  test('a POST is checked in the same order', async () => {
     const post = (model: string, headers: Record<string, string>, body: string): Promise<Answer> =>
       service.request(`/api/${model}/`, {
         method: 'POST',

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 
-/** Readable by admins alone. */
+/** Only admins may read it. */
 const team: Resource = {
   model: 'team',
   columns: { name: { type: 'string' }, lead: { type: 'foreignKey', references: 'user', null: true } },
@@ -12,7 +12,7 @@ const team: Resource = {
   access: 'admin',
 };
 
-/** What a user may write: it has hidden unique columns, and refers to hidden records. */
+/** Users may write it. It has hidden unique columns, and references hidden records. */
 const card: Resource = {
   model: 'card',
   columns: {
@@ -31,7 +31,7 @@ const card: Resource = {
   exclude: ['code', 'secret', 'pin'],
 };
 
-/** Owned, and readable by admins alone. */
+/** It has an owner, and only admins may read it. */
 const diary: Resource = {
   model: 'diary',
   columns: {
@@ -44,7 +44,7 @@ const diary: Resource = {
   owner: 'writer',
 };
 
-/** A column that no client sets or sees, and that every record needs. */
+/** It requires a column that no client may set or see. */
 const sealed: Resource = {
   model: 'sealed',
   columns: { shown: { type: 'string' }, inner: { type: 'string' } },
@@ -53,10 +53,10 @@ const sealed: Resource = {
   readonly: ['inner'],
 };
 
-const THERE = 1;
+const EXISTING = 1;
 const ABSENT = 999_999;
 
-describe('a write that is refused', () => {
+describe('a refused write', () => {
   let service: TestService;
   let card1 = '';
   before(async () => {
@@ -83,7 +83,7 @@ describe('a write that is refused', () => {
   const rows = async (): Promise<number> =>
     Number((await service.sql`select count(*) from card`)[0]?.['count'] ?? -1);
 
-  /** Sends two bodies that differ in a hidden fact only, and sees that nothing is written and the answers are the same. */
+  /** Sends two bodies that differ only in a hidden fact. Checks that nothing is written and that the answers are equal. */
   async function assertSame(
     method: string,
     path: string,
@@ -101,35 +101,35 @@ describe('a write that is refused', () => {
     return one;
   }
   const teams = (more: object): [object, object] => [
-    { team_id: THERE, ...more },
+    { team_id: EXISTING, ...more },
     { team_id: ABSENT, ...more },
   ];
 
-  for (const [what, method, path, more, headers, status] of [
+  for (const [kind, method, path, more, headers, status] of [
     ['with an unknown field', 'POST', '/api/card/', { serial: 'X', nothing: 1 }, {}, 400],
     ['without a required field', 'POST', '/api/card/', {}, {}, 400],
     ['with a missing visible reference', 'POST', '/api/card/', { serial: 'X', user_id: ABSENT }, {}, 400],
     ['with a visible duplicate', 'POST', '/api/card/', { serial: 'S1' }, {}, 409],
-    ['of a record that is not there', 'PUT', '/api/card/999999/', {}, {}, 404],
+    ['of a missing record', 'PUT', '/api/card/999999/', {}, {}, 404],
     ['of the record of another owner', 'PUT', '/api/diary/1/', {}, {}, 403],
-    ['with another version', 'PUT', 'card', {}, { 'if-match': '"0"' }, 412],
+    ['with an outdated If-Match', 'PUT', 'card', {}, { 'if-match': '"0"' }, 412],
     ['with a second hidden reference that is missing', 'PUT', 'card', { backup_id: ABSENT }, {}, 400],
     ['with a hidden duplicate', 'PUT', 'card', { code: 'C2' }, {}, 409],
   ] as const)
-    test(`${what} does not tell which hidden records there are`, async () => {
+    test(`${kind} does not show which hidden records exist`, async () => {
       const one = await assertSame(method, path === 'card' ? card1 : path, teams(more), headers);
       assert.equal(one.status, status, one.text);
     });
 
-  for (const [what, method, more, status] of [
+  for (const [kind, method, more, status] of [
     ['with an unknown field', 'POST', { serial: 'X', nothing: 1 }, 400],
     ['with a missing visible reference', 'POST', { serial: 'X', user_id: ABSENT }, 400],
     ['with a missing hidden reference', 'POST', { serial: 'X', team_id: ABSENT }, 409],
     ['with a visible duplicate', 'POST', { serial: 'S1' }, 409],
     ['with a visible duplicate in a change', 'PUT', { serial: 'S2' }, 409],
-    ['with another version', 'PUT', {}, 412],
+    ['with an outdated If-Match', 'PUT', {}, 412],
   ] as const)
-    test(`${what} does not tell which hidden unique values are taken`, async () => {
+    test(`${kind} does not show which hidden unique values are taken`, async () => {
       const path = method === 'POST' ? '/api/card/' : card1;
       const headers: Record<string, string> = status === 412 ? { 'if-match': '"0"' } : {};
       const one = await assertSame(
@@ -146,27 +146,27 @@ describe('a write that is refused', () => {
       if ('serial' in more && more.serial !== 'X') assert.deepEqual(Object.keys(one.json.errors), ['serial']);
     });
 
-  test('for one hidden reference alone names it, and for several all of them', async () => {
+  test('with one hidden reference names it, and with several names all of them', async () => {
     const one = await send('POST', '/api/card/', { serial: 'X', team_id: ABSENT });
     assert.deepEqual([one.status, one.json.errors], [400, { team_id: ['there is no such record'] }]);
-    const two = await send('POST', '/api/card/', { serial: 'X', team_id: THERE, backup_id: ABSENT });
+    const two = await send('POST', '/api/card/', { serial: 'X', team_id: EXISTING, backup_id: ABSENT });
     assert.deepEqual([two.status, Object.keys(two.json.errors)], [400, ['team_id', 'backup_id']]);
-    // Those who may read the records are told exactly, with all other faults.
+    // Callers who may read the records get exact errors, together with all others.
     const root = await send(
       'POST',
       '/api/card/',
-      { team_id: THERE, backup_id: ABSENT, user_id: ABSENT },
+      { team_id: EXISTING, backup_id: ABSENT, user_id: ABSENT },
       'root',
     );
     assert.deepEqual(Object.keys(root.json.errors).sort(), ['backup_id', 'serial', 'user_id']);
   });
 
-  test('for a hidden duplicate names no column', async () => {
+  test('with a hidden duplicate names no column', async () => {
     const { status, json } = await send('POST', '/api/card/', { serial: 'X', code: 'C1' });
     assert.deepEqual([status, json.errors], [409, undefined]);
   });
 
-  test('of another owner does not tell what the record holds where it cannot be read', async () => {
+  test('to the record of another owner does not show values that the caller cannot read', async () => {
     const answers = await Promise.all(
       ['legacy', 'other'].map((mood) => send('PUT', '/api/diary/1/', { mood })),
     );
@@ -179,7 +179,7 @@ describe('a write that is refused', () => {
     assert.doesNotMatch(text, /inner/);
   });
 
-  test('because of hidden records that refer to a record does not name their model', async () => {
+  test('of a referenced record names only models that the caller may read', async () => {
     const own = await service.request('/api/user/1/', { method: 'DELETE', user: 'root' });
     assert.match(own.json.detail, /^Records of team/);
     const lead = await service.addUser('lead');
@@ -222,7 +222,7 @@ describe('a write of hidden values', () => {
     return tag;
   };
 
-  test('gives a new version whether the value was the same or not', async () => {
+  test('returns a new version, whether the value is the same or not', async () => {
     const tags = [await tagAfter({})];
     for (const body of [
       { secret: 'hush' },
@@ -235,7 +235,7 @@ describe('a write of hidden values', () => {
     assert.equal(await tagAfter({ note: 'n', serial: 'S1' }), tags.at(-1));
   });
 
-  test('is in the history only where it changes something', async () => {
+  test('is in the history only if it changes something', async () => {
     const count = async (): Promise<number> =>
       Number((await service.sql`select count(*) from vitrine_history where model = 'card'`)[0]?.['count']);
     await tagAfter({ secret: 'known' });

@@ -11,8 +11,8 @@ const inbox: Resource = { ...plain, model: 'inbox', access: 'user', methods: ['P
 const token: Resource = { ...plain, model: 'token', access: 'user', primaryKey: { type: 'uuid' } };
 const ledger: Resource = { ...plain, model: 'ledger', access: 'user', primaryKey: { type: 'bigint' } };
 
-/** What a client may ask for: each form has a way out of its own. */
-const FORMS = ['*/*', 'text/html', 'text/csv', 'application/x-ndjson'];
+/** Accept headers: each format has its own code path. */
+const FORMATS = ['*/*', 'text/html', 'text/csv', 'application/x-ndjson'];
 
 describe('paths and methods', () => {
   let service: TestService;
@@ -25,7 +25,7 @@ describe('paths and methods', () => {
   });
   after(() => service.close());
 
-  test('/api/ lists the resources with their addresses and levels', async () => {
+  test('/api/ lists the resources with their URLs and levels', async () => {
     for (const path of ['/api/', '/api']) {
       const { status, json } = await service.request(path);
       assert.equal(status, 200);
@@ -46,7 +46,7 @@ describe('paths and methods', () => {
     }
   });
 
-  test('a path answers without its last slash as with it', async () => {
+  test('a path works the same without its last slash', async () => {
     for (const path of ['/api/note/', '/api/note/1/', '/api/note/99/', '/api/nothing/']) {
       const [slash, bare] = await Promise.all([service.request(path), service.request(path.slice(0, -1))]);
       assert.deepEqual([bare.status, bare.text], [slash.status, slash.text]);
@@ -110,7 +110,7 @@ describe('paths and methods', () => {
     });
   }
 
-  test('a percent-encoded path is the path that it encodes', async () => {
+  test('a percent-encoded path is decoded', async () => {
     const { status, json } = await service.request('/api/%6eote/%31/');
     assert.equal(status, 200);
     assert.equal(json.message, 'one');
@@ -129,7 +129,7 @@ describe('paths and methods', () => {
     ['/api/inbox/1/', 'DELETE, OPTIONS'],
   ] as const;
   for (const [path, methods] of allow) {
-    test(`${path} takes ${methods} and nothing else`, async () => {
+    test(`${path} allows ${methods} and nothing else`, async () => {
       const listed = methods.split(', ');
       const options = await service.request(path, { method: 'OPTIONS' });
       assert.deepEqual([options.status, options.text], [204, '']);
@@ -148,25 +148,25 @@ describe('paths and methods', () => {
     });
   }
 
-  test('at the default level POST, PUT and DELETE are 401, with good credentials too', async () => {
+  test('at the default level POST, PUT and DELETE are 401, also with valid credentials', async () => {
     for (const [method, path] of [
       ['POST', '/api/plain/'],
       ['PUT', '/api/plain/1/'],
       ['DELETE', '/api/plain/1/'],
     ] as const) {
-      for (const who of [{}, { user: 'bob' }])
-        assertUnauthorized(await service.request(path, { method, ...who }));
+      for (const credentials of [{}, { user: 'bob' }])
+        assertUnauthorized(await service.request(path, { method, ...credentials }));
     }
     assert.equal((await service.request('/api/plain/1/')).status, 200);
   });
 
-  test('OPTIONS on what is not there is 404', async () => {
+  test('OPTIONS on a missing path is 404', async () => {
     for (const path of ['/api/nothing/', '/nowhere', '/api/note/1/2/']) {
       assertProblem(await service.request(path, { method: 'OPTIONS' }), 404);
     }
   });
 
-  test('HEAD answers with the status and the headers of GET, and no body', async () => {
+  test('HEAD returns the status and the headers of GET, and no body', async () => {
     for (const path of [
       '/api/',
       '/api/note/',
@@ -191,7 +191,7 @@ describe('paths and methods', () => {
     }
   });
 
-  test('a parameter on a single record is 400 and named, also on the writes', async () => {
+  test('a parameter on a single record or a write is 400 and named', async () => {
     const requests = [
       ['GET', '/api/note/1/'],
       ['HEAD', '/api/note/1/'],
@@ -214,7 +214,7 @@ describe('paths and methods', () => {
     assert.equal((await service.request('/api/note/1/')).json.message, 'one');
   });
 
-  test('a query string over 8 KiB is 414, one of 8 KiB is read', async () => {
+  test('a query string over 8 KiB is 414, and one of 8 KiB is read', async () => {
     const fill = (bytes: number): string => `message=${'x'.repeat(bytes - 'message='.length)}`;
     assert.equal((await service.request(`/api/note/?${fill(8192)}`)).status, 200);
     for (const [method, path] of [
@@ -228,7 +228,7 @@ describe('paths and methods', () => {
     }
   });
 
-  test('every answer forbids sniffing, and none names the software', async () => {
+  test('every answer forbids MIME sniffing, and none names the software', async () => {
     for (const [path, method] of [
       ['/api/', 'GET'],
       ['/api/note/', 'GET'],
@@ -240,18 +240,18 @@ describe('paths and methods', () => {
       ['/healthz', 'GET'],
       ['/readyz', 'GET'],
     ] as const) {
-      for (const accept of method === 'GET' ? FORMS : ['*/*']) {
+      for (const accept of method === 'GET' ? FORMATS : ['*/*']) {
         const { headers } = await service.request(path, { method, headers: { accept } });
-        const what = `${method} ${path} ${accept}`;
-        assert.equal(headers.get('x-content-type-options'), 'nosniff', what);
-        for (const name of ['server', 'x-powered-by', 'via']) assert.equal(headers.get(name), null, what);
+        const label = `${method} ${path} ${accept}`;
+        assert.equal(headers.get('x-content-type-options'), 'nosniff', label);
+        for (const name of ['server', 'x-powered-by', 'via']) assert.equal(headers.get(name), null, label);
       }
     }
   });
 
-  test('an answer to a request with credentials is nobody else’s to keep', async () => {
+  test('an answer to a request with credentials may not be stored', async () => {
     for (const path of ['/api/note/', '/api/note/1/', '/api/note/99/', '/nothing']) {
-      for (const accept of FORMS) {
+      for (const accept of FORMATS) {
         const { headers } = await service.request(path, { user: 'bob', headers: { accept } });
         assert.equal(headers.get('cache-control'), 'no-store', `${path} ${accept}`);
         assert.match(headers.get('vary') ?? '', /(^|, )Authorization(,|$)/, `${path} ${accept}`);

@@ -1,4 +1,4 @@
-// A registry with something of everything that matters to what answers look like.
+// Resources with different access levels and column types, for tests of output formats.
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
@@ -34,10 +34,10 @@ export const shelf = [
   { model: 'mailbox', columns: { text: { type: 'text' } }, access: 'user', methods: ['POST'] },
 ] satisfies Resource[];
 
-/** What a column of the type `json` keeps as it came: spaces, line breaks, digits and a key that stands there twice. */
+/** A value that the PostgreSQL type `json` keeps unchanged: spaces, line breaks, digits and a duplicate key. */
 export const LOOSE = '{"b": 1,\n "a": [1.50, 12345678901234567890],\r\n "a": "x\\ny"}';
 
-/** The service with an admin `ada`, a user `bob`, and three books; the column `data` is text that PostgreSQL keeps as it is. */
+/** Starts a service with an admin `ada`, a user `bob` and three books. PostgreSQL keeps the text of `data` unchanged. */
 export async function openShelf(): Promise<TestService> {
   const service = await startService(shelf, {
     prepare: (sql) =>

@@ -33,14 +33,14 @@ describe('failed logins', () => {
       body: { message: 'x' },
     });
 
-  /** Fails so many times, one after the other. */
+  /** Fails this many times, one after the other. */
   async function fail(times: number, name: string, address: () => string | undefined): Promise<void> {
     for (let index = 0; index < times; index += 1)
       assertUnauthorized(await write(name, `wrong ${index}`, address()));
   }
   const newAddress = (): string => fromNewAddress()['x-forwarded-for'] ?? '';
 
-  test('ten from one address within a minute are 401, what follows from there is 429, right or wrong', async () => {
+  test('the first ten from an address in a minute are 401, and further logins from it are 429', async () => {
     await service.addUser('ann');
     await service.addUser('anton');
     await fail(10, 'ann', () => '192.0.2.1');
@@ -51,7 +51,7 @@ describe('failed logins', () => {
     assert.equal((await write('ann', 'pw-ann', '192.0.2.2')).status, 201);
   });
 
-  test('what needs no credentials is not throttled, nor what carries none', async () => {
+  test('requests that need or send no credentials are not throttled', async () => {
     const from = { 'x-forwarded-for': '192.0.2.10' };
     await service.addUser('bea');
     await fail(10, 'bea', () => from['x-forwarded-for']);
@@ -68,7 +68,7 @@ describe('failed logins', () => {
     assert.equal((await write('cleo', 'pw-cleo', '192.0.2.20')).status, 201);
   });
 
-  test('a right password is no failure, and does not forgive failures', async () => {
+  test('a right password is no failure, and does not reset the count', async () => {
     await service.addUser('dora');
     await service.addUser('dan');
     for (let index = 0; index < 15; index += 1)
@@ -79,7 +79,7 @@ describe('failed logins', () => {
     assertThrottled(await write('dora', 'wrong', '192.0.2.30'));
   });
 
-  test('credentials that were verified lately are let through, others of that user are not', async () => {
+  test('recently verified credentials still work, and other credentials of the user do not', async () => {
     await service.addUser('eli');
     assert.equal((await write('eli', 'pw-eli', '192.0.2.40')).status, 201);
     await fail(10, 'eli', () => '192.0.2.40');
@@ -92,7 +92,7 @@ describe('failed logins', () => {
     assertThrottled(await write('eli', 'new', '192.0.2.40'));
   });
 
-  test('fifty for one name from anywhere are 401, then 429 except from where its user has logged in', async () => {
+  test('the first fifty for a name are 401, then 429 except from addresses where its user has logged in', async () => {
     await service.addUser('fay');
     await service.addUser('finn');
     assert.equal((await write('fay', 'pw-fay', '192.0.2.50')).status, 201);
@@ -104,7 +104,7 @@ describe('failed logins', () => {
     assert.equal((await write('finn', 'pw-finn', newAddress())).status, 201);
   });
 
-  /** The spellings of a name that differ in case: the bits of the index say which letters are large. */
+  /** Spellings of a name in different cases: the bits of the index select the capital letters. */
   const spelled = (name: string, index: number): string =>
     [...name].map((letter, at) => ((index >> at) & 1 ? letter.toUpperCase() : letter)).join('');
 
@@ -112,7 +112,7 @@ describe('failed logins', () => {
     ['gertie', true],
     ['nobody', false],
   ] as const) {
-    test(`the spellings of a name that ${isKnown ? 'somebody' : 'nobody'} has count together`, async () => {
+    test(`spellings of ${isKnown ? 'an existing' : 'an unknown'} name count together`, async () => {
       if (isKnown) await service.addUser(name);
       for (let index = 0; index < 50; index += 1)
         assertUnauthorized(await write(spelled(name, index), 'wrong', newAddress()));
@@ -122,7 +122,7 @@ describe('failed logins', () => {
     });
   }
 
-  test('whatever the database takes for a name counts as that name', async (context) => {
+  test('spellings that the collation of the database treats as equal count together', async (context) => {
     const [icu] = await service.sql`select from pg_collation where collprovider = 'i'`;
     if (!icu) return context.skip('this server has no ICU');
     await service.sql.unsafe(`
@@ -139,7 +139,7 @@ describe('failed logins', () => {
     assert.equal((await write('hed-wig', 'pw-hedwig', home)).status, 201);
   });
 
-  test('tries that got 429 do not count, neither for the address nor for the name', async () => {
+  test('attempts with a 429 do not count, neither for the address nor for the name', async () => {
     await service.addUser('gus');
     await service.addUser('gwen');
     await fail(10, 'gwen', () => '192.0.2.60');
@@ -149,7 +149,7 @@ describe('failed logins', () => {
     assert.equal((await write('gus', 'pw-gus', newAddress())).status, 201);
   });
 
-  test('many tries at once do not slip through', async () => {
+  test('concurrent attempts do not exceed the limit', async () => {
     await service.addUser('hal');
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, index) => write('hal', `wrong ${index}`, '192.0.2.70')),
@@ -158,7 +158,7 @@ describe('failed logins', () => {
     assert.equal(answers.filter(({ status }) => status === 429).length, 30);
   });
 
-  test('a password that is too long to be hashed is a failure as well', async () => {
+  test('a password that is too long to be hashed is a failure, too', async () => {
     for (let index = 0; index < 10; index += 1)
       assertUnauthorized(await write('unknown', 'x'.repeat(1100 + index), '192.0.2.80'));
     assertThrottled(await write('unknown', 'x', '192.0.2.80'));
@@ -170,24 +170,34 @@ describe('failed logins', () => {
     second: string | undefined,
     same: boolean,
   ][] = [
-    ['what a client writes before it', '198.51.100.1, 203.0.113.1', '198.51.100.2, 203.0.113.1', true],
-    ['the address that the proxy adds', '198.51.100.1, 203.0.113.2', '198.51.100.1, 203.0.113.3', false],
-    ['an IPv4 address mapped to IPv6', '203.0.113.4', '::ffff:203.0.113.4', true],
-    ['an IPv4 address mapped to IPv6 in hexadecimal', '203.0.113.9', '::ffff:cb00:7109', true],
-    ['an IPv4 address mapped to IPv6 in full', '203.0.113.10', '0:0:0:0:0:FFFF:CB00:710A', true],
-    ['two IPv4 addresses mapped to IPv6', '::ffff:cb00:710b', '::ffff:cb00:710c', false],
-    ['an IPv4 address translated by NAT64', '203.0.113.13', '64:ff9b::203.0.113.13', true],
+    [
+      'different entries of the client and one of the proxy',
+      '198.51.100.1, 203.0.113.1',
+      '198.51.100.2, 203.0.113.1',
+      true,
+    ],
+    [
+      'one entry of the client and different ones of the proxy',
+      '198.51.100.1, 203.0.113.2',
+      '198.51.100.1, 203.0.113.3',
+      false,
+    ],
+    ['an IPv4 address and its IPv6 form', '203.0.113.4', '::ffff:203.0.113.4', true],
+    ['an IPv4 address and its IPv6 form in hexadecimal', '203.0.113.9', '::ffff:cb00:7109', true],
+    ['an IPv4 address and its full IPv6 form', '203.0.113.10', '0:0:0:0:0:FFFF:CB00:710A', true],
+    ['the IPv6 forms of two IPv4 addresses', '::ffff:cb00:710b', '::ffff:cb00:710c', false],
+    ['an IPv4 address and its NAT64 form', '203.0.113.13', '64:ff9b::203.0.113.13', true],
     ['two hosts of one IPv6 network', '2001:db8:1:1::1', '2001:0DB8:1:1:ffff::2', true],
     ['hosts of two IPv6 networks', '2001:db8:2:2::1', '2001:db8:2:3::1', false],
-    ['the port behind an IPv4 address', '203.0.113.5:4000', '203.0.113.5:4001', true],
-    ['the port that one proxy adds and another does not', '203.0.113.6:4000', '203.0.113.6', true],
-    ['the port behind an IPv6 address', '[2001:db8:3:4::1]:4000', '[2001:db8:3:4::1]:4001', true],
-    ['a bracket around an IPv6 address', '[2001:db8:4:5::1]', '2001:db8:4:5::2', true],
-    ['an address in front of a port', '203.0.113.7:4000', '203.0.113.8:4000', false],
-    ['what is no address', 'unknown', '203.0.113.300:4000', true],
+    ['two ports of an IPv4 address', '203.0.113.5:4000', '203.0.113.5:4001', true],
+    ['an IPv4 address with and without a port', '203.0.113.6:4000', '203.0.113.6', true],
+    ['two ports of an IPv6 address', '[2001:db8:3:4::1]:4000', '[2001:db8:3:4::1]:4001', true],
+    ['two addresses of an IPv6 network, one in brackets', '[2001:db8:4:5::1]', '2001:db8:4:5::2', true],
+    ['two IPv4 addresses with the same port', '203.0.113.7:4000', '203.0.113.8:4000', false],
+    ['two entries that are no addresses', 'unknown', '203.0.113.300:4000', true],
   ];
   for (const [name, first, second, same] of addresses) {
-    test(`behind one proxy, ${name} ${same ? 'makes no difference' : 'makes the difference'}`, async () => {
+    test(`behind one proxy, ${name} count as ${same ? 'one client' : 'two clients'}`, async () => {
       await service.addUser(name);
       await fail(10, name, () => first);
       const answer = await write(name, 'wrong', second);
@@ -221,7 +231,7 @@ for (const [trustProxy, first, second, same] of [
   });
 }
 
-test('a client that is at work is never locked out, however long others fail with its name', async () => {
+test('an active client is never locked out while others fail with its name', async () => {
   mock.timers.enable({ apis: ['Date'], now: Date.now() });
   const service = await startService([user, note], { trustProxy: 1 });
   try {
@@ -249,7 +259,7 @@ test('a client that is at work is never locked out, however long others fail wit
   }
 });
 
-test('when the minute of the first failure is over, tries are counted anew', () => {
+test('after the minute of the first failure, attempts are counted from zero', () => {
   let now = 1_000_000;
   const throttle = createThrottle(() => now);
   const retryAfter = (): string | undefined => {
@@ -273,4 +283,35 @@ test('when the minute of the first failure is over, tries are counted anew', () 
     now += 999;
     assert.equal(retryAfter(), undefined);
   }
+});
+
+test('the minute of the throttle starts with the first failure, not with a successful attempt', () => {
+  let now = 0;
+  const throttle = createThrottle(() => now);
+  throttle.begin('address', 'name')(false);
+  now = 59_000;
+  for (let index = 0; index < 10; index += 1) throttle.begin('address', 'name')(true);
+  now = 60_000;
+  assert.throws(() => throttle.check('address', 'name'));
+});
+
+test('attempts in progress count as failures until they end, and successful ones do not count', () => {
+  const throttle = createThrottle();
+  const isRefused = (): boolean => {
+    try {
+      throttle.begin('address', 'name')(false);
+      return false;
+    } catch (error) {
+      assert.ok(error instanceof Problem && error.status === 429);
+      return true;
+    }
+  };
+  const ends = Array.from({ length: 10 }, () => throttle.begin('address', 'name'));
+  assert.equal(isRefused(), true);
+  ends.pop()?.(false);
+  assert.equal(isRefused(), false);
+  for (const end of ends) end(true);
+  assert.equal(isRefused(), false, 'nine have failed');
+  throttle.begin('address', 'name')(true);
+  assert.equal(isRefused(), true);
 });

@@ -1,4 +1,4 @@
-// Clients for what fetch cannot say or does not show.
+// HTTP clients for requests that fetch cannot send, and answers that it does not show.
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
@@ -13,15 +13,15 @@ export interface WireAnswer {
 export interface Wire {
   readonly socket: Socket;
   readonly send: (bytes: string | Uint8Array) => void;
-  /** The next answer; with `head` one that has no body, whatever its length says. Undefined when the server closes first. */
+  /** The next answer; with `head` an answer without a body. Undefined if the server closes the connection first. */
   readonly next: (options?: { head?: boolean }) => Promise<WireAnswer | undefined>;
-  /** Resolves when the connection is closed, with what `next` has not taken. */
+  /** Resolves when the connection is closed, with the data that `next` has not returned. */
   readonly rest: () => Promise<string>;
   readonly destroy: () => void;
 }
 
-/** So long that only a hanging service reaches it. */
-const PATIENCE = 25_000;
+/** A timeout that only a hanging service reaches, in milliseconds. */
+const TIMEOUT = 25_000;
 
 function parseHead(head: string): Omit<WireAnswer, 'body'> {
   const [statusLine = '', ...lines] = head.split('\r\n');
@@ -32,7 +32,7 @@ function parseHead(head: string): Omit<WireAnswer, 'body'> {
   return { status: Number(statusLine.split(' ')[1]), headers: Object.fromEntries(headers) };
 }
 
-/** The first complete answer in the text, and what stands behind it. */
+/** The first complete answer in the text, and the text after it. */
 function takeAnswer(received: string, head: boolean): [WireAnswer, string] | undefined {
   const end = received.indexOf('\r\n\r\n');
   if (end < 0) return undefined;
@@ -43,7 +43,7 @@ function takeAnswer(received: string, head: boolean): [WireAnswer, string] | und
   return [{ ...answer, body: received.slice(end + 4, bodyEnd) }, received.slice(bodyEnd)];
 }
 
-/** Opens a connection to the service. Bytes are shown as latin1, so that lengths are right. */
+/** Opens a connection to the service. Bytes are read as latin1, so that lengths are right. */
 export function wire({ base }: Pick<TestService, 'base'>): Wire {
   const { hostname, port } = new URL(base);
   const socket = connect(Number(port), hostname);
@@ -51,12 +51,12 @@ export function wire({ base }: Pick<TestService, 'base'>): Wire {
   let isClosed = false;
   let wake = (): void => undefined;
   socket.setEncoding('latin1');
-  socket.setTimeout(PATIENCE, () => socket.destroy(new Error('the service does not answer')));
+  socket.setTimeout(TIMEOUT, () => socket.destroy(new Error('the service does not answer')));
   socket.on('data', (chunk: string) => {
     received += chunk;
     wake();
   });
-  // A reset is one way in which the server closes a connection; what had come before it counts.
+  // The server may close a connection with a reset. The data before it counts.
   socket.on('error', () => undefined);
   const closed = new Promise<void>((resolve) => {
     socket.on('close', () => {
@@ -89,7 +89,7 @@ export function wire({ base }: Pick<TestService, 'base'>): Wire {
   };
 }
 
-/** The text of a request; a body gets its length unless the headers say how it is framed. */
+/** The text of a request. A body gets its length, unless the headers frame it. */
 export function requestText(
   method: string,
   target: string,
@@ -106,7 +106,7 @@ export function requestText(
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`;
 }
 
-/** A request whose headers go out as they are, those too that fetch keeps for itself. */
+/** Sends a request with exactly these headers, also those that fetch sets itself. */
 export function exactRequest(
   { base }: Pick<TestService, 'base'>,
   path: string,

@@ -1,12 +1,12 @@
 // Random rows of every type, and random filters and orderings over them.
 import fc from 'fast-check';
-import { FOREIGN_KEYS, type Filter, type Ordering, type Row } from './predicate.ts';
-import { uuid } from './world.ts';
+import { FOREIGN_KEYS, type Filter, type Ordering, type Row } from './reference.ts';
+import { uuid } from './samples.ts';
 
 interface Kind {
   /** Few values, so that rows have duplicates and filters find them. */
   readonly stored: fc.Arbitrary<unknown>;
-  /** What means the same in a filter. */
+  /** Texts in a filter with the same meaning. */
   readonly spellings?: (value: never) => string[];
   readonly operators: readonly string[];
 }
@@ -91,7 +91,7 @@ const KINDS: Record<string, Kind> = {
 const SCALARS = Object.keys(KINDS).filter((name) => name !== 'key');
 const kindOf = (column: string): Kind => (KINDS[column] ?? KINDS['key']) as Kind;
 
-/** Rows with the keys 1, 2, 3…; a foreign key is NULL or one of them. */
+/** Rows with the keys 1, 2, 3 and so on. A foreign key is NULL or one of them. */
 export const rows: fc.Arbitrary<Row[]> = fc.integer({ min: 0, max: 12 }).chain((count) => {
   const key = fc.option(fc.integer({ min: 1, max: Math.max(1, count) }), { freq: 4 });
   const columns = SCALARS.map((name) => [name, fc.option(kindOf(name).stored, { freq: 4 })] as const);
@@ -104,7 +104,7 @@ export const rows: fc.Arbitrary<Row[]> = fc.integer({ min: 0, max: 12 }).chain((
 
 const foreignKeys = fc.array(fc.constantFrom(...FOREIGN_KEYS), { maxLength: 2 });
 
-/** A path to a column of one of the names, with the foreign keys in one of their two spellings. */
+/** A path to one of the columns, with each foreign key in one of its two spellings. */
 const pathTo = (names: readonly string[]): fc.Arbitrary<{ path: string[]; spelt: string }> =>
   fc
     .tuple(foreignKeys, fc.constantFrom(...names), fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }))
@@ -191,7 +191,7 @@ const filter: fc.Arbitrary<Filter> = pathTo([...SCALARS, ...FOREIGN_KEYS, 'id'])
     }));
   });
 
-/** Filters of one query, each with a name of its own. */
+/** Filters of one query, each with a different name. */
 export const filters: fc.Arbitrary<Filter[]> = fc.uniqueArray(filter, {
   minLength: 1,
   maxLength: 3,

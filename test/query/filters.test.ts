@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
-import { encode, idsOf, startWorld, TYPES, uuid } from './world.ts';
+import { encode, idsOf, startSamples, TYPES, uuid } from './samples.ts';
 
-/** What each filter selects of the rows 1 to 4 of `thing`, whose row 4 has NULL in every column, and of `solid`, which has no row 4. */
+/** The rows that each filter selects of rows 1 to 4 of `thing`. Row 4 has only NULLs, and `solid` does not have it. */
 const selections: Record<string, [query: string, ids: number[]][]> = {
   'eq, ne, lt, lte, gt and gte compare with a value of the column’s type': [
     ['string=apple', [1]],
@@ -43,7 +43,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['id=2', [2]],
     ['id__gt=1&id__lt=3', [2]],
   ],
-  'a boolean is spelt in five ways each, in any case': [
+  'a boolean has five spellings for each value, in any case': [
     ...['true', 't', '1', 'yes', 'on', 'TRUE', 'Yes', 'oN'].map((word): [string, number[]] => [
       `boolean=${word}`,
       [1, 3],
@@ -55,7 +55,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['boolean__ne=yes', [2]],
     ['boolean__in=yes,off', [1, 2, 3]],
   ],
-  'a date-time may come with T, without the time or the seconds, with Z or an offset': [
+  'a date-time may be written with T, without the time or the seconds, with Z or an offset': [
     ['datetime=2024-01-31 10:00:00', [1]],
     ['datetime=2024-01-31T10:00:00', [1]],
     ['datetime=2024-01-31 10:00', [1]],
@@ -108,7 +108,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['text__like=%,%', [1]],
     ['text__like=', []],
   ],
-  'a leading - keeps every row that the filter does not match, NULLs included': [
+  'a leading - keeps each row that the filter does not match, also NULLs': [
     ['-string=apple', [2, 3, 4]],
     ['-string__ne=apple', [1, 4]],
     ['-integer__lt=1', [1, 3, 4]],
@@ -120,13 +120,13 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['-json="text"', [1, 3, 4]],
     ['-id=1', [2, 3, 4]],
   ],
-  'different parameters are ANDed': [
+  'different parameters are combined with AND': [
     ['integer__gt=0&boolean=true', [1, 3]],
     ['integer__gt=0&boolean=true&float__lt=2', [1]],
     ['integer=1&integer__eq=-2', []],
     ['integer=1&-integer=1', []],
   ],
-  'a repeated parameter means any of its values; for ne and for a negated filter, none of them': [
+  'a repeated parameter matches any of its values; with ne or negated, none of them': [
     ['string=apple&string=Banana', [1, 2]],
     ['string=apple&string=apple', [1]],
     ['string=apple&integer=1&string=Banana', [1]],
@@ -146,7 +146,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
 describe('filters', () => {
   let service: TestService;
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(() => service.close());
 

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
-import { encode, idsOf, rawGet, startWorld, TYPES } from './world.ts';
+import { encode, idsOf, rawGet, startSamples, TYPES } from './samples.ts';
 
 const OPERATORS = ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in'];
 
 describe('the grammar of a query string', () => {
   let service: TestService;
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(() => service.close());
 
@@ -22,7 +22,7 @@ describe('the grammar of a query string', () => {
     assert.deepEqual(Object.keys(json.errors ?? {}), [name], query);
   }
 
-  test('what is neither a filter nor ordering, limit or page is 400', async () => {
+  test('an unknown parameter is 400', async () => {
     const names = [
       'nosuch', '', '-', '--string', '-ordering', '-limit', '-page', 'limit__gt', 'page__eq', 'ordering__id', 'Limit',
       'String', 'STRING', 'string[]', 'string[like]', '"string"', "'string'", '(string)', 'string.eq', 'string:eq',
@@ -37,7 +37,7 @@ describe('the grammar of a query string', () => {
     }
   });
 
-  test('bad percent-encoding, bytes that are not UTF-8 and NUL are 400 and name the parameter', async () => {
+  test('invalid percent-encoding, bytes that are not UTF-8 and NUL are 400 and name the parameter', async () => {
     const values = [
       '%',
       '%2',
@@ -62,7 +62,7 @@ describe('the grammar of a query string', () => {
     await assertNamed('string%00=1', 'string\0');
   });
 
-  test('bytes that were sent without percent-encoding are 400', async () => {
+  test('bytes without percent-encoding are 400', async () => {
     for (const bytes of ['zo\u00c3\u00a9', '\u00ff', '\u00e9']) {
       const { status, json } = await get(`string=${bytes}`);
       assert.equal(status, 400);
@@ -70,7 +70,7 @@ describe('the grammar of a query string', () => {
     }
   });
 
-  test('a query is read like a form: + is a space, empty parts are nothing, the first = ends the name', async () => {
+  test('a query is decoded like a form: + is a space, empty parts are ignored, the first = ends the name', async () => {
     for (const [query, ids] of [
       ['text=50%25+off_now', [2]],
       ['text__like=red,+as%20%25', [1]],
@@ -92,7 +92,7 @@ describe('the grammar of a query string', () => {
     }
   });
 
-  test('at most 50 filters', async () => {
+  test('a query has at most 50 filters', async () => {
     const all = TYPES.slice(0, 5).flatMap((name) => [`-${name}__is=null`, ...OPERATORS.map((operator) => `-${name}__${operator}=77`)]); // prettier-ignore
     const more = ['id', 'box', 'spare'].flatMap((name) =>
       OPERATORS.map((operator) => `-${name}__${operator}=77`),
@@ -106,14 +106,14 @@ describe('the grammar of a query string', () => {
     assert.match(json.errors.spare__is[0], /50/);
   });
 
-  test('at most 8 orderings', async () => {
+  test('a query has at most 8 orderings', async () => {
     const nine = TYPES.filter((type) => type !== 'json').slice(0, 9);
     assert.equal((await get(`ordering=${nine.slice(0, 8).join(',')}`)).status, 200);
     await assertNamed(`ordering=${nine.join(',')}`, 'ordering');
     await assertNamed(`ordering=${'id,'.repeat(8)}id`, 'ordering');
   });
 
-  test('what is wrong several times is told once', async () => {
+  test('duplicate messages are removed', async () => {
     for (const [query, name] of [
       ['ordering=,,', 'ordering'],
       ['ordering=nosuch,id,-nosuch', 'ordering'],
@@ -124,7 +124,7 @@ describe('the grammar of a query string', () => {
     }
   });
 
-  test('at most 1,000 values in an in', async () => {
+  test('an in has at most 1,000 values', async () => {
     const answer = await get(`id__in=${'9,'.repeat(998)}1,2`);
     assert.deepEqual(idsOf(answer), [1, 2]);
     await assertNamed(`id__in=${'9,'.repeat(999)}1,2`, 'id__in');
@@ -132,7 +132,7 @@ describe('the grammar of a query string', () => {
     assert.deepEqual(idsOf(await get(`string__in=apple${','.repeat(999)}`)), [1]);
   });
 
-  test('at most 8 KiB of query string, past it 414', async () => {
+  test('a query string has at most 8 KiB, and a longer one is 414', async () => {
     const most = `string=${'a'.repeat(8192 - 'string='.length)}`;
     assert.deepEqual(idsOf(await get(most)), []);
     for (const query of [
@@ -149,7 +149,7 @@ describe('the grammar of a query string', () => {
     }
   });
 
-  test('a query that is too long or not HTTP gets its answer on a connection that is in use, too', async () => {
+  test('a request that is too long or not HTTP gets its answer on a connection in use, too', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     for (const [query, status] of [
       [`a=${'b'.repeat(20_000)}`, 414],
@@ -162,7 +162,7 @@ describe('the grammar of a query string', () => {
     agent.destroy();
   });
 
-  test('a single record takes no parameters', async () => {
+  test('a parameter in a request for a single record is 400', async () => {
     for (const name of ['string', 'limit', 'page', 'ordering', 'nosuch']) {
       const { status, json } = await rawGet(service.base, `/api/thing/1/?${name}=1`);
       assert.equal(status, 400);

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { TestService } from '../support.ts';
-import { idsOf, startWorld } from './world.ts';
+import type { Resource } from '../../src/index.ts';
+import { startService, type TestService } from '../support.ts';
+import { idsOf, startSamples } from './samples.ts';
 
 /** `shelf` has 8 records, limit 3, maxLimit 5 and the ordering `-rank,name`; its ranks are 3, 1, null, 2, 3, null, 1, 2. */
 const orderings: [path: string, ids: number[]][] = [
@@ -17,7 +18,7 @@ const orderings: [path: string, ids: number[]][] = [
   ['shelf/?ordering=-id', [8, 7, 6]],
   ['shelf/?ordering=-id,rank', [8, 7, 6]],
   ['shelf/?ordering=rank,rank,-rank', [2, 7, 4]],
-  // Row 4 of `thing` is NULL throughout; NULLs come last ascending and first descending.
+  // Row 4 of `thing` has only NULLs: they come last ascending, and first descending.
   ['thing/', [1, 2, 3, 4]],
   ['thing/?ordering=integer', [2, 1, 3, 4]],
   ['thing/?ordering=-integer', [4, 3, 1, 2]],
@@ -41,7 +42,7 @@ const orderings: [path: string, ids: number[]][] = [
   ['thing/?box__name__ne=oak&ordering=box__name', [3, 2]],
 ];
 
-/** The query of a request for `shelf` and its links, both without `/api/shelf/?`. */
+/** The query of a request for `shelf`, and its links, all without `/api/shelf/?`. */
 const links: [query: string, next: string, previous: string][] = [
   ['', 'limit=3&page=2', ''],
   ['page=1', 'limit=3&page=2', ''],
@@ -70,7 +71,7 @@ const links: [query: string, next: string, previous: string][] = [
   ['rank=77&page=2', '', 'rank=77&limit=3&page=1'],
 ];
 
-const faulty: [query: string, name: string][] = [
+const invalid: [query: string, name: string][] = [
   ...['0', '00', '-1', '+1', '1.5', '1e3', 'x', '', '%20', '1%20', '0x10', '%D9%A1', 'null', '1,2'].flatMap(
     (value): [string, string][] => [
       [`limit=${value}`, 'limit'],
@@ -89,11 +90,11 @@ const faulty: [query: string, name: string][] = [
 describe('ordering and paging', () => {
   let service: TestService;
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(() => service.close());
 
-  test('records come in the order asked for, ties in the order of id', async () => {
+  test('records have the requested order, and ties are ordered by id', async () => {
     for (const [path, ids] of orderings) {
       const answer = await service.request(`/api/${path}`);
       assert.equal(answer.status, 200, `${path}: ${answer.text}`);
@@ -101,7 +102,7 @@ describe('ordering and paging', () => {
     }
   });
 
-  test('next and previous carry the filters and the ordering, then the limit in use and the page', async () => {
+  test('next and previous have the filters and the ordering, then the limit and the page', async () => {
     for (const [query, next, previous] of links) {
       const { status, json } = await service.request(`/api/shelf/?${query}`);
       assert.equal(status, 200, query);
@@ -112,7 +113,7 @@ describe('ordering and paging', () => {
     }
   });
 
-  test('the limit in use is the resource’s, or what was asked for up to its maxLimit', async () => {
+  test('the limit is that of the resource, or the requested one up to maxLimit', async () => {
     for (const [query, count] of [
       ['', 3],
       ['limit=2', 2],
@@ -135,7 +136,7 @@ describe('ordering and paging', () => {
     }
   });
 
-  test('pages far from the start follow each other like the first ones', async () => {
+  test('pages far from the start are complete and in order', async () => {
     await service.sql`insert into node (id, name, parent_id) select 5000 + n, 'm' || n % 7, n % 3 + 1 from generate_series(1, 2600) n`;
     for (const [ordering, sql] of [
       ['id', 'id'],
@@ -156,7 +157,7 @@ describe('ordering and paging', () => {
     }
   });
 
-  test('a page past the end is empty, however far', async () => {
+  test('every page past the end is empty', async () => {
     for (const page of ['4', '1000', '3074457345618258603', '9223372036854775808', `1${'0'.repeat(999)}`]) {
       const { status, text } = await service.request(`/api/shelf/?page=${page}`);
       assert.equal(status, 200, page);
@@ -168,15 +169,15 @@ describe('ordering and paging', () => {
     }
   });
 
-  test('limit, page and ordering that cannot be used are 400 by name', async () => {
-    for (const [query, name] of faulty) {
+  test('an invalid limit, page or ordering is 400 with the name of the parameter', async () => {
+    for (const [query, name] of invalid) {
       const { status, json } = await service.request(`/api/shelf/?${query}`);
       assert.equal(status, 400, query);
       assert.deepEqual(Object.keys(json.errors ?? {}), [name], query);
     }
   });
 
-  test('the total is counted for those who ask for it alone', async () => {
+  test('the total is counted only on request', async () => {
     const total = async (query: string, prefer?: string): Promise<string | null> => {
       const { status, headers } = await service.request(`/api/shelf/?${query}`, {
         headers: prefer === undefined ? {} : { prefer },
@@ -198,8 +199,8 @@ describe('ordering and paging', () => {
     assert.equal(await total('rank=77', 'count=exact'), '0');
   });
 
-  test('a page is one statement, also with its count', async () => {
-    /** How many statements the service has run. */
+  test('a page takes one statement, also with its count', async () => {
+    /** The number of statements that the service has run. */
     const statements = async (): Promise<number> => {
       const { text } = await service.request('/metrics');
       const counts = text.matchAll(/^vitrine_database_statement_duration_seconds_count\{.*\} (\d+)$/gm);
@@ -210,7 +211,7 @@ describe('ordering and paging', () => {
         [{}, 1],
         [{ prefer: 'count=exact' }, 1],
       ] as const) {
-        // The first query of a kind is estimated before it runs.
+        // The first query of a kind is also estimated.
         await service.request(`/api/shelf/?${query}`, { headers });
         const before = await statements();
         assert.equal((await service.request(`/api/shelf/?${query}`, { headers })).status, 200);
@@ -218,4 +219,17 @@ describe('ordering and paging', () => {
       }
     }
   });
+});
+
+test('a maxLimit below 20 is also the page size', async () => {
+  const few: Resource = { model: 'few', columns: {}, maxLimit: 5 };
+  const service = await startService([few]);
+  try {
+    await service.sql`insert into few select from generate_series(1, 30)`;
+    const { json } = await service.request('/api/few/');
+    assert.equal(json.objects.length, 5);
+    assert.equal(json.meta.next, '/api/few/?limit=5&page=2');
+  } finally {
+    await service.close();
+  }
 });

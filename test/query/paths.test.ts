@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { basic, type TestService } from '../support.ts';
-import { encode, idsOf, startWorld } from './world.ts';
+import { encode, idsOf, startSamples } from './samples.ts';
 
 /** Row 1 of `thing` has box 1 and spare 2, row 2 box 2 and spare 2, row 3 box 3 and spare 1, row 4 neither. */
 const selections: Record<string, [query: string, ids: number[]][]> = {
-  'a foreign key goes by its name with and without _id, alone and in a path': [
+  'a foreign key can be written with and without _id, alone and in a path': [
     ['box=1', [1]],
     ['box_id=1', [1]],
     ['box__gt=1', [2, 3]],
@@ -17,28 +17,28 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['box__owner_id__username=ada', [1]],
     ['box_id__owner__username=ada', [1]],
   ],
-  'the related record’s key is a column like any other': [
+  'the key of a related record is a column like any other': [
     ['box__id=2', [2]],
     ['box_id__id__gte=2', [2, 3]],
     ['box__id__is=null', [4]],
     ['box__owner__id__is=null', [2, 3, 4]],
     ['-box__id__in=1,2', [3, 4]],
   ],
-  '`box` and `box_id` in one query are two parameters, ANDed': [
+  'box and box_id in one query are two parameters, combined with AND': [
     ['box=1&box_id=1', [1]],
     ['box=1&box_id=2', []],
     ['box=1&box=2', [1, 2]],
     ['box=1&box=2&box_id=2&box_id=3', [2]],
     ['box__name=oak&box_id__name=pine', []],
   ],
-  'two foreign keys to one model are two joins, and two filters on one path are about one record': [
+  'two foreign keys to one model are two joins, and two filters on one path share a join': [
     ['box__name=oak&spare__name=pine', [1]],
     ['box__name=pine&spare__name=pine', [2]],
     ['box__name=oak&spare__name=oak', []],
     ['box__name__like=%e%&box__like=y', [3]],
     ['box__name=oak&box__in=8', []],
   ],
-  'a missing related record counts as NULL in each of its columns': [
+  'all columns of a missing related record are NULL': [
     ['box__name__is=null', [4]],
     ['box__name__ne=oak', [2, 3]],
     ['-box__name=oak', [2, 3, 4]],
@@ -47,7 +47,7 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
     ['box__owner__active__is=true', [1]],
     ['-box__owner__active__is=true', [2, 3, 4]],
   ],
-  'a column’s name is tried before an operator’s': [
+  'the name of a column takes precedence over an operator': [
     ['box__in=7', [1]],
     ['box__in=1', []],
     ['box__in__in=7,8', [1, 2]],
@@ -59,9 +59,9 @@ const selections: Record<string, [query: string, ids: number[]][]> = {
   ],
 };
 
-/** Who asks, for a path into a resource with that read level, and the answer. */
-type Who = 'nobody' | 'wrong' | 'bob' | 'ada';
-const access: [query: string, answers: Record<Who, number[] | number>][] = [
+/** The caller of a query that needs a read level, and the answer: ids, or a status. */
+type CallerName = 'nobody' | 'wrong' | 'bob' | 'ada';
+const access: [query: string, answers: Record<CallerName, number[] | number>][] = [
   ['vault__name=deep', { nobody: 400, wrong: 401, bob: [1], ada: [1] }],
   ['-vault__name=deep', { nobody: 400, wrong: 401, bob: [2, 3, 4], ada: [2, 3, 4] }],
   ['ordering=-vault__name', { nobody: 400, wrong: 401, bob: [3, 4, 2, 1], ada: [3, 4, 2, 1] }],
@@ -72,7 +72,7 @@ const access: [query: string, answers: Record<Who, number[] | number>][] = [
   ['box=1&safe__name=iron', { nobody: 400, wrong: 401, bob: 400, ada: [1] }],
 ];
 
-/** Without a path into the resource no credentials are needed, so they are not looked at. */
+/** Queries without a path into a protected resource do not check credentials. */
 const unneeded: typeof access = [
   ['vault=1', { nobody: [1], wrong: [1], bob: [1], ada: [1] }],
   ['safe_id=1', { nobody: [1], wrong: [1], bob: [1], ada: [1] }],
@@ -80,7 +80,7 @@ const unneeded: typeof access = [
   ['safe__is=null', { nobody: [2, 3, 4], wrong: [2, 3, 4], bob: [2, 3, 4], ada: [2, 3, 4] }],
   ['ordering=-safe_id,vault', { nobody: [2, 3, 4, 1], wrong: [2, 3, 4, 1], bob: [2, 3, 4, 1], ada: [2, 3, 4, 1] }], // prettier-ignore
   ['box__name=oak', { nobody: [1], wrong: [1], bob: [1], ada: [1] }],
-  // Nobody can GET it, so it is no way for anybody.
+  // No caller may GET `well`, so a path into it is unknown.
   ['well__name=dry', { nobody: 400, wrong: 400, bob: 400, ada: 400 }],
   ['ordering=well__name', { nobody: 400, wrong: 400, bob: 400, ada: 400 }],
   ['well=1', { nobody: [1], wrong: [1], bob: [1], ada: [1] }],
@@ -89,7 +89,7 @@ const unneeded: typeof access = [
 describe('paths', () => {
   let service: TestService;
   before(async () => {
-    service = await startWorld();
+    service = await startSamples();
   });
   after(() => service.close());
 
@@ -122,11 +122,12 @@ describe('paths', () => {
   async function assertAccess(cases: typeof access): Promise<void> {
     const wrong = { authorization: basic('ada', 'no password of hers') };
     for (const [query, answers] of cases) {
-      for (const [who, expected] of Object.entries(answers)) {
-        const credentials = who === 'nobody' ? {} : who === 'wrong' ? { headers: wrong } : { user: who };
+      for (const [caller, expected] of Object.entries(answers)) {
+        const credentials =
+          caller === 'nobody' ? {} : caller === 'wrong' ? { headers: wrong } : { user: caller };
         const answer = await service.request(`/api/thing/?${encode(query)}`, credentials);
         const found = answer.status === 200 ? idsOf(answer) : answer.status;
-        assert.deepEqual(found, expected, `${query} as ${who}: ${answer.text}`);
+        assert.deepEqual(found, expected, `${query} as ${caller}: ${answer.text}`);
         const [name] = query.split('&').at(-1)?.split('=') ?? [];
         if (expected === 401) assert.equal(answer.text, 'Authentication failed');
         if (expected === 400) assert.deepEqual(Object.keys(answer.json.errors), [name], query);
@@ -134,11 +135,11 @@ describe('paths', () => {
     }
   }
 
-  test('a path may reach only into what the same request could GET', () => assertAccess(access));
+  test('a path may only enter resources that the caller may read', () => assertAccess(access));
 
-  test('credentials make no difference to a query that needs none', () => assertAccess(unneeded));
+  test('credentials do not matter for a query that needs none', () => assertAccess(unneeded));
 
-  test('a resource that may not be reached answers like a column that never existed', async () => {
+  test('a path into a hidden resource gets the same answer as an unknown column', async () => {
     const hidden = [
       ['vault__name', 'vault__nonsuch', 'nobody'],
       ['safe__name', 'safe__nonsuch', 'bob'],
@@ -146,8 +147,8 @@ describe('paths', () => {
       ['well__name', 'well__nonsuch', 'ada'],
       ['well__id', 'well__xy', 'ada'],
     ] as const;
-    for (const [name, absent, who] of hidden) {
-      const options = who === 'nobody' ? {} : { user: who };
+    for (const [name, absent, caller] of hidden) {
+      const options = caller === 'nobody' ? {} : { user: caller };
       for (const form of ['$=x', '$__in=1', '-$__is=null', 'ordering=$', 'ordering=-id,-$', '$__foo=1']) {
         const ask = async (column: string): Promise<string> => {
           const { status, text } = await service.request(`/api/thing/?${form.replace('$', column)}`, options);

@@ -46,11 +46,11 @@ const statementOf = (query: string): Statement =>
 
 const AUTHOR = ' left join "author" j1 on j1."id" = t."author_id"';
 
-/** The JSON of a post, put together. */
+/** The SQL that makes the JSON of a post. */
 const nullable = (column: string): string => `coalesce(t."${column}"::text, 'null')`;
 const OUTPUT = `concat('{"id":', t."id", ',"author_id":', ${nullable('author_id')}, ',"editor_id":', ${nullable('edited by')}, ',"stars":', ${nullable('stars')}, '}')`;
 
-/** The statement of a page whose rows are these. */
+/** The statement of a page with these rows. */
 function page(rows: string, limit = 20): string {
   const objects = `array_to_string(records[1:${limit}], ',')`;
   const more = `cardinality(records) > ${limit}`;
@@ -60,14 +60,14 @@ function page(rows: string, limit = 20): string {
   return `select case when cardinality(records) = 0 or records[least(cardinality(records), ${limit})] is not null then ${objects} end as objects, ${more} from (select array(${texts}) as records offset 0) page`;
 }
 
-/** The statement of a page in the order of the key, near the start. */
+/** The statement of a page near the start, in the order of the key. */
 const simple = (source: string, limit = 20): string =>
   page(
     `select ${OUTPUT} from (select t.* from "post" t${source} order by t."id" limit ${limit + 1}) t`,
     limit,
   );
 
-/** The statement that chooses the ids of the page first. */
+/** The statement that first chooses the ids of the page. */
 const chosen = (keys: string, source: string, tail: string, join: string, order: string): string =>
   page(
     `select ${OUTPUT} from (select ${keys} from "post" t${source} ${tail}) p join "post" t on ${join} order by ${order}`,
@@ -77,7 +77,7 @@ const chosen = (keys: string, source: string, tail: string, join: string, order:
 interface Expected {
   readonly text: string;
   readonly values?: readonly string[];
-  /** Of these rows (id, author, editor, stars): 1 ada bob 5, 2 bob ada 3, 3 none ada null. Bob's mentor is Ada. */
+  /** Of the rows (id, author, editor, stars): 1 ada bob 5, 2 bob ada 3, 3 none ada null. Bob's mentor is Ada. */
   readonly ids: readonly number[];
 }
 
@@ -197,7 +197,7 @@ describe('a query becomes a plan, and a plan a statement', () => {
     });
   }
 
-  test('a plan has names resolved, the key as the last ordering, and the offset of the page', () => {
+  test('a plan has resolved names, the key as the last ordering, and the offset of the page', () => {
     const { joins, where, orderings, limit, offset } = planOf('-author__name__in=a,b&ordering=-stars&page=3&limit=7'); // prettier-ignore
     assert.deepEqual(joins.map(({ alias, from, column, model }) => [alias, from, column.name, model.name]), [['j1', 't', 'author', 'author']]); // prettier-ignore
     assert.deepEqual(
@@ -211,7 +211,7 @@ describe('a query becomes a plan, and a plan a statement', () => {
     assert.deepEqual({ limit, offset }, { limit: 7, offset: 14n });
   });
 
-  test('the count has the filters and neither ordering nor page', async () => {
+  test('the count has the filters, but no ordering and no page', async () => {
     const statement = countStatement(planOf('author__name=ada&ordering=-stars&page=3'));
     assert.deepEqual(statement, {
       text: `select count(*) from "post" t${AUTHOR} where j1."name" = $1::text::varchar`,

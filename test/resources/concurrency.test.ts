@@ -28,13 +28,13 @@ const resources: Resource[] = [
   },
 ];
 
-describe('requests at the same time', () => {
+describe('concurrent requests', () => {
   let service: WritableService;
   let second: Vitrine;
   let bases: string[];
   before(async () => {
     service = await startWith(resources);
-    // A second instance on the same database: nothing may depend on being the only process.
+    // A second instance on the same database: the results must not depend on a single process.
     const options = {
       databaseUrl: service.url,
       resources: [users, ...resources],
@@ -43,7 +43,7 @@ describe('requests at the same time', () => {
     };
     second = await createVitrine(options);
     bases = [service.base, (await second.start()).url];
-    // Both know the credentials before the races, so that these are about the records.
+    // Both remember the credentials first, so that logins do not influence the races.
     for (const base of bases) await at(base, 'PUT', '/api/counter/0/', {});
   });
   after(async () => {
@@ -59,7 +59,7 @@ describe('requests at the same time', () => {
     headers: Record<string, string> = {},
   ): Promise<Answer> =>
     request(base, path, { method, body, headers: { authorization: basic('ada'), ...headers } });
-  /** Sends all at once, to the two instances by turns. */
+  /** Sends all requests at once, alternating between the two instances. */
   const race = (
     count: number,
     send: (
@@ -74,7 +74,7 @@ describe('requests at the same time', () => {
   };
   const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status).sort();
 
-  test('of parallel PUTs with one If-Match exactly one wins, and the others change nothing', async () => {
+  test('exactly one of parallel PUTs with the same If-Match wins, and the others change nothing', async () => {
     const path = await create('counter', {});
     for (let round = 0; round < 5; round += 1) {
       const { headers } = await service.request(path);
@@ -88,7 +88,7 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('of parallel PUTs and DELETEs with one If-Match exactly one wins', async () => {
+  test('exactly one of parallel PUTs and DELETEs with the same If-Match wins', async () => {
     for (let round = 0; round < 5; round += 1) {
       const path = await create('counter', {});
       const { headers } = await service.request(path);
@@ -104,7 +104,7 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('parallel PUTs of different columns lose nothing', async () => {
+  test('parallel PUTs of different columns lose no change', async () => {
     const path = await create('counter', { label: 'kept' });
     for (let round = 1; round <= 5; round += 1) {
       const answers = await race(WIDTH, (index) => ['PUT', path, { [`c${index}`]: round }]);
@@ -116,7 +116,7 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('parallel PUTs of one column leave one of their values, and each is answered with its own', async () => {
+  test('parallel PUTs of one column each return their own value, and one value remains', async () => {
     const path = await create('counter', {});
     const answers = await race(WIDTH, (index) => ['PUT', path, { label: `from ${index}` }]);
     answers.forEach(({ status, json }, index) =>
@@ -125,7 +125,7 @@ describe('requests at the same time', () => {
     assert.match((await service.request(path)).json.label, /^from \d+$/);
   });
 
-  test('a DELETE that races with PUTs gives only 200, 404 and 412, and one DELETE wins', async () => {
+  test('parallel DELETEs and PUTs get only 200, 404 and 412, and one DELETE wins', async () => {
     for (let round = 0; round < 5; round += 1) {
       const path = await create('counter', {});
       const tag = (await service.request(path)).headers.get('etag') ?? '';
@@ -139,13 +139,13 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('of parallel DELETEs one is 200 and the rest 404', async () => {
+  test('one of parallel DELETEs is 200, and the others are 404', async () => {
     const path = await create('counter', {});
     const answers = await race(WIDTH, () => ['DELETE', path]);
     assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(404)]);
   });
 
-  test('of parallel POSTs of one unique value one is 201 and the rest 409', async () => {
+  test('one of parallel POSTs with the same unique value is 201, and the others are 409', async () => {
     for (const field of ['code', 'other']) {
       const answers = await race(WIDTH, (index) => ['POST', '/api/unique/', field === 'code' ? { code: 'one' } : { code: `${index}`, other: 7 }]); // prettier-ignore
       assert.deepEqual(statuses(answers), [201, ...Array<number>(WIDTH - 1).fill(409)]);
@@ -156,13 +156,13 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('of parallel PUTs to one unique value one is 200 and the rest 409', async () => {
+  test('one of parallel PUTs with the same unique value is 200, and the others are 409', async () => {
     const paths = await Promise.all(range.map((index) => create('unique', { code: `before ${index}` })));
     const answers = await race(WIDTH, (index) => ['PUT', paths[index] ?? '', { code: 'taken' }]);
     assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(409)]);
   });
 
-  test('a record whose parent goes meanwhile is created and gone with it, or refused', async () => {
+  test('POSTs in parallel with the deletion of their parent leave no child behind', async () => {
     for (let round = 0; round < 5; round += 1) {
       const path = await create('counter', {});
       const parent = Number(path.split('/')[3]);
@@ -175,7 +175,7 @@ describe('requests at the same time', () => {
     }
   });
 
-  test('updates in opposite order to records that lock each other all end', async () => {
+  test('updates that lock each other in opposite order all succeed', async () => {
     const paths = [await create('counter', {}), await create('counter', {})];
     const children = await Promise.all(range.map((index) => create('child', { parent: Number(paths[index % 2]?.split('/')[3]) }))); // prettier-ignore
     const answers = await race(WIDTH * 2, (index) => {

@@ -11,7 +11,7 @@ const WRITES = [
   ['DELETE', undefined],
 ] as const;
 
-describe('a record that somebody else holds locked', () => {
+describe('a record that another transaction has locked', () => {
   let service: TestService;
   let holder: ReservedSql;
   let bob: number;
@@ -34,7 +34,7 @@ describe('a record that somebody else holds locked', () => {
   const idOf = (path: string): number => Number(path.split('/')[3]);
 
   /** Resolves when a statement of the service waits for a lock. */
-  async function waiter(): Promise<void> {
+  async function lockWait(): Promise<void> {
     for (;;) {
       const rows = await service.sql`
         select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
@@ -43,8 +43,8 @@ describe('a record that somebody else holds locked', () => {
     }
   }
 
-  /** What becomes of Bob's write that waits until `change` is committed. */
-  async function meanwhile(
+  /** Sends a write of Bob, which waits until `change` is committed. */
+  async function writeDuring(
     path: string,
     change: (id: number) => Promise<unknown>,
     method: string,
@@ -53,13 +53,13 @@ describe('a record that somebody else holds locked', () => {
     await holder`begin`;
     await change(idOf(path));
     const answer = service.request(path, { method, user: 'bob', ...(body ? { body } : {}) });
-    await waiter();
+    await lockWait();
     await holder`commit`;
     return answer;
   }
 
   for (const [method, body] of WRITES) {
-    test(`is refused to whom it does not belong without waiting for the lock: ${method}`, async () => {
+    test(`returns 403 to other users without waiting for the lock: ${method}`, async () => {
       const path = await create();
       await holder`begin`;
       await holder`update message set content = 'held' where id = ${idOf(path)}`;
@@ -69,9 +69,9 @@ describe('a record that somebody else holds locked', () => {
       assert.equal((await service.request(path)).json.content, 'as it was');
     });
 
-    test(`waits for its owner, and is done: ${method}`, async () => {
+    test(`is changed by its owner after the lock is released: ${method}`, async () => {
       const path = await create();
-      const answer = await meanwhile(
+      const answer = await writeDuring(
         path,
         (id) => holder`update message set content = 'held' where id = ${id}`,
         method,
@@ -80,9 +80,9 @@ describe('a record that somebody else holds locked', () => {
       assert.equal(answer.status, 200);
     });
 
-    test(`is refused where it was given away meanwhile: ${method}`, async () => {
+    test(`returns 403 if it has another owner by then: ${method}`, async () => {
       const path = await create();
-      const answer = await meanwhile(
+      const answer = await writeDuring(
         path,
         (id) => holder`update message set user_id = ${eve} where id = ${id}`,
         method,
@@ -92,9 +92,9 @@ describe('a record that somebody else holds locked', () => {
       assert.equal((await service.request(path)).json.user_id, eve);
     });
 
-    test(`is not there where it was deleted meanwhile: ${method}`, async () => {
+    test(`returns 404 if it is deleted by then: ${method}`, async () => {
       const path = await create();
-      const answer = await meanwhile(
+      const answer = await writeDuring(
         path,
         (id) => holder`delete from message where id = ${id}`,
         method,
@@ -103,7 +103,7 @@ describe('a record that somebody else holds locked', () => {
       assertProblem(answer, 404);
     });
 
-    test(`is the caller's where it was given to them before: ${method}`, async () => {
+    test(`can be changed by its new owner: ${method}`, async () => {
       const path = await create();
       await service.sql`update message set user_id = ${eve} where id = ${idOf(path)}`;
       assertProblem(await service.request(path, { method, user: 'bob', ...(body ? { body } : {}) }), 403);
@@ -113,7 +113,7 @@ describe('a record that somebody else holds locked', () => {
     });
   }
 
-  test('keeps no connection that others wait for: their changes are made, and the one that waits is 503', async () => {
+  test('does not block other writes: some of the waiting ones end with 503', async () => {
     const users = ['mia', 'max', 'eva'];
     for (const name of users) await service.addUser(name);
     const paths = await Promise.all(
@@ -133,7 +133,7 @@ describe('a record that somebody else holds locked', () => {
         return answer;
       }),
     );
-    await waiter();
+    await lockWait();
     const others = await Promise.all(Array.from({ length: 8 }, () => create()));
     assert.equal(others.filter((path) => path !== '').length, 8);
     assert.ok(answered < all.length, 'the records are still locked');

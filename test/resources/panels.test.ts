@@ -18,16 +18,16 @@ describe('panels of a registry', () => {
 
   const load = (): Promise<number> => Promise.resolve(1);
   const faulty: [string, unknown, string[]][] = [
-    ['that are no array', { title: 'A', load }, ['the registry: panels must be an array of panels']],
-    ['that are no objects', ['A', null], ['panel 1: must be an object', 'panel 2: must be an object']],
+    ['that are not an array', { title: 'A', load }, ['the registry: panels must be an array of panels']],
+    ['that are not objects', ['A', null], ['panel 1: must be an object', 'panel 2: must be an object']],
     ['without a title', [{ load }, { title: ' ', load }], ['panel 1: title: must be a non-empty string', 'panel 2: title: must be a non-empty string']],
     ['without a function', [{ title: 'A' }, { title: 'B', load: 5 }], ['panel "A": load: must be a function', 'panel "B": load: must be a function']],
     ['with the same title', [{ title: 'A', load }, { title: 'A', load }], ['panel "A": title: another panel has this title']],
     ['with unknown keys', [{ title: 'A', load, size: 2 }], ['panel "A": size: there is no such key']],
-    ['with a text that is none', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a string']],
+    ['with a text that is not a string', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a string']],
   ]; // prettier-ignore
-  for (const [what, panels, faults] of faulty) {
-    test(`${what} stop the start, beside the faults of resources`, async () => {
+  for (const [kind, panels, faults] of faulty) {
+    test(`${kind} are reported together with faults of resources`, async () => {
       const resources = [{ model: 'A', columns: {} }];
       const options = { databaseUrl: 'postgres://127.0.0.1:1/none', resources, panels: panels as Panel[] };
       await assert.rejects(createVitrine(options), (error: unknown) => {
@@ -52,7 +52,7 @@ describe('panels of a registry', () => {
     ['wrong.mjs', `export default ${REGISTRY}; export const panels = 5;`, 5],
   ]; // prettier-ignore
   for (const [name, text, expected] of files) {
-    test(`are the export of that name of ${name}`, async () => {
+    test(`are exported as panels by ${name}`, async () => {
       const file = join(directory, name);
       await writeFile(file, text);
       const { registry, panels } = await loadResources(file);
@@ -61,11 +61,11 @@ describe('panels of a registry', () => {
     });
   }
 
-  test('are none for the shipped registry', async () => {
+  test('are empty for the shipped registry', async () => {
     assert.deepEqual(await loadResources(undefined), { registry: shipped, panels: [] });
   });
 
-  test('are checked by the command as well', async () => {
+  test('are checked by vitrine check', async () => {
     const file = join(directory, 'faulty.mjs');
     await writeFile(file, "export { default } from './as.mjs'; export const panels = [{ title: 'A' }];");
     const { status, stderr } = spawnSync(process.execPath, [EXECUTABLE, 'check'], {

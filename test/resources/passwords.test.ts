@@ -5,11 +5,11 @@ import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
-import { basic, cheapHash } from '../support.ts';
+import { basic, cheapHash, startService } from '../support.ts';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 
-/** Somebody else's accounts: the password is shown, since nothing excludes it. */
+/** A model of an existing database. Its passwords are shown, because it does not exclude them. */
 const account: Resource = {
   model: 'account',
   columns: {
@@ -35,9 +35,9 @@ describe('passwords', () => {
     const headers = { authorization: basic(name, password), 'content-type': 'application/json' };
     return (await service.request('/api/account/0/', { method: 'PUT', headers, body: '{}' })).status;
   };
-  const [known, refused] = [404, 401]; // there is no account 0, but 401 comes before 404
+  const [known, refused] = [404, 401]; // account 0 does not exist, and 401 takes precedence over 404
 
-  test('a plain password is stored as an argon2id PHC string, and shown as that string', async () => {
+  test('a plain password is stored and shown as an argon2id PHC string', async () => {
     const { status, json } = await service.send('POST', '/api/account/', {
       name: 'a',
       password: 'péss:wörd 🦉',
@@ -48,13 +48,13 @@ describe('passwords', () => {
     assert.equal(json.pin, null);
   });
 
-  test('one password gets another hash each time', async () => {
+  test('equal passwords get different hashes', async () => {
     const body = { name: 'twin', password: 'same', pin: 'same' };
     const { json } = await service.send('POST', '/api/account/', body);
     assert.notEqual(json.password, json.pin);
   });
 
-  test('the stored PHC string sent back changes nothing', async () => {
+  test('sending the stored PHC string back changes nothing', async () => {
     const { json } = await service.send('POST', '/api/account/', { name: 'back', password: 'x' });
     const path = `/api/account/${json.id}/`;
     const before = await rowsOf(service.sql, 'account');
@@ -65,7 +65,7 @@ describe('passwords', () => {
     assert.deepEqual(await rowsOf(service.sql, 'account'), before);
   });
 
-  test('whatever the table of others has for a hash can be sent back, too, and then changes nothing', async () => {
+  test('sending any other stored text back changes nothing, too', async () => {
     const texts = [
       'pbkdf2_sha256$260000$salt$aGFzaA==',
       '5f4dcc3b5aa765d61d8327deb882cf99',
@@ -89,7 +89,7 @@ describe('passwords', () => {
       assert.deepEqual(await rowsOf(service.sql, 'account'), before, text);
       const renamed = await service.send('PUT', path, { ...json, name: `${json.id}` });
       assert.deepEqual(renamed.json, { ...json, name: `${json.id}` });
-      // One that is not what is stored is held to its length, and hashed.
+      // A text that differs from the stored one must be a valid password, and is hashed.
       const { status } = await service.send('PUT', path, { pin: `${'x'.repeat(1025)}y` });
       assert.equal(status, 400);
       const { json: changed } = await service.send('PUT', path, { pin: 'a new one' });
@@ -97,7 +97,7 @@ describe('passwords', () => {
     }
   });
 
-  test('the stored PHC string of a hidden password changes nothing either', async () => {
+  test('sending the stored PHC string of a hidden password back changes nothing, too', async () => {
     const id = await service.addUser('same');
     const path = `/api/user/${id}/`;
     const [before, { headers }] = [await stored('user', id), await service.request(path)];
@@ -107,7 +107,7 @@ describe('passwords', () => {
     assert.equal(await login('same', 'pw-same'), known);
   });
 
-  test('nothing is told of a hidden password by what may be sent back', async () => {
+  test('any other stored text of a hidden password is treated as a new password', async () => {
     const id = await service.addUser('legacy', { password: '' });
     const md5 = await service.addUser('md5', { password: '5f4dcc3b5aa765d61d8327deb882cf99' });
     assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: '' })).status, 400);
@@ -116,7 +116,7 @@ describe('passwords', () => {
     assert.match(await stored('user', md5), PHC);
   });
 
-  test('the plain password sent again is hashed anew, and works as before', async () => {
+  test('sending the plain password again stores a new hash, and the password still works', async () => {
     const id = await service.addUser('again');
     const before = await stored('user', id);
     assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: 'pw-again' })).status, 200);
@@ -133,7 +133,7 @@ describe('passwords', () => {
     assert.equal(await login('eve', hash), known);
   });
 
-  test('a PHC string in a POST is a plain password too', async () => {
+  test('a PHC string in a POST is a plain password, too', async () => {
     const hash = await cheapHash('known');
     const { json } = await service.send('POST', '/api/account/', {
       name: 'phc',
@@ -145,7 +145,7 @@ describe('passwords', () => {
     assert.match(json.pin, PHC);
   });
 
-  test("another record's PHC string does not give its password away", async () => {
+  test('copying the PHC string of another user does not copy the password', async () => {
     const owner = await service.addUser('owner');
     const thief = await service.addUser('thief');
     const hash = await stored('user', owner);
@@ -153,7 +153,7 @@ describe('passwords', () => {
     assert.equal(await login('thief', 'pw-owner'), refused);
   });
 
-  test('an excluded password can be changed, never shows, and the old one ends', async () => {
+  test('an excluded password can be changed, is never shown, and the old password stops working', async () => {
     const id = await service.addUser('carl');
     const put = await service.send('PUT', `/api/user/${id}/`, { password: 'new:one' });
     assert.equal(put.status, 200);
@@ -162,14 +162,14 @@ describe('passwords', () => {
     assert.deepEqual([await login('carl', 'pw-carl'), await login('carl', 'new:one')], [refused, known]);
   });
 
-  test('a user that is posted can log in', async () => {
+  test('a user created by POST can log in', async () => {
     const body = { username: 'dora', password: 'x'.repeat(1024), email: '' };
     const { status, json } = await service.send('POST', '/api/user/', body);
     assert.deepEqual([status, json.active, json.admin], [201, true, false]);
     assert.equal(await login('dora', body.password), known);
   });
 
-  test('one that is empty, too long in bytes, or no text is 400 beside the other faults', async () => {
+  test('a password that is empty, too long in bytes, or not a string is 400 together with other faults', async () => {
     for (const password of ['', 'x'.repeat(1025), 'é'.repeat(513), 5, null, true, ['x'], 'a\0b', '\ud800']) {
       const { status, json } = await service.send('POST', '/api/account/', { password, nope: 1 });
       assert.equal(status, 400, JSON.stringify(password));
@@ -185,14 +185,14 @@ describe('passwords', () => {
     }
   });
 
-  test('null takes a password away where the column allows it', async () => {
+  test('null removes a password from a nullable column', async () => {
     const { json } = await service.send('POST', '/api/account/', { name: 'pin', password: 'x', pin: '1234' });
     assert.match(json.pin, PHC);
     const put = await service.send('PUT', `/api/account/${json.id}/`, { pin: null });
     assert.deepEqual(put.json, { ...json, pin: null });
   });
 
-  test('a write that is refused leaves the password as it was', async () => {
+  test('a refused write keeps the password', async () => {
     const { json } = await service.send('POST', '/api/account/', { name: 'first', password: 'x' });
     await service.send('POST', '/api/account/', { name: 'second', password: 'x' });
     const before = await rowsOf(service.sql, 'account');
@@ -203,7 +203,7 @@ describe('passwords', () => {
     assert.deepEqual(await rowsOf(service.sql, 'account'), before);
   });
 
-  test('no password reaches the log', async () => {
+  test('no password is logged', async () => {
     const secret = 'Never-To-Be-Logged';
     const id = await service.addUser('log');
     await service.send('PUT', `/api/user/${id}/`, { password: secret });
@@ -211,12 +211,12 @@ describe('passwords', () => {
     await service.send('POST', '/api/account/', { name: 5, password: secret });
     await login('log', secret);
     await service.request('/api/the-last-line/');
-    // Lines are written a little later, in their order.
+    // Lines are logged with a delay, in their order.
     while (!service.lines.some(({ path }) => path === '/api/the-last-line/')) await setTimeout(10);
     assert.doesNotMatch(JSON.stringify(service.lines), new RegExp(`${secret}|argon2`));
   });
 
-  test('the start warns of a resource that shows password hashes, and of no other', () => {
+  test('the start warns only about a resource that shows password hashes', () => {
     const warnings = service.lines
       .filter(({ level }) => level === 'warn')
       .map(({ message }) => String(message));
@@ -227,22 +227,32 @@ describe('passwords', () => {
   });
 });
 
-test('a stored hash that asks for more than a service can give opens nothing', async () => {
+test('a stored hash that needs too much memory is never verified', async () => {
   const passwords = createPasswords();
   const options = { timeCost: 1, parallelism: 4 };
-  const [most, more] = await Promise.all(
+  const [allowed, excessive] = await Promise.all(
     [65_536, 1_048_577].map((memoryCost) => hash('right', { ...options, memoryCost })),
   );
-  const turned = more?.replace(/m=(\d+),t=(\d+)/, 't=$2,m=$1'); // parameters may stand in any order
-  // Said twice, the library takes the last one.
-  const twice = (costs: string): string | undefined => more?.replace('$m=', `$${costs},m=`);
-  for (const [stored, opens] of [
-    [most, true],
-    [more, false],
-    [turned, false],
-    [twice('m=8,t=1,p=4'), false],
-    [twice('m=8'), false],
-    [most?.replace(',p=4', ',p=4,t=1'), false],
+  const reordered = excessive?.replace(/m=(\d+),t=(\d+)/, 't=$2,m=$1'); // parameters may be in any order
+  // Of duplicate parameters, the library uses the last one.
+  const withDuplicate = (costs: string): string | undefined => excessive?.replace('$m=', `$${costs},m=`);
+  for (const [stored, expected] of [
+    [allowed, true],
+    [excessive, false],
+    [reordered, false],
+    [withDuplicate('m=8,t=1,p=4'), false],
+    [withDuplicate('m=8'), false],
+    [allowed?.replace(',p=4', ',p=4,t=1'), false],
   ] as const)
-    assert.equal(await passwords.verify(stored, 'right'), opens, stored);
+    assert.equal(await passwords.verify(stored, 'right'), expected, stored);
+});
+
+test('the start warns about one resource that shows a column of password hashes', async () => {
+  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+  const hidden: Resource = { ...account, model: 'hidden', exclude: ['pin'] };
+  const service = await startService([users, account, hidden]);
+  await service.close(); // this writes the log
+  const warnings = service.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
+  assert.equal(warnings.length, 1);
+  assert.match(String(warnings[0]), /\baccount\b.*\bpin\b/);
 });

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startFaults, startOnce, startWith, users } from '../db/helpers.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 
-/** A registry as its author would write it, without types. */
+/** A registry of plain objects. */
 const EXAMPLE: readonly Resource[] = [
   {
     model: 'user',
@@ -35,14 +35,14 @@ const text = { type: 'text' } as const;
 const note: Resource = { model: 'note', columns: { text } };
 const link = { type: 'foreignKey', references: 'note' } as const;
 
-/** Registries that are right, whatever they look like. */
+/** Valid registries. */
 const ACCEPTED: Record<string, readonly Resource[]> = {
-  'the smallest': [{ model: 'a', columns: {} }],
-  'names at their longest': [
+  'the smallest registry': [{ model: 'a', columns: {} }],
+  'the longest names': [
     { model: 'm'.repeat(63), columns: { ['c'.repeat(60)]: { type: 'text' } } },
     { model: 'n', table: 'ü'.repeat(31), columns: { ['f'.repeat(60)]: { ...link, references: 'n' } } },
   ],
-  'names that JavaScript and SQL know': [
+  'names with a meaning in JavaScript or SQL': [
     note,
     {
       model: 'select',
@@ -98,12 +98,12 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
   'an ordering over foreign keys': [note, { model: 'b', columns: { note: link }, ordering: '-note__text,note_id,note' }],
 }; // prettier-ignore
 
-/** Registries with access levels, and what their user model lacks. */
+/** Registries with access levels or owners, and the faults of their user model. */
 const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegExp[], settings?: object]> = {
-  'a level to write needs a user model': [[{ ...note, access: 'user' }], [/user model "user".*\bnote\b/]],
-  'a level to read needs one': [[{ ...note, read: 'admin' }], [/user model "user".*\bnote\b/]],
-  'the level of the service needs one': [[note], [/user model "user".*\bnote\b/], { access: 'user' }],
-  'an owner needs one': [
+  'a level to write without a user model': [[{ ...note, access: 'user' }], [/user model "user".*\bnote\b/]],
+  'a level to read without a user model': [[{ ...note, read: 'admin' }], [/user model "user".*\bnote\b/]],
+  'the level of the service without a user model': [[note], [/user model "user".*\bnote\b/], { access: 'user' }],
+  'an owner without a user model': [
     [note, { model: 'b', columns: { note: link }, owner: 'note' }],
     [/\bb: owner\b.*user/, /user model "user".*\bb\b/],
   ],
@@ -111,7 +111,7 @@ const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegEx
     [{ model: 'user', columns: {}, access: 'admin' }],
     [/user: columns\.username/, /user: columns\.password/, /user: columns\.active/, /user: columns\.admin/],
   ],
-  'a user model with others in their place': [
+  'a user model with columns of other types': [
     [
       {
         ...users,
@@ -127,18 +127,18 @@ const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegEx
     ],
     [/columns\.username.*unique/, /columns\.password.*password/, /columns\.active.*boolean/, /columns\.active\.default/, /columns\.admin.*boolean/, /columns\.admin\.default/],
   ], // prettier-ignore
-  'USER_MODEL names another': [
+  'a USER_MODEL that does not exist': [
     [users, { ...note, access: 'user' }],
     [/user model "person"/],
     { userModel: 'person' },
   ],
-  'an owner that is no user': [
+  'an owner that does not reference the user model': [
     [users, note, { model: 'b', columns: { note: link }, owner: 'note', access: 'user' }],
     [/\bb: owner\b.*\buser\b/],
   ],
 }; // prettier-ignore
 
-describe('what the registry may look like', () => {
+describe('the check of a registry', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -146,7 +146,7 @@ describe('what the registry may look like', () => {
   after(() => database.drop());
 
   for (const [title, resources] of Object.entries(ACCEPTED)) {
-    test(title, async () => {
+    test(`accepts ${title}`, async () => {
       await startOnce(database, resources);
       await startOnce(database, resources, { schema: 'check' });
       await database.sql`drop schema public cascade`;
@@ -155,19 +155,19 @@ describe('what the registry may look like', () => {
   }
 
   for (const [title, [resources, expected, settings]] of Object.entries(USER_FAULTS)) {
-    test(title, async () => {
+    test(`refuses ${title}`, async () => {
       const faults = await startFaults(database, resources, settings);
       assert.equal(faults.length, expected.length, faults.join('\n'));
       expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
       const [tables] =
         await database.sql`select count(*)::int as count from pg_tables where schemaname = 'public'`;
-      assert.equal(tables?.['count'], 0, 'a registry that is faulty touches nothing');
+      assert.equal(tables?.['count'], 0, 'an invalid registry creates no table');
     });
   }
 });
 
-describe('the registry at work', () => {
-  test('a registry of plain objects starts and serves', async () => {
+describe('a service', () => {
+  test('starts with a registry of plain objects', async () => {
     const service = await startService(EXAMPLE);
     try {
       const ada = await service.addUser('ada');
@@ -182,7 +182,7 @@ describe('the registry at work', () => {
     }
   });
 
-  test('a service whose resources all sit at the default level needs no user model', async () => {
+  test('needs no user model if all resources have the default level', async () => {
     const service = await startService([note]);
     try {
       assert.equal((await service.request('/api/note/')).status, 200);
@@ -194,7 +194,7 @@ describe('the registry at work', () => {
     }
   });
 
-  test('USER_MODEL renames the user model, whose owners and credentials then count', async () => {
+  test('uses the credentials and owners of USER_MODEL', async () => {
     const person: Resource = { ...users, model: 'person', access: 'user' };
     const owned: Resource = {
       model: 'owned',
@@ -203,7 +203,7 @@ describe('the registry at work', () => {
     };
     const settings = { userModel: 'person', access: 'user' } as const;
     const prepare = `create table "user" (id serial, username text, password text, email text)`;
-    // The table user is there for the credentials of another time; the service never looks at it.
+    // The service must not read the table `user`.
     const service = await startService([person, owned], {
       ...settings,
       prepare: (sql) => sql.unsafe(prepare),
@@ -222,7 +222,7 @@ describe('the registry at work', () => {
     }
   });
 
-  test('a user whose active or admin is NULL is neither', async () => {
+  test('treats NULL in active or admin as false', async () => {
     const maybe = { type: 'boolean', null: true } as const;
     const people: Resource = { ...users, columns: { ...users.columns, active: maybe, admin: maybe } };
     const service = await startService([people, { ...note, access: 'user' }]);
@@ -242,7 +242,7 @@ describe('the registry at work', () => {
     }
   });
 
-  test('columns called as JavaScript objects have their members are written and read', async () => {
+  test('reads and writes columns named like properties of JavaScript objects', async () => {
     const number = { type: 'integer', null: true } as const;
     const odd: Resource = {
       model: 'odd',

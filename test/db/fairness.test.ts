@@ -1,0 +1,175 @@
+// The statements of one client delay no other client, and end when the client leaves.
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Resource } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { assertProblem, eventually } from '../http/expect.ts';
+import { basic, startService, type Answer, type TestService } from '../support.ts';
+
+const columns = { name: { type: 'string' } } as const;
+const resources: Resource[] = [
+  user,
+  note,
+  { model: 'busy', columns },
+  { model: 'crowded', columns },
+  { model: 'guarded', columns, costly: 'user' },
+  { model: 'member', columns, read: 'user' },
+];
+
+describe('statements of several clients', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
+    await service.addUser('bob');
+    for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
+      await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
+    await service.sql`insert into crowded (name) select 'x' from generate_series(1, 400000)`;
+    await service.sql`analyze crowded`;
+  });
+  after(() => service.close());
+
+  const from = (address: string, path: string): Promise<Answer> =>
+    service.request(path, { headers: { 'X-Forwarded-For': address } });
+
+  /** The number of statements of the service that wait for a lock. */
+  const waiting = async (): Promise<number> => {
+    const rows = await service.sql`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+    return rows.count;
+  };
+
+  /** Runs the work while every statement on a table waits. */
+  async function whileLocked<T>(table: string, work: () => Promise<T>): Promise<T> {
+    return service.sql.begin(async (own) => {
+      await own.unsafe(`lock table ${table} in access exclusive mode`);
+      return work();
+    }) as Promise<T>;
+  }
+
+  /** Sends a request on a new connection, and reads nothing. */
+  function send(path: string, address = '10.9.9.9'): Socket {
+    const { hostname, port } = new URL(service.base);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`);
+    return socket;
+  }
+
+  test('a client with blocked queries delays neither the queries nor the writes of others', async () => {
+    await from('10.0.0.1', '/api/busy/?name=x');
+    const blocked = await whileLocked('busy', async () => {
+      const all = Array.from({ length: 14 }, (_, index) => from('10.0.0.1', `/api/busy/?name=${index}`));
+      await eventually(async () => (await waiting()) > 0, 'statements that wait for the lock');
+      const answers = await Promise.all([
+        from('10.0.0.2', '/api/note/?message=x'),
+        from('10.0.0.2', '/api/note/1/'),
+        service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
+      ]);
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [200, 200, 201],
+      );
+      return Promise.all(all);
+    });
+    // Some ran until their timeout, and the others were refused.
+    const statuses = blocked.map(({ status }) => status);
+    assert.ok(
+      statuses.every((status) => status === 503 || status === 429),
+      String(statuses),
+    );
+    assert.ok(statuses.includes(429), '429 shows that the queries of the client are the reason');
+    for (const { headers } of blocked) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
+  });
+
+  test('a client runs one query of a large table at a time while its cost is unknown', async () => {
+    const queries = ['name__gt=a', 'name__lt=z', 'name__gte=a', 'name__lte=z'];
+    const from3 = (query: string): Promise<Answer> => from('10.0.0.3', `/api/crowded/?${query}`);
+    let most = 0;
+    const watch = setInterval(() => {
+      void service.sql`
+        select count(*)::int as count from pg_stat_activity
+        where application_name = 'vitrine' and state = 'active' and query like 'select%"crowded"%'`.then(
+        ([row]) => {
+          most = Math.max(most, (row as unknown as { count: number }).count);
+        },
+      );
+    }, 5);
+    const answers = await Promise.all(queries.map((query) => from3(query)));
+    clearInterval(watch);
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    assert.ok(most <= 1, `${most} at once`);
+  });
+
+  test('a statement ends in PostgreSQL when its client closes the connection', async () => {
+    await whileLocked('busy', async () => {
+      for (const operator of ['like', 'ilike', 'gt']) {
+        const sockets = [1, 2, 3, 4].map(() => send(`/api/busy/?name__${operator}=y`));
+        await eventually(async () => (await waiting()) === 3, 'the statements of the client');
+        for (const socket of sockets) socket.destroy();
+        // Long before any timeout, and without another statement that uses a free connection.
+        await eventually(async () => (await waiting()) === 0, 'the end of the statements');
+      }
+      assert.equal((await from('10.9.9.9', '/api/note/?message=x')).status, 200);
+    });
+    await eventually(
+      () => service.lines.filter(({ status }) => status === 499).length >= 12,
+      'the lines of the log',
+    );
+  });
+
+  test('a client that closes only its half of the connection gets its answer', async () => {
+    const chunks: Buffer[] = [];
+    const socket = await whileLocked('note', async () => {
+      const half = send('/api/note/?message=x&limit=1');
+      half.on('data', (chunk: Buffer) => chunks.push(chunk));
+      half.end();
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(200);
+      assert.equal(await waiting(), 1, 'it is not canceled');
+      return half;
+    });
+    await eventually(() => socket.closed, 'the end of the connection');
+    const text = Buffer.concat(chunks).toString();
+    assert.match(text, /^(HTTP\/1\.1 102 Processing\r\n\r\n)+HTTP\/1\.1 200 OK\r\n/);
+    assert.match(text, /"objects":\[\{"id":1,/);
+  });
+
+  test('an anonymous query is canceled after SLOW_TIMEOUT, and a query of a user is not', async () => {
+    const anonymous = await whileLocked('note', () => from('10.0.0.3', '/api/note/?message=x'));
+    assertProblem(anonymous, 503);
+    let done = false;
+    const known = await whileLocked('member', async () => {
+      const response = service.request('/api/member/?name=x', { user: 'bob' }).finally(() => (done = true));
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(1_500);
+      assert.equal(done, false);
+      return { response };
+    });
+    assert.equal((await known.response).status, 200);
+  });
+
+  test('a query that is known to be costly needs the level of costly', async () => {
+    const path = '/api/guarded/?name=x';
+    assert.equal((await from('10.0.0.4', path)).status, 200);
+    const slow = await whileLocked('guarded', async () => {
+      const response = from('10.0.0.4', path);
+      await eventually(async () => (await waiting()) === 1, 'the statement');
+      await sleep(300);
+      return { response };
+    });
+    assert.equal((await slow.response).status, 200);
+    const refused = await from('10.0.0.4', path);
+    assert.equal(refused.status, 401);
+    assert.equal(refused.text, 'Authentication failed');
+    assert.equal((await from('10.0.0.4', '/api/guarded/?name__ne=x')).status, 200, 'another kind of query');
+    const headers = { authorization: basic('bob', 'wrong') };
+    assert.equal((await service.request(path, { headers })).status, 401);
+    assert.equal((await service.request(path, { user: 'bob' })).status, 200);
+    const stream = { Accept: 'application/x-ndjson' };
+    assert.equal((await service.request('/api/guarded/', { headers: stream })).status, 401);
+    assert.equal((await service.request('/api/guarded/', { headers: stream, user: 'bob' })).status, 200);
+  });
+});

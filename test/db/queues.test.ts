@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { describe, test } from 'node:test';
+import { AlternatingQueue } from '../../src/db/scheduling/alternating-queue.ts';
+import { FairQueue } from '../../src/db/scheduling/fair-queue.ts';
+import { TimeQueue } from '../../src/db/scheduling/time-queue.ts';
+
+describe('a fair queue', () => {
+  test('serves clients in turn, and the entries of a client in their order', () => {
+    const entries = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.nat()), { maxLength: 40 });
+    fc.assert(
+      fc.property(entries, (pushed) => {
+        const queue = new FairQueue<{ key: string; index: number }>();
+        pushed.forEach(([key], index) => queue.push(key, { key, index }));
+        const served: { key: string; index: number }[] = [];
+        for (let next = queue.shift(() => true); next; next = queue.shift(() => true)) served.push(next);
+        assert.equal(served.length, pushed.length);
+        for (const key of ['a', 'b', 'c']) {
+          const own = served.filter((one) => one.key === key).map(({ index }) => index);
+          assert.deepEqual(
+            own,
+            [...own].sort((one, other) => one - other),
+          );
+        }
+        // No client is served twice while another client waits for its first turn.
+        const counts: Record<string, number> = { a: 0, b: 0, c: 0 };
+        const totals = { ...counts };
+        for (const { key } of served) totals[key] = (totals[key] ?? 0) + 1;
+        for (const { key } of served) {
+          const own = (counts[key] ?? 0) + 1;
+          for (const other of Object.keys(counts))
+            assert.ok((counts[other] ?? 0) >= Math.min(own - 1, totals[other] ?? 0), 'in turn');
+          counts[key] = own;
+        }
+      }),
+    );
+  });
+
+  test('estimates how many entries at most are served before a new one', () => {
+    const keys = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 30 });
+    fc.assert(
+      fc.property(keys, fc.constantFrom('a', 'd', 'e'), (pushed, key) => {
+        const queue = new FairQueue<object>();
+        for (const one of pushed) queue.push(one, {});
+        const ahead = queue.ahead(key);
+        const last = {};
+        queue.push(key, last);
+        let before = 0;
+        while (queue.shift(() => true) !== last) before += 1;
+        assert.ok(before <= ahead, `${before} of ${ahead}`);
+      }),
+    );
+  });
+});
+
+describe('a time queue', () => {
+  const costs = fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 2, maxLength: 8 });
+
+  test('gives waiting clients equal time, however long their work takes', () => {
+    fc.assert(
+      fc.property(costs, fc.nat(50), (all, expected) => {
+        const queue = new TimeQueue<number>();
+        const had = all.map(() => 0);
+        all.forEach((_, client) => queue.push(String(client), client));
+        for (let turns = 0; turns < 300; turns += 1) {
+          const client = queue.shift(() => true) ?? -1;
+          const cost = all[client] ?? NaN;
+          queue.begin(String(client), expected);
+          queue.correct(String(client), cost - expected);
+          had[client] = (had[client] ?? 0) + cost;
+          queue.push(String(client), client);
+          assert.ok(Math.max(...had) - Math.min(...had) <= 4 * Math.max(...all));
+        }
+      }),
+    );
+  });
+
+  test('serves a new or returning client before clients that had more time', () => {
+    fc.assert(
+      fc.property(costs, fc.nat(200), (all, turnsBefore) => {
+        const queue = new TimeQueue<string>();
+        all.forEach((_, client) => queue.push(String(client), String(client)));
+        const serve = (): string => {
+          const client = queue.shift(() => true) ?? '';
+          queue.begin(client, client === 'brief' ? 1 : (all[Number(client)] ?? NaN));
+          return client;
+        };
+        for (let turns = 0; turns < turnsBefore + all.length; turns += 1) {
+          const client = serve();
+          queue.push(client, client);
+        }
+        assert.ok(queue.ahead('brief', 100) <= all.length);
+        for (let times = 0; times < 3; times += 1) {
+          queue.push('brief', 'brief');
+          // A client that had the same time may be first.
+          const before = Array.from({ length: all.length + 1 }, serve);
+          const at = before.indexOf('brief');
+          assert.ok(at >= 0);
+          for (const client of before.filter((one) => one !== 'brief')) queue.push(client, client);
+        }
+      }),
+    );
+  });
+
+  test('serves a client again among clients that are always new', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 40 }), fc.nat(50), (newcomers, expected) => {
+        const queue = new TimeQueue<string>();
+        let count = 0;
+        const come = (): void => queue.push(`new ${(count += 1)}`, 'new');
+        const serve = (): string => {
+          const entry = queue.shift(() => true) ?? '';
+          const key = entry === 'ada' ? 'ada' : `new ${count - queue.size + 1}`;
+          queue.begin(key, expected);
+          queue.correct(key, 10 - expected);
+          return entry;
+        };
+        for (let client = 0; client < newcomers; client += 1) come();
+        for (let times = 0; times < 5; times += 1) {
+          queue.push('ada', 'ada');
+          let before = 0;
+          while (serve() !== 'ada') {
+            come();
+            before += 1;
+            assert.ok(before <= 3 * newcomers + 3, `${before} of ${newcomers}`);
+          }
+        }
+      }),
+    );
+  });
+
+  test('forgets the time of clients when there are too many, but not of waiting clients', () => {
+    const queue = new TimeQueue<string>();
+    queue.begin('spent', 1_000);
+    queue.push('spent', 'spent');
+    for (let client = 0; client < 30_000; client += 1) queue.begin(`client ${client}`, 1);
+    queue.push('client 29999', 'known');
+    const order = [queue.shift(() => true), queue.shift(() => true)];
+    assert.deepEqual(order, ['known', 'spent']);
+  });
+
+  test('keeps the order of one client, and skips clients that may not run', () => {
+    const queue = new TimeQueue<number>();
+    for (const entry of [1, 2, 3]) queue.push('ada', entry);
+    queue.push('bob', 4);
+    assert.equal(queue.sizeOf('ada'), 3);
+    assert.equal(
+      queue.shift((entry) => entry === 4),
+      4,
+    );
+    assert.ok(queue.remove('ada', 2));
+    assert.equal(queue.remove('ada', 2), false);
+    assert.deepEqual([queue.shift(() => true), queue.shift(() => true)], [1, 3]);
+    assert.equal(
+      queue.shift(() => true),
+      undefined,
+    );
+    assert.equal(queue.size, 0);
+  });
+});
+
+test('users and anonymous clients take turns in a queue, and a user waits behind at most one anonymous client', () => {
+  const queue = new AlternatingQueue<string>();
+  for (let client = 0; client < 100; client += 1) queue.of(false).push(`anonymous ${client}`, 'anonymous');
+  for (const user of ['ada', 'bob']) queue.of(true).push(user, user);
+  assert.ok(queue.ahead('grace', true, 1) <= 5);
+  const order = Array.from({ length: 5 }, () => queue.shift(() => true));
+  assert.deepEqual(order.filter((entry) => entry !== 'anonymous').length, 2);
+  assert.equal(
+    queue.shift((entry) => entry !== 'anonymous'),
+    undefined,
+  );
+  assert.equal(queue.size, 97);
+});

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { ByteBudget } from '../../src/http/load/byte-budget.ts';
+
+const TOTAL = 64_000;
+const ORDINARY = TOTAL / 64;
+
+/** A client takes more bytes, or releases all of them. */
+interface Step {
+  readonly client: number;
+  readonly bytes: number;
+  readonly ends: boolean;
+}
+
+const steps = (clients: number): fc.Arbitrary<Step[]> =>
+  fc.array(
+    fc.record({
+      client: fc.nat(clients - 1),
+      bytes: fc.oneof(fc.integer({ min: 1, max: 2 * ORDINARY }), fc.integer({ min: 1, max: TOTAL / 2 })),
+      ends: fc.nat(4).map((one) => one === 0),
+    }),
+    { maxLength: 200 },
+  );
+
+/** Takes as much as the budget grants: each amount is halved until it fits. */
+function takeAll(all: readonly Step[]): { budget: ByteBudget; held: Map<string, number> } {
+  const budget = new ByteBudget(TOTAL);
+  const held = new Map<string, number>();
+  for (const { client, bytes, ends } of all) {
+    const name = `client ${client}`;
+    const has = held.get(name) ?? 0;
+    if (ends) {
+      budget.release(name, has);
+      held.delete(name);
+      continue;
+    }
+    let amount = bytes;
+    while (amount > 0 && budget.excess(name, amount)) amount = Math.floor(amount / 2);
+    if (amount === 0) continue;
+    budget.take(name, amount);
+    held.set(name, has + amount);
+  }
+  return { budget, held };
+}
+
+describe('a byte budget', () => {
+  test('that up to eight clients exhaust has room for an ordinary request of another client', () => {
+    fc.assert(
+      fc.property(steps(8), (all) => {
+        const { budget, held } = takeAll(all);
+        const sum = [...held.values()].reduce((one, other) => one + other, 0);
+        assert.equal(budget.used, sum);
+        assert.ok(sum <= TOTAL);
+        assert.equal(budget.excess('newcomer', ORDINARY), undefined);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('that two clients exhaust has room for large requests of another client', () => {
+    fc.assert(
+      fc.property(steps(2), (all) => {
+        const { budget } = takeAll(all);
+        assert.ok(budget.used <= (TOTAL * 3) / 4);
+        assert.equal(budget.excess('newcomer', TOTAL / 16), undefined);
+      }),
+    );
+  });
+
+  test('is free again when all clients have released their bytes', () => {
+    fc.assert(
+      fc.property(steps(8), (all) => {
+        const { budget, held } = takeAll(all);
+        for (const [client, bytes] of held) budget.release(client, bytes);
+        assert.equal(budget.used, 0);
+        assert.equal(budget.excess('newcomer', TOTAL), undefined);
+      }),
+    );
+  });
+
+  test('grants many clients the bytes of ordinary requests', () => {
+    const budget = new ByteBudget(TOTAL);
+    for (let client = 0; client < 64; client += 1) {
+      assert.equal(budget.excess(`client ${client}`, ORDINARY), undefined);
+      budget.take(`client ${client}`, ORDINARY);
+    }
+    assert.equal(budget.excess('one more', 1), 'total');
+  });
+});

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { requestText, wire, type WireAnswer } from './wire.ts';
+
+describe('invalid HTTP', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note]);
+    await service.addUser('bob');
+    await service.sql`insert into note (message) values ('x')`;
+  });
+  after(() => service.close());
+
+  /** The answer to these bytes. The connection must be closed after it. */
+  async function answerTo(bytes: string | Uint8Array, pieces = 1): Promise<WireAnswer | undefined> {
+    const connection = wire(service);
+    connection.socket.setNoDelay(true);
+    const all = Buffer.from(bytes as string);
+    const size = Math.ceil(all.length / pieces);
+    for (let at = 0; at < all.length; at += size) {
+      connection.send(all.subarray(at, at + size));
+      if (pieces > 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    const answer = await connection.next();
+    assert.equal(await connection.rest(), '');
+    return answer;
+  }
+
+  function assertRefused(answer: WireAnswer | undefined, status: number, label?: string): void {
+    assert.equal(answer?.status, status, label);
+    assert.equal(answer?.headers['content-type'], 'application/problem+json', label);
+    assert.equal(answer?.headers['x-content-type-options'], 'nosniff', label);
+    assert.equal(answer?.headers['connection'], 'close', label);
+    const document = JSON.parse(answer?.body ?? '');
+    assert.deepEqual(Object.keys(document), ['type', 'title', 'status', 'detail']);
+    assert.equal(document.status, status);
+  }
+
+  const host = 'Host: localhost\r\n';
+  const garbage: Record<string, string | Uint8Array> = {
+    'a TLS handshake': Buffer.from('16030100a5010000a10303', 'hex'),
+    'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
+    'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'a line that is not a request': 'hello\r\n\r\n',
+    'a method with an invalid character': `B(REW /api/note/ HTTP/1.1\r\n${host}\r\n`,
+    'an unknown method and two targets': `BREW /api/note/ /api/ HTTP/1.1\r\n${host}\r\n`,
+    'an unknown method of an unknown version': `BREW /api/note/ HTTP/2.1\r\n${host}\r\n`,
+    'an unknown method without a version': 'BREW /api/note/\r\n\r\n',
+    'an unknown version': `GET / HTTP/9.9\r\n${host}\r\n`,
+    'a space in the path': `GET /api/no te/ HTTP/1.1\r\n${host}\r\n`,
+    'a header without a name': `GET / HTTP/1.1\r\n${host}: x\r\n\r\n`,
+    'a header without a colon': `GET / HTTP/1.1\r\n${host}nonsense\r\n\r\n`,
+    'a space before the colon': `GET / HTTP/1.1\r\n${host}X-A : x\r\n\r\n`,
+    'a NUL character in a header': `GET / HTTP/1.1\r\n${host}X-A: \0\r\n\r\n`,
+    'no Host': 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n',
+    'two Hosts': `GET /healthz HTTP/1.1\r\n${host}${host}\r\n`,
+    'two different Hosts': `GET /healthz HTTP/1.1\r\n${host}hOST: other\r\n\r\n`,
+    'a transfer coding without chunks': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: gzip\r\n\r\n`,
+    'a length that is not a number': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: x\r\n\r\n`,
+    'a negative length': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n`,
+    'two lengths': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,
+    'a length and chunks': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    'chunks that are not the last coding': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n`,
+  };
+  for (const [name, bytes] of Object.entries(garbage)) {
+    test(`${name} is 400, and the connection closes`, async () => {
+      assertRefused(await answerTo(bytes), 400);
+    });
+  }
+
+  test('an invalid chunk is 400, and the connection closes', async () => {
+    const headers = { authorization: basic('bob'), 'transfer-encoding': 'chunked' };
+    const answer = await answerTo(requestText('POST', '/api/note/', headers, 'nonsense\r\n\r\n'));
+    assert.equal(answer?.status, 400);
+  });
+
+  test('random bytes that start no method are 400, and the service keeps working', async () => {
+    const first = fc.integer({ min: 0, max: 255 }).filter((byte) => {
+      const character = String.fromCharCode(byte);
+      return !/[A-Z\r\n]/.test(character);
+    });
+    await fc.assert(
+      fc.asyncProperty(first, fc.uint8Array({ maxLength: 300 }), async (byte, rest) => {
+        assertRefused(await answerTo(Buffer.from([byte, ...rest, 13, 10, 13, 10])), 400);
+      }),
+      { numRuns: 60 },
+    );
+    assert.equal((await service.request('/healthz')).status, 200);
+  });
+
+  for (const length of [9_000, 20_000, 200_000]) {
+    test(`a URL of ${length} bytes is 414`, async () => {
+      const path = `/api/note/?message=${'x'.repeat(length)}`;
+      const text = requestText('GET', path, { connection: 'close' });
+      // The parser stops at 32 KiB, and shows only the last piece of longer requests.
+      for (const pieces of length > 30_000 ? [1] : [1, 3, 40]) {
+        const answer = await answerTo(text, pieces);
+        assertRefused(answer, 414, `${pieces} pieces`);
+      }
+    });
+  }
+
+  for (const [name, headers] of [
+    ['one header of 70,000 bytes', { 'x-large': 'x'.repeat(70_000) }],
+    ['one header of 200,000 bytes', { 'x-large': 'x'.repeat(200_000) }],
+    [
+      '2,000 headers of 50 bytes',
+      Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`x-${index}`, 'x'.repeat(50)])),
+    ],
+  ] as const) {
+    test(`${name}: 431`, async () => {
+      const text = requestText('GET', '/api/', { ...headers, connection: 'close' });
+      assertRefused(await answerTo(text), 431);
+    });
+  }
+
+  test('headers that arrive after the request line, in another packet, are 431, too', async () => {
+    const connection = wire(service);
+    const [line = '', ...headers] = requestText('GET', '/healthz', { 'x-large': 'x'.repeat(40_000) }).split(
+      '\r\n',
+    );
+    const rest = headers.filter((header) => header !== '').reverse();
+    connection.send(`${line}\r\n`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    connection.send(`${rest.join('\r\n')}\r\n\r\n`);
+    assert.equal((await connection.next())?.status, 431);
+    connection.destroy();
+  });
+
+  test('headers of 30,000 bytes are accepted', async () => {
+    const connection = wire(service);
+    connection.send(requestText('GET', '/healthz', { 'x-large': 'x'.repeat(30_000) }));
+    assert.equal((await connection.next())?.status, 200);
+    connection.destroy();
+  });
+
+  test('invalid bytes after a request do not prevent its answer', async () => {
+    const connection = wire(service);
+    connection.send(`${requestText('GET', '/api/note/1/')}nonsense\r\n\r\n`);
+    const answer = await connection.next();
+    assert.equal(answer?.status, 200);
+    assert.equal(JSON.parse(answer.body).message, 'x');
+    const rest = await connection.rest();
+    assert.ok(rest === '' || rest.startsWith('HTTP/1.1 400 '));
+  });
+
+  for (const [kind, bytes, status] of [
+    ['an invalid request', 'nonsense\r\n\r\n', 400],
+    ['a URL that is too long', `GET /${'x'.repeat(40_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 414],
+    ['headers that are too large', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
+    ['a request without a Host', 'GET /api/ HTTP/1.1\r\n\r\n', 400],
+  ] as const) {
+    test(`the answer to ${kind} names no software, and forbids MIME sniffing`, async () => {
+      const connection = wire(service);
+      connection.send(bytes);
+      const answer = await connection.next();
+      connection.destroy();
+      assert.equal(answer?.status, status);
+      for (const name of ['server', 'x-powered-by', 'via']) assert.equal(answer.headers[name], undefined);
+      assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+      assert.equal(answer.headers['content-type'], 'application/problem+json');
+      assert.doesNotMatch(answer.body, /node|vitrine|postgres|\d\.\d/i);
+    });
+  }
+
+  test('logs no error', () => {
+    assert.deepEqual(
+      service.lines.filter(({ level }) => level === 'error'),
+      [],
+    );
+  });
+});

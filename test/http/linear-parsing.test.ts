@@ -1,0 +1,235 @@
+// Every parser takes linear time: twice the text takes about twice the time.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
+import type { Column } from '../../src/db/schema/model.ts';
+import { isSameNumber } from '../../src/db/types/json-values.ts';
+import type { FieldErrors } from '../../src/errors.ts';
+import { decodeField, decodeForm, parseListQuery } from '../../src/query/parse/grammar.ts';
+import { filterValues, OPERATORS } from '../../src/query/parse/filter-values.ts';
+import { parseCsv, withoutGuard } from '../../src/query/statements/csv.ts';
+import { checkKey } from '../../src/resources/records/checked-body.ts';
+import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
+import { passwordFault } from '../../src/resources/passwords/password-rules.ts';
+import { isNamed } from '../../src/resources/records/look-up.ts';
+import { readCookie } from '../../src/admin/web/cookies.ts';
+import { comparisonsOf } from '../../src/admin/list/filters.ts';
+import { compareLabels } from '../../src/admin/fields/references.ts';
+import { parseBasic } from '../../src/http/auth/credentials.ts';
+import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
+import type { ApiRequest } from '../../src/http/message/message.ts';
+import { readMultipart } from '../../src/http/api/multipart.ts';
+import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
+import { assertOrigin, clientAddress } from '../../src/http/auth/request-origin.ts';
+import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
+import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
+import type { Operator } from '../../src/db/types/column-type.ts';
+
+/** Makes a text of about this length. */
+type Text = (length: number) => string;
+
+/** Repeats a text between a start and an end. */
+const repeated =
+  (unit: string, start = '', end = ''): Text =>
+  (length) =>
+    start + unit.repeat(Math.ceil(length / unit.length)) + end;
+
+const TEXTS: Readonly<Record<string, Text>> = {
+  digits: repeated('1'),
+  'digits with a letter at the end': repeated('1', '', 'x'),
+  'digits after a point': repeated('1', '0.', 'x'),
+  zeros: repeated('0', '1', 'x'),
+  'zeros that end with a digit': repeated('0', '1.', '1'),
+  'a huge exponent': repeated('9', '1e'),
+  'signs and exponents': repeated('1e+'),
+  spaces: repeated(' ', '', 'x'),
+  'spaces before a quote': repeated(' ', 'a', '"'),
+  'tabs and line breaks': repeated('\t\r\n', 'a', 'x'),
+  quotes: repeated('"'),
+  'doubled quotes without an end': repeated('""', '"'),
+  'escaped quotes': repeated('\\"', '"'),
+  'quotes of parameters': repeated(';a="\\"', 'x'),
+  commas: repeated(','),
+  'commas and spaces': repeated(', ', 'a', '"'),
+  semicolons: repeated(';'),
+  assignments: repeated('a=a=a;'),
+  'weights of a header': repeated(';q= ', 'text/html'),
+  backslashes: repeated('\\', '', 'x'),
+  percents: repeated('%'),
+  escapes: repeated('%25'),
+  'broken escapes': repeated('%E4%'),
+  underscores: repeated('__a'),
+  apostrophes: repeated("'", '', 'x'),
+  'brackets that open': repeated('['),
+  'brackets in pairs': repeated('[],', '[', '0]'),
+  'nested objects': repeated('{"a":'),
+  'a JSON text': repeated('{"a":[1,"b",null]},', '[', '0]'),
+  'surrogates in pairs': repeated('\u{1f600}'),
+  'lone surrogates in JSON': repeated('\\ud800', '"', '"'),
+  'combining marks': repeated('\u0301\u0316', 'a'),
+  'zero-width spaces': repeated('\u200b', "'", 'x'),
+  colons: repeated('1:'),
+  hyphens: repeated('2020-'),
+  ampersands: repeated('a&'),
+  boundaries: repeated('\r\n--x', '', '\r\n--x--'),
+};
+
+const quoted = (text: string): string => JSON.stringify(text.toWellFormed());
+const columnOf = (type: keyof typeof COLUMN_TYPES, facts: Partial<Column> = {}): Column =>
+  ({ type: COLUMN_TYPES[type], castType: COLUMN_TYPES[type].castType, ...facts }) as unknown as Column;
+const types = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
+const asRequest = (headers: Record<string, string>): ApiRequest =>
+  ({ headers, client: () => ({ address: '', isSecure: false }) }) as unknown as ApiRequest;
+const quietly = (parse: () => unknown): void => {
+  try {
+    parse();
+  } catch {
+    // An error is as valid as a result.
+  }
+};
+
+/** A parser, and the maximum length of text to try. */
+interface Parser {
+  readonly maxLength: number;
+  readonly read: (text: string) => unknown;
+}
+
+const MEGABYTE = 1_000_000;
+const HEADER = 32_000;
+const parsers: Record<string, Parser> = {
+  'a JSON body': { maxLength: MEGABYTE, read: parseJsonFields },
+  'a field of a JSON body': { maxLength: MEGABYTE, read: (text) => parseJsonFields(`{"a":${text}}`) },
+  'a key of a JSON body': { maxLength: MEGABYTE, read: (text) => parseJsonFields(`{${quoted(text)}:1}`) },
+  'a form': { maxLength: MEGABYTE, read: (text) => decodeForm(text, 20_000) },
+  'a form with data': { maxLength: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
+  'a multipart form': {
+    maxLength: MEGABYTE,
+    read: (text) => readMultipart(Buffer.from(text), 'multipart/form-data; boundary=x', 2000),
+  },
+  'the headers of a part': {
+    maxLength: MEGABYTE,
+    read: (text) =>
+      readMultipart(
+        Buffer.from(`--x\r\nContent-Disposition: form-data; name="${text}\r\n\r\n\r\n--x--`),
+        'multipart/form-data; boundary=x',
+        2000,
+      ),
+  },
+  'a CSV file': { maxLength: MEGABYTE, read: parseCsv },
+  'a guarded cell': { maxLength: MEGABYTE, read: withoutGuard },
+  'a padded key': {
+    maxLength: MEGABYTE,
+    read: (text) => checkKey(text, columnOf('string', { castType: 'bpchar' })),
+  },
+  'the label of a record': {
+    maxLength: MEGABYTE,
+    read: (text) => isNamed('name')({ label: text }),
+  },
+  'the words for a record': {
+    maxLength: MEGABYTE,
+    read: (text) => isNamed(text)({ label: text }),
+  },
+  'two labels in a list': {
+    maxLength: MEGABYTE,
+    read: (text) => compareLabels(`${text}b${text}`, `${text}a${text}`),
+  },
+  'a user name next to a new password': {
+    maxLength: MEGABYTE,
+    read: (text) => passwordFault('correct horse', columnOf('password'), { name: text, minPassword: 8 }),
+  },
+  'a query': {
+    maxLength: HEADER,
+    read: (text) => {
+      const errors: FieldErrors = {};
+      return parseListQuery(text, { limit: 20, maxLimit: 100 }, errors);
+    },
+  },
+  'a page number': {
+    maxLength: HEADER,
+    read: (text) => parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}),
+  },
+  'an Accept header': { maxLength: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
+  'a Content-Type header': {
+    maxLength: HEADER,
+    read: (text) => [essenceOf(text), parameterOf(text, 'charset')],
+  },
+  'an If-Match header': { maxLength: HEADER, read: parseIfMatch },
+  'an If-None-Match header': { maxLength: HEADER, read: (text) => isNotModified(text, '1') },
+  'an Authorization header': {
+    maxLength: HEADER,
+    read: (text) => [parseBasic(text), parseBasic(`Basic ${text}`)],
+  },
+  'an X-Forwarded-For header': {
+    maxLength: HEADER,
+    read: (text) => clientAddress({ 'x-forwarded-for': text }, '::1', 1),
+  },
+  'an Origin header': {
+    maxLength: HEADER,
+    read: (text) =>
+      assertOrigin({ origin: `https://${text}`, host: 'a' }, { corsOrigins: [], trustProxy: 0 }),
+  },
+  'a Cookie header': {
+    maxLength: HEADER,
+    read: (text) => readCookie(asRequest({ cookie: text }), 'session'),
+  },
+  'a request target': { maxLength: HEADER, read: (text) => loggedPath(...splitTarget(`/${text}?${text}`)) },
+  'the filter form': {
+    maxLength: 8192,
+    read: (text) => comparisonsOf(columnOf('string', { key: 'a' })).map((one) => one.parameter('a', text)),
+  },
+};
+for (const type of types) {
+  const column = columnOf(type, { min: -1, max: 1 });
+  parsers[`a ${type} in a body`] = {
+    maxLength: MEGABYTE,
+    // As a string, and as a number with these digits.
+    read: (text) => [text, 1].map((value) => column.type.fromJson(value, text, column)),
+  };
+  for (const operator of OPERATORS as ReadonlySet<Operator>)
+    parsers[`a ${type} filter with ${operator}`] = {
+      maxLength: 8192,
+      read: (text) => filterValues(operator, [text], column),
+    };
+}
+parsers['a comparison of decimals'] = {
+  maxLength: 140_000,
+  read: (text) => /^\d+$/.test(text) && isSameNumber(text, '1e99999'),
+};
+
+/** The shortest time of several runs, in milliseconds. */
+function timeOf(read: Parser['read'], text: string, runs: number): number {
+  let best = Infinity;
+  for (let run = 0; run < runs; run += 1) {
+    const start = performance.now();
+    quietly(() => read(text));
+    best = Math.min(best, performance.now() - start);
+  }
+  return best;
+}
+
+/** Shorter times are noise, in milliseconds. */
+const FLOOR = 20;
+
+/** The time for a text divided by the time for half of it. A suspicious ratio is measured again. */
+function growth({ maxLength, read }: Parser, text: Text): number {
+  const [half, whole] = [text(maxLength / 2), text(maxLength)];
+  for (let runs = 1; ; runs += 2) {
+    const long = timeOf(read, whole, runs);
+    if (long < FLOOR) return 1;
+    const ratio = long / Math.max(timeOf(read, half, runs), FLOOR / 2);
+    if (ratio < 3.5 || runs > 8) return ratio;
+  }
+}
+
+describe('twice the text takes about twice the time', () => {
+  for (const [name, parser] of Object.entries(parsers))
+    test(name, () => {
+      for (const [kind, text] of Object.entries(TEXTS)) {
+        // Quadratic parsers would take minutes for the whole text, so a part of it comes first.
+        for (const part of [32, 1]) {
+          const ratio = growth({ ...parser, maxLength: parser.maxLength / part }, text);
+          assert.ok(ratio < 3.5, `${kind}: ${ratio.toFixed(1)} times as long`);
+        }
+      }
+    });
+});

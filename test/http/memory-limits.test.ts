@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { createUnsent } from '../../src/http/load/unsent-responses.ts';
+import { listen } from '../../src/http/server/http-server.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const MAX_BODY = 12 * 1024 * 1024;
+
+describe('memory limits', () => {
+  let service: TestService;
+  const open: Wire[] = [];
+  before(async () => {
+    service = await startService([user, note], { maxBody: MAX_BODY });
+    await service.addUser('bob');
+  });
+  after(async () => {
+    for (const connection of open) connection.destroy();
+    await service.close();
+  });
+  const start = (): Wire => {
+    const connection = wire(service);
+    open.push(connection);
+    return connection;
+  };
+  const headers = { authorization: basic('bob'), 'content-type': 'application/json' };
+  async function gauge(name: string): Promise<number> {
+    const { text } = await service.request('/metrics');
+    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
+  }
+
+  test('bodies beyond the share of an address are 429, small writes still work, and the share is released', async () => {
+    const body = 'x'.repeat(MAX_BODY - 1);
+    const uploads = Array.from({ length: 5 }, start);
+    for (const upload of uploads)
+      upload.send(
+        requestText('POST', '/api/note/', { ...headers, 'content-length': String(MAX_BODY) }, body),
+      );
+    const first = await Promise.race(uploads.map((upload) => upload.next()));
+    assert.equal(first?.status, 429);
+    assert.equal(first.headers['connection'], 'close');
+    assert.ok(Number(first.headers['retry-after']) > 0);
+    const small = await service.request('/api/note/', {
+      method: 'POST',
+      user: 'bob',
+      body: { message: 'x' },
+    });
+    assert.equal(small.status, 201);
+    for (const upload of uploads) upload.destroy();
+    await eventually(
+      async () => (await gauge('vitrine_request_bodies_bytes')) === 0,
+      'the end of the bodies',
+    );
+  });
+
+  test('a write is answered even if its client leaves large answers unread', async () => {
+    for (let times = 0; times < 3; times += 1) {
+      const { status } = await service.request('/api/note/', {
+        method: 'POST',
+        user: 'bob',
+        body: { message: `large${'x'.repeat(11_050_000)}` },
+      });
+      assert.equal(status, 201);
+    }
+    const reader = start();
+    reader.socket.pause();
+    reader.send(requestText('GET', '/api/note/?message__like=large%25', headers));
+    await eventually(async () => (await gauge('vitrine_unsent_answers_bytes')) > 33_000_000, 'the page');
+    const refused = await service.request('/api/note/?message__like=large%25&limit=1');
+    assert.equal(refused.status, 503, 'the client may not leave more unread');
+    const made = await service.request('/api/note/', {
+      method: 'POST',
+      user: 'bob',
+      body: { message: 'y'.repeat(600_000) },
+    });
+    assert.equal(made.status, 201);
+    reader.destroy();
+  });
+
+  test('a body of thousands of 1-byte chunks is 400', async () => {
+    const connection = start();
+    connection.send(requestText('POST', '/api/note/', { ...headers, 'transfer-encoding': 'chunked' }));
+    connection.send('1\r\n \r\n'.repeat(10_000));
+    assert.equal((await connection.next())?.status, 400);
+    assert.equal(await connection.rest(), '');
+  });
+});
+
+test('a client that reads nothing is disconnected, and a client that reads enough gets everything', async () => {
+  const unsent = createUnsent(1);
+  const size = 64 * 1024 * 1024;
+  const http = createServer((request, response) => {
+    const slow = { bytesPerSecond: size, seconds: 1, maxCreditSeconds: 60 };
+    const lenient = { bytesPerSecond: 1024, seconds: 30, maxCreditSeconds: 60 };
+    response.end(Buffer.alloc(size, 'x'));
+    unsent.watch(response, request.url === '/slow' ? slow : lenient, { network: 'one' }, size);
+  });
+  const server = await listen(http, '127.0.0.1', 0);
+  try {
+    const stalled = wire({ base: server.url });
+    stalled.socket.pause();
+    stalled.send(requestText('GET', '/slow'));
+    const reading = await fetch(`${server.url}/`);
+    assert.equal((await reading.arrayBuffer()).byteLength, size);
+    await eventually(() => unsent.bytes() === 0, 'the end of the stalled answer');
+    stalled.socket.resume();
+    assert.ok((await stalled.rest()).length < size);
+  } finally {
+    unsent.close();
+    await server.close();
+  }
+});

@@ -1,0 +1,162 @@
+import { hash } from '@node-rs/argon2';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { Problem } from '../../src/errors.ts';
+import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, cheapHash, startService, type Answer } from '../support.ts';
+import { assertProblem, eventually, fromNewAddress } from './expect.ts';
+
+describe('many password verifications at once', () => {
+  test('get 503 with Retry-After, and the service works afterwards', async () => {
+    const service = await startService([user, note]);
+    try {
+      const stored = await hash('right', { memoryCost: 16_384, timeCost: 1, parallelism: 1 });
+      await service.sql`insert into "user" (username, password, email) select 'u' || i, ${stored}, '' from generate_series(0, 1999) i`;
+      const write = (index: number): Promise<Answer> =>
+        service.request('/api/note/', {
+          method: 'POST',
+          headers: { authorization: basic(`u${index}`, 'right') },
+          body: { message: 'x' },
+        });
+      /** Sends logins of 200 users while the user table is locked, so that they are verified together. */
+      const flood = async (from: number): Promise<Answer[]> => {
+        const { answers } = await service.sql.begin(async (transaction) => {
+          await transaction`lock table "user" in access exclusive mode`;
+          const all = Promise.all(Array.from({ length: 200 }, (_, index) => write(from + index)));
+          await new Promise((resolve) => setTimeout(resolve, 300));
+          return { answers: all };
+        });
+        return answers;
+      };
+      let busy: Answer[] = [];
+      for (let from = 0; from < 1800 && busy.length === 0; from += 200) {
+        const answers = await flood(from);
+        busy = answers.filter(({ status }) => status === 503);
+        assert.ok(answers.some(({ status }) => status === 201));
+        assert.ok(answers.every(({ status }) => status === 201 || status === 503));
+      }
+      assert.ok(busy.length > 0);
+      for (const answer of busy) {
+        assertProblem(answer, 503);
+        assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+      }
+      assert.equal((await write(1999)).status, 201);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('do not wait for new passwords of clients that have left', async () => {
+    const STAYING = 40;
+    const LEAVING = 8;
+    const service = await startService([user]);
+    try {
+      await service.addUser('ada', { admin: true });
+      const create = (name: string, signal?: AbortSignal): Promise<Response> =>
+        fetch(`${service.base}/api/user/`, {
+          method: 'POST',
+          headers: { authorization: basic('ada'), 'content-type': 'application/json' },
+          body: JSON.stringify({ username: name, password: `a password of ${name}`, email: 'x@example.org' }),
+          ...(signal && { signal }),
+        });
+      assert.equal((await create('first')).status, 201);
+      const answered = (status: number): number =>
+        service.lines.filter((line) => line['status'] === status).length - (status === 201 ? 1 : 0);
+      const staying = Promise.all(Array.from({ length: STAYING }, (_, index) => create(`stays${index}`)));
+      const leave = new AbortController();
+      const leaving = Array.from({ length: LEAVING }, (_, index) => create(`goes${index}`, leave.signal));
+      await eventually(async () => {
+        const { text } = await service.request('/metrics');
+        const inFlight = Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]) - 1;
+        const done = service.lines.filter(({ path }) => path === '/api/user/').length - 1;
+        return inFlight + done >= STAYING + LEAVING;
+      }, 'all requests');
+      leave.abort();
+      const left = (await Promise.allSettled(leaving)).filter(({ status }) => status === 'rejected').length;
+      // Some may have started at that moment.
+      await eventually(() => answered(499) >= left / 2, 'the end of the requests of clients that have left');
+      assert.ok(answered(201) < STAYING, 'they leave the queue');
+      assert.ok((await staying).every(({ status }) => status === 201 || status === 503));
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('with new passwords of one user do not delay logins and new passwords of others', async () => {
+    const account: Resource = {
+      model: 'account',
+      access: 'user',
+      exclude: ['password'],
+      columns: { name: { type: 'string' }, password: { type: 'password' } },
+    };
+    const service = await startService([user, note, account], { trustProxy: 1 });
+    try {
+      const names = ['mallory', 'ada', ...Array.from({ length: 10 }, (_, index) => `known${index}`)];
+      for (const name of names) await service.addUser(name);
+      const post = (name: string, address: Record<string, string>, path = 'account'): Promise<Answer> =>
+        service.request(`/api/${path}/`, {
+          method: 'POST',
+          headers: { ...address, authorization: basic(name) },
+          body: path === 'note' ? { message: 'x' } : { name, password: `a new password of ${name}` },
+        });
+      for (const name of names) assert.equal((await post(name, fromNewAddress(), 'note')).status, 201);
+      let isOver = false;
+      let made = 0;
+      const home = fromNewAddress();
+      assert.equal((await post('mallory', home, 'note')).status, 201);
+      const flood = Promise.all(
+        Array.from({ length: 60 }, async () => {
+          while (!isOver) {
+            const { status } = await post('mallory', home);
+            if (status === 201) made += 1;
+            else await new Promise((resolve) => setTimeout(resolve, 10));
+          }
+        }),
+      );
+      await eventually(() => made > 10, 'new passwords');
+      const others: number[] = [];
+      const office = fromNewAddress();
+      for (const name of names.slice(2)) {
+        others.push((await post(name, fromNewAddress(), 'note')).status);
+        others.push((await post('ada', office)).status);
+      }
+      isOver = true;
+      await flood;
+      assert.deepEqual(others, Array<number>(20).fill(201));
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('run at most 4 hashes at a time', async () => {
+    const passwords = createPasswords();
+    const stored = await cheapHash('right');
+    let running = 0;
+    let most = 0;
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 300 }, async (_, index) => {
+        let admitted = false;
+        const admit = (): void => {
+          admitted = true;
+          running += 1;
+          most = Math.max(most, running);
+        };
+        try {
+          return await passwords.verify(stored, index % 2 === 0 ? 'right' : 'wrong', { admit });
+        } finally {
+          if (admitted) running -= 1;
+        }
+      }),
+    );
+    assert.ok(most >= 1 && most <= 4, `${most} at once`);
+    outcomes.forEach((outcome, index) => {
+      if (outcome.status === 'fulfilled') assert.equal(outcome.value, index % 2 === 0);
+      else assert.ok(outcome.reason instanceof Problem && outcome.reason.status === 503);
+    });
+    assert.ok(outcomes.some(({ status }) => status === 'fulfilled'));
+    assert.ok(outcomes.some(({ status }) => status === 'rejected'));
+    assert.equal(await passwords.verify(stored, 'right'), true);
+  });
+});

@@ -1,0 +1,126 @@
+// Streams with filters that take PostgreSQL long.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
+
+const NDJSON = { accept: 'application/x-ndjson' };
+
+describe('a stream that is slow in PostgreSQL', () => {
+  const ROWS = 30;
+  const text = { model: 'text', columns: { content: { type: 'text' } } } as const;
+  let service: TestService;
+
+  before(async () => {
+    service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
+      slowTimeout: 1,
+      trustProxy: 1,
+    });
+    await service.addUser('bob');
+    await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
+    // Each row is filtered when it is fetched, not all of them before the first.
+    await service.sql.unsafe(`
+      alter table text rename to kept;
+      drop table closed;
+      create function filtered(content text) returns boolean language plpgsql as
+        $$ begin if content = 'slow' then perform pg_sleep(2); end if; return true; end $$;
+      create view text as select id, content from kept where filtered(content);
+      create view closed as select * from text;
+      do $$ begin execute format('alter database %I set enable_sort = off', current_database()); end $$`);
+  });
+  after(() => service.close());
+
+  for (const { when, outcome, path, user, slow, status } of [
+    {
+      when: 'before',
+      outcome: 'is canceled after SLOW_TIMEOUT for anonymous clients',
+      path: '/api/text/',
+      slow: 1,
+      status: 503,
+    },
+    {
+      when: 'before',
+      outcome: 'goes on for a user',
+      path: '/api/closed/',
+      user: 'bob',
+      slow: 1,
+      status: 200,
+    },
+    { when: 'after', outcome: 'goes on', path: '/api/text/', slow: ROWS, status: 200 },
+  ])
+    // prettier-ignore
+    test(`${when} its first records ${outcome}`, async () => {
+      await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
+      const headers = { ...NDJSON, 'X-Forwarded-For': `10.0.0.${slow}` };
+      const answer = await service.request(path, { headers, ...(user && { user }) });
+      assert.equal(answer.status, status);
+      if (status === 503) assertProblem(answer, 503);
+      else assert.equal(jsonLinesOf(answer.text).length, ROWS);
+    });
+
+  /** Requests a stream, until `signal` aborts. */
+  const ask = (address: string, signal?: AbortSignal): Promise<Response> =>
+    fetch(`${service.base}/api/text/`, {
+      headers: { ...NDJSON, 'X-Forwarded-For': address },
+      ...(signal && { signal }),
+    });
+
+  test('is refused at once after a canceled stream, only for the same client', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    assert.equal((await ask('10.0.2.1')).status, 503);
+    await service.sql`update kept set content = 'quick'`;
+    for (let round = 0; round < 3; round += 1) {
+      const refused = await ask('10.0.2.1');
+      assert.equal(refused.status, 429);
+      // At least four times the second that the stream took.
+      assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
+      assert.match(await refused.text(), /used much database time/);
+    }
+    const other = await ask('10.0.2.2');
+    assert.equal(other.status, 200);
+    await other.text();
+    const page = await service.request('/api/text/', { headers: { 'X-Forwarded-For': '10.0.2.1' } });
+    assert.equal(page.status, 200, 'pages are not streams');
+    await eventually(async () => {
+      const answer = await ask('10.0.2.1');
+      await answer.text();
+      return answer.status === 200;
+    }, 'the end of the pause');
+  });
+
+  test('is refused at once after a stream that the client left before the first records', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    await assert.rejects(ask('10.0.3.1', AbortSignal.timeout(700)));
+    await service.sql`update kept set content = 'quick'`;
+    await eventually(async () => {
+      const answer = await ask('10.0.3.1');
+      return (await answer.text()).includes('used much database time') && answer.status === 429;
+    }, 'the pause');
+  });
+
+  test('ends in PostgreSQL when its client leaves, and short searches add up', async () => {
+    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
+    const searching = async (): Promise<number> => {
+      const rows = await service.sql`
+        select from pg_stat_activity where state = 'active' and query like 'fetch%' and application_name = 'vitrine'`;
+      return rows.length;
+    };
+    let status: number | undefined;
+    for (let round = 0; round < 10 && status === undefined; round += 1) {
+      const leave = new AbortController();
+      const answer = ask('10.0.4.1', leave.signal).then(
+        (refused) => (status = refused.status),
+        () => undefined,
+      );
+      await eventually(async () => status !== undefined || (await searching()) === 1, 'the search');
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      leave.abort();
+      await answer;
+      const from = performance.now();
+      await eventually(async () => (await searching()) === 0, 'the end of the search');
+      assert.ok(performance.now() - from < 500, 'long before its time limit');
+    }
+    assert.equal(status, 429);
+  });
+});

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { request } from '../support.ts';
+import { EXECUTABLE, serve, start, temporaryFolder, until, type Program } from './support.ts';
+
+const PRINTED = /"admin".* password (\S+)$/m;
+
+/** The folders of embedded servers. */
+const folders: string[] = [];
+
+/** The file with the process id of a running embedded server. */
+async function pidFile(folder: string): Promise<string | undefined> {
+  const names = await readdir(join(folder, '.data'), { recursive: true }).catch(() => []);
+  const name = names.find((candidate) => candidate.endsWith('postmaster.pid'));
+  return name && join(folder, '.data', name);
+}
+
+async function emptyFolder(): Promise<string> {
+  const folder = await temporaryFolder();
+  folders.push(folder);
+  return folder;
+}
+
+/** Starts the service. Resolves when it has reached a state, or has ended. */
+async function startUntil(
+  cwd: string,
+  state: string,
+  reached: (program: Program) => boolean | Promise<boolean>,
+  detached = false,
+): Promise<Program> {
+  const program = await start(['serve'], { cwd, env: { PORT: '0' }, detached });
+  await until(state, async () => program.child.exitCode !== null || (await reached(program)));
+  return program;
+}
+
+describe('a start with the embedded database', { timeout: 110_000 }, () => {
+  after(async () => {
+    // A failed test may have left a server running.
+    for (const folder of folders) {
+      const file = await pidFile(folder);
+      const pid = file === undefined ? 0 : Number((await readFile(file, 'utf8')).split('\n')[0]);
+      if (pid > 1) process.kill(pid, 'SIGQUIT');
+    }
+  });
+
+  const moments: [state: string, isTerminal: boolean, sign: RegExp][] = [
+    ['the cluster is being created', true, /^new-/],
+    ['the cluster is being created', false, /^new-/],
+    ['the server is being started', true, /^cluster\/postmaster\.pid$/],
+    ['the server is being started', false, /^cluster\/postmaster\.pid$/],
+  ];
+  for (const [state, isTerminal, sign] of moments) {
+    const sender = isTerminal ? 'a terminal, which signals all processes' : 'a supervisor';
+    test(`exits with 0 after a signal from ${sender} while ${state}, and leaves no server running`, async () => {
+      const cwd = await emptyFolder();
+      const listData = (): Promise<string[]> => readdir(join(cwd, '.data'), { recursive: true });
+      const reached = async (): Promise<boolean> => (await listData()).some((file) => sign.test(file));
+      const program = await startUntil(cwd, state, reached, isTerminal);
+      const { pid = 0 } = program.child;
+      process.kill(isTerminal ? -pid : pid, isTerminal ? 'SIGINT' : 'SIGTERM');
+      const { code, stdout, stderr } = await program.ended;
+      assert.equal(code, 0, stderr);
+      // On a busy machine, the start may have come this far when the signal arrives.
+      assert.match(stdout, /^(created the user .+\n)?$/, stderr);
+      assert.doesNotMatch(stderr, /"level":"error"|^vitrine:/m);
+      assert.equal(await pidFile(cwd), undefined);
+      const left = (await readdir(join(cwd, '.data'))).filter((name) => !/^(cluster|password)$/.test(name));
+      assert.deepEqual(left, [], 'no unfinished files');
+      const next = await serve({ cwd });
+      assert.equal((await next.stop()).code, 0);
+    });
+  }
+
+  test('prints the password of its user, and its URL, below the log of created tables', async () => {
+    const cwd = await emptyFolder();
+    const words = ['-c', `exec "${process.execPath}" "${EXECUTABLE}" serve 2>&1`];
+    const program = await start(words, { cwd, command: '/bin/sh', env: { PORT: '0' } });
+    await until('listening', () => /^listening on /m.test(program.stdout()));
+    program.child.kill('SIGTERM');
+    const lines = (await program.ended).stdout.split('\n');
+    const first = lines.findIndex((line) => line.startsWith('created the user'));
+    assert.match(lines[first + 1] ?? '', /^listening on /);
+    const made = (from: number, to?: number): number =>
+      lines.slice(from, to).filter((line) => line.includes('"statement"')).length;
+    assert.ok(made(0, first) > 5);
+    assert.equal(made(first), 0);
+  });
+
+  test('prints the password of its user before any later step can fail', async () => {
+    const cwd = await emptyFolder();
+    const program = await startUntil(cwd, 'the password', ({ stdout }) => PRINTED.test(stdout()));
+    program.child.kill('SIGKILL');
+    const password = PRINTED.exec((await program.ended).stdout)?.[1];
+    const service = await serve({ cwd });
+    const authorization = `Basic ${Buffer.from(`admin:${password}`).toString('base64')}`;
+    const options = { method: 'POST', headers: { authorization }, body: { message: 'x' } };
+    assert.equal((await request(service.base, '/api/note/', options)).status, 201);
+    assert.equal((await service.stop()).code, 0);
+  });
+});

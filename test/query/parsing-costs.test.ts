@@ -1,0 +1,65 @@
+// The cost of parsing the largest bodies, as ratios, because times depend on the machine.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
+import { decodeField } from '../../src/query/parse/grammar.ts';
+import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
+
+const BYTES = 1_048_576;
+
+/** The lowest CPU time of several runs. */
+function cpuOf(work: () => unknown): number {
+  const runs = Array.from({ length: 7 }, () => {
+    const before = process.cpuUsage();
+    work();
+    const { user, system } = process.cpuUsage(before);
+    return user + system;
+  });
+  return Math.min(...runs);
+}
+
+describe('the cost of the largest body', () => {
+  test('a nested JSON value is scanned once, and not again for its column', () => {
+    const text = `{"data":[${'1,'.repeat(BYTES / 2 - 10)}1]}`;
+    const parsed = parseJsonFields(text).get('data');
+    assert.ok(parsed);
+    const { value, source } = parsed;
+    const check = (): unknown => COLUMN_TYPES.json.fromJson(value, source);
+    assert.deepEqual(check(), { value: source });
+    const [scanning, checking] = [cpuOf(() => parseJsonFields(text)), cpuOf(check)];
+    assert.ok(checking < scanning / 2, `${checking} of ${scanning} microseconds`);
+  });
+
+  test('a value that cannot be stored is found at any position', () => {
+    const deep = `${'['.repeat(513)}${']'.repeat(513)}`;
+    const kinds = { good: '[1]', nul: '["\\u0000"]', half: '["\\ud800"]', huge: '[1e9999]', deep };
+    const entries = Object.entries(kinds);
+    for (const order of [entries, entries.toReversed()]) {
+      const fields = parseJsonFields(`{${order.map(([key, text]) => `"${key}":${text}`).join(',')}}`);
+      for (const [key, { value, source }] of fields) {
+        const isGood = COLUMN_TYPES.json.fromJson(value, source).fault === undefined;
+        assert.equal(isGood, key === 'good', key);
+      }
+    }
+  });
+
+  test('a form of many small fields costs little more than a form of one field', () => {
+    const one = 'x'.repeat(BYTES);
+    for (const unit of ['%=&', 'a&', '&', '%=%&', 'data%&']) {
+      const many = unit.repeat(BYTES / unit.length);
+      const [least, most] = [
+        cpuOf(() => decodeField(one, 'data', 2)),
+        cpuOf(() => decodeField(many, 'data', 2)),
+      ];
+      assert.ok(most < 5 * least + 5000, `${unit}: ${most} and ${least} microseconds`);
+    }
+  });
+
+  test('a field is found at any position and in any encoding of its name', () => {
+    const values = (form: string): unknown[] => decodeField(form, 'data', 2).map(({ value }) => value);
+    assert.deepEqual(values('data=1&a=data&xdata=2&%64%61t%61=3&data=4'), ['1', '3']);
+    assert.deepEqual(values('&&dat=0&data'), ['']);
+    assert.deepEqual(values('data2=1&%data=2&=data&data%3D=1'), []);
+    assert.deepEqual(values('data=%&datA=1'), [undefined]);
+  });
+});

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { inspect } from 'node:util';
+import { users } from '../db/helpers.ts';
+import { assertFaults, faultsOf, type Loose } from './registry-faults.ts';
+
+const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
+const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];
+
+/** Definitions of column `x` of a resource `a`, and their keys with a fault. */
+const COLUMNS: [column: Loose, ...keys: string[]][] = [
+  [null, ''],
+  ['string', ''],
+  [[], ''],
+  [{}, 'type'],
+  [{ type: 'varchar' }, 'type'],
+  [{ type: 'toString' }, 'type'],
+  [{ type: 'text', nul: true, uniq: true }, 'nul', 'uniq'],
+  [{ type: 'text', null: 1, unique: 'yes', index: 0 }, 'null', 'unique', 'index'],
+  [{ type: 'text', column: '', label: 5, help: null }, 'column', 'label', 'help'],
+  [{ type: 'text', column: 'a\0', label: '\ud800' }, 'column', 'label'],
+  [{ type: 'text', column: 'ü'.repeat(32) }, 'column'],
+  [{ type: 'integer', maxLength: 5 }, 'maxLength'],
+  [{ type: 'strin', nul: true, Unique: true, min: 1 }, 'type', 'nul', 'Unique'],
+  [{ typ: 'string' }, 'type', 'typ'],
+  [{ type: 'strin', choices: 'abc', maxLength: 0, min: 2, max: 1 }, 'type', 'choices', 'maxLength', 'min'],
+  [{ type: 'foreignkey', references: 'gone', onDelete: 'boom' }, 'type', 'references', 'onDelete'],
+  [{ references: 5, choices: [] }, 'type', 'references', 'choices'],
+  [{ type: 'foreignkey', references: 'a', onDelete: 'cascade' }, 'type'],
+  [{ type: 'string', maxLength: 0 }, 'maxLength'],
+  [{ type: 'string', maxLength: 2.5 }, 'maxLength'],
+  [{ type: 'text', min: 1, max: 2 }, 'min', 'max'],
+  [{ type: 'integer', min: '1', max: NaN }, 'min', 'max'],
+  [{ type: 'float', min: 2, max: 1 }, 'min'],
+  [{ type: 'decimal', precision: 0 }, 'precision'],
+  [{ type: 'decimal', precision: 3, scale: 4 }, 'scale'],
+  [{ type: 'decimal', scale: 2 }, 'scale'],
+  [{ type: 'float', precision: 3 }, 'precision'],
+  [{ type: 'text', references: 'a', onDelete: 'cascade' }, 'references', 'onDelete'],
+  [{ type: 'foreignKey' }, 'references'],
+  [{ type: 'foreignKey', references: 'nobody' }, 'references'],
+  [{ type: 'foreignKey', references: 'a', onDelete: 'explode' }, 'onDelete'],
+  [{ type: 'foreignKey', references: 'a', onDelete: 'setNull' }, 'onDelete'],
+  [{ type: 'foreignKey', references: 'a', default: 'x' }, 'default'],
+  [{ type: 'foreignKey', references: 'a', default: 2147483648 }, 'default'],
+  [{ type: 'boolean', default: 'yes' }, 'default'],
+  [{ type: 'integer', default: 2147483648 }, 'default'],
+  [{ type: 'integer', default: 5, max: 4 }, 'default'],
+  [{ type: 'bigint', default: '9223372036854775808' }, 'default'],
+  [{ type: 'decimal', precision: 3, scale: 1, default: '12.34' }, 'default'],
+  [{ type: 'decimal', default: 'NaN' }, 'default'],
+  [{ type: 'decimal', default: -1e16 }, 'default'],
+  [{ type: 'bigint', default: 2 ** 53 }, 'default'],
+  [{ type: 'bigint', choices: [1, 2 ** 53] }, 'choices'],
+  [{ type: 'json', default: 5n }, 'default'],
+  [{ type: 'json', default: () => 1 }, 'default'],
+  [{ type: 'date', default: '2023-02-29' }, 'default'],
+  [{ type: 'date', default: 'infinity' }, 'default'],
+  [{ type: 'datetime', default: 'tomorrow' }, 'default'],
+  [{ type: 'uuid', default: 'x' }, 'default'],
+  [{ type: 'text', default: null }, 'default'],
+  [{ type: 'text', default: 'a\0b' }, 'default'],
+  [{ type: 'string', maxLength: 3, default: 'four' }, 'default'],
+  [{ type: 'string', default: 'x'.repeat(256) }, 'default'],
+  [{ type: 'password', default: 'secret' }, 'default'],
+  [{ type: 'text', choices: 'a' }, 'choices'],
+  [{ type: 'text', choices: [] }, 'choices'],
+  [{ type: 'text', choices: [1] }, 'choices'],
+  [{ type: 'text', choices: ['a'], default: 'b' }, 'default'],
+  [{ type: 'integer', choices: ['5', 6], default: 5 }, 'choices'],
+  [{ type: 'integer', choices: ['5', 6], default: 7 }, 'choices', 'default'],
+  [{ type: 'decimal', precision: 2000, scale: 1500 }, 'precision', 'scale'],
+  [{ type: 'decimal', precision: '10', scale: 2 }, 'precision'],
+  [{ type: 'decimal', scale: 2 }, 'scale'],
+  [{ type: 'foreignKey', references: 'a', null: 'yes', onDelete: 'setNull' }, 'null'],
+  [{ references: 'a', min: 1, maxLength: 4 }, 'type', 'min', 'maxLength'],
+  [{ type: 'ForeignKey' }, 'type', 'references'],
+  [{ onDelete: 'cascade' }, 'type', 'references'],
+  [{ type: 'int', min: 1, max: 10, default: 50 }, 'type', 'default'],
+  [{ type: 'varchar', maxLength: 3, choices: ['a', 'abcd'] }, 'type', 'choices'],
+  [{ type: 'numeric', precision: 4, scale: 2, default: '123.456' }, 'type', 'default'],
+  [{ type: 'foreignKey', references: 'none', default: {}, choices: [true] }, 'references', 'default', 'choices'],
+]; // prettier-ignore
+
+/** Names that neither a column nor a foreign key may have. */
+const NAMES = ['id', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '1a', 'a b', 'ä', '', '_a', 'a-b', '__proto__', 'x'.repeat(64)]; // prettier-ignore
+
+/** A value that JSON cannot express. */
+const LOOP: Loose = {};
+LOOP.itself = LOOP;
+
+/** Further keys of a resource `a` with one column `x`, and the keys with a fault. */
+const RESOURCES: [keys: object, ...faults: string[]][] = [
+  [{ acess: 'user', Exclude: [] }, 'acess', 'Exclude'],
+  [{ columns: undefined }, 'columns'],
+  [{ columns: [] }, 'columns'],
+  [{ columns: 5, owner: 5, admin: { colour: 'red', list: 'x', label: 'x' } }, 'columns', 'owner', 'admin.colour', 'admin.list'],
+  [{ table: '' }, 'table'],
+  [{ table: 'a.b.c' }, 'table'],
+  [{ table: 5 }, 'table'],
+  [{ table: 'a\0' }, 'table'],
+  [{ table: 'ü'.repeat(32) }, 'table'],
+  [{ primaryKey: 'id' }, 'primaryKey'],
+  [{ primaryKey: { type: 'text', colum: 'x' } }, 'primaryKey.type', 'primaryKey.colum'],
+  [{ primaryKey: { type: 'integer', column: '' } }, 'primaryKey.column'],
+  [{ primaryKey: { type: 'integer', column: 'k'.repeat(64) } }, 'primaryKey.column'],
+  [{ primaryKey: { type: 'integer', column: 'x' } }, 'columns.x'],
+  [{ access: 'everyone', read: 'nobody' }, 'access', 'read'],
+  [{ exclude: 'x' }, 'exclude'],
+  [{ exclude: ['y'], readonly: ['x', 'z', 5] }, 'exclude', 'readonly', 'readonly'],
+  [{ exclude: ['id'] }, 'exclude'],
+  [{ limit: 0, maxLimit: 1.5 }, 'limit', 'maxLimit'],
+  [{ limit: '20' }, 'limit'],
+  [{ limit: 21, maxLimit: 20 }, 'limit'],
+  [{ methods: [] }, 'methods'],
+  [{ methods: ['GET', 'PATCH'] }, 'methods'],
+  [{ methods: 'GET' }, 'methods'],
+  [{ methods: Object.assign([], { 1: 'GET' }) }, 'methods'],
+  [{ limit: 10, maxLimit: 0 }, 'maxLimit'],
+  [{ exclude: [10n], readonly: [LOOP], admin: { list: [1n] } }, 'exclude', 'readonly', 'admin.list'],
+  [{ ordering: 5 }, 'ordering'],
+  [{ ordering: '' }, 'ordering'],
+  [{ ordering: 'y,-x' }, 'ordering'],
+  [{ ordering: 'x,id,x,id,x,id,x,id,x' }, 'ordering'],
+  [{ ordering: ',,' }, 'ordering'],
+  [{ ordering: 'x', exclude: ['x'] }, 'ordering'],
+  [{ owner: 'x' }, 'owner'],
+  [{ owner: 'y' }, 'owner'],
+  [{ admin: true }, 'admin'],
+  [{ admin: { colour: 'red', hidden: 1, list: ['y'], readonly: 'x' } }, 'admin.colour', 'admin.hidden', 'admin.list', 'admin.readonly'],
+  [{ admin: { search: ['y'], filters: 'x', label: 5 } }, 'admin.search', 'admin.filters', 'admin.label'],
+  [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x', 'y'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.exclude', 'admin.label', 'admin.label'],
+]; // prettier-ignore
+
+describe('an invalid registry stops the start', () => {
+  for (const registry of [undefined, null, {}, 'x', [], { user: users }]) {
+    test(`when it is ${JSON.stringify(registry)?.slice(0, 20)}`, async () => {
+      const faults = await faultsOf(registry);
+      assert.equal(faults.length, 1);
+      assert.match(faults[0] ?? '', /the registry: it has no resources|resources must be an array/);
+    });
+  }
+
+  test('when a resource is not an object or has no valid name', async () => {
+    await assertFaults([null, 'user', []], ['resource 1', 'resource 2', 'resource 3']);
+    for (const model of [undefined, 5, '', 'a\nb'])
+      await assertFaults([{ model, columns: {} }], ['resource 1: model']);
+    for (const model of ['User', '1a', 'a-b', 'a__b', 'a b', 'ä', '_a', 'x'.repeat(64)])
+      await assertFaults([{ model, columns: {} }], [`${model}: model`]);
+  });
+
+  for (const [column, ...keys] of COLUMNS) {
+    test(`for the column ${inspect(column).slice(0, 80)}`, () =>
+      assertFaults(
+        withColumn(column),
+        keys.map((key) => `a: columns.x${key && `.${key}`}:`),
+      ));
+  }
+
+  for (const name of NAMES) {
+    test(`for a column named ${JSON.stringify(name)}`, async () => {
+      await assertFaults(withColumn({ type: 'text' }, name), [`a: columns.${name}:`]);
+      await assertFaults(withColumn({ type: 'foreignKey', references: 'a' }, name), [`a: columns.${name}:`]);
+    });
+  }
+
+  for (const [keys, ...faults] of RESOURCES) {
+    test(`for a resource with ${inspect(keys, { breakLength: Infinity }).slice(0, 80)}`, () =>
+      assertFaults(
+        withKeys(keys),
+        faults.map((fault) => `a: ${fault}:`),
+      ));
+  }
+
+  test('for two columns with the same name in JSON or in the database', async () => {
+    const link = { type: 'foreignKey', references: 'a' };
+    const text = { type: 'text' };
+    await assertFaults([{ model: 'a', columns: { user: link, user_id: text } }], ['a: columns.user:']);
+    await assertFaults([{ model: 'a', columns: { user: link, user_id: link } }], ['a: columns.user:']);
+    await assertFaults(
+      [{ model: 'a', columns: { b: text, c: { ...text, column: 'b' } } }],
+      ['a: columns.c:'],
+    );
+    await assertFaults(
+      [{ model: 'a', columns: { b: link, c: { ...text, column: 'b_id' } } }],
+      ['a: columns.c:'],
+    );
+    await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'id' } } }], ['a: columns.b:']);
+    await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'xmin' } } }], ['a: columns.b:']);
+    await assertFaults(
+      [{ model: 'a', primaryKey: { type: 'integer', column: 'ctid' }, columns: {} }],
+      ['a: primaryKey.column:'],
+    );
+  });
+
+  test('for two resources with the same model or table', async () => {
+    const a = { model: 'a', columns: {} };
+    await assertFaults([a, a], ['a: model']);
+    await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: table']);
+    await assertFaults(
+      [
+        { ...a, table: 't' },
+        { ...a, table: 't' },
+      ],
+      ['a: model', 'a: table'],
+    );
+    await assertFaults([{ ...a, table: 'a' }, a], ['a: model']);
+    await assertFaults(
+      [
+        { ...a, table: 'x.y.z' },
+        { ...a, model: 'b', table: 'a' },
+      ],
+      ['a: table'],
+    );
+  });
+});
+
+describe('the message of a fault', () => {
+  for (const [column, pattern] of [
+    [{ type: 'string', maxLength: 1e9 }, /from 1 to 10485760$/],
+    [{ type: 'float', default: NaN }, /default: NaN must be/],
+    [{ type: 'float', default: -Infinity }, /default: -Infinity must be/],
+    [{ type: 'json', default: NaN }, /default: NaN cannot be written as JSON/],
+    [{ type: 'json', default: { a: [NaN] } }, /cannot be written as JSON/],
+    [{ type: 'json', default: { a: () => 1 } }, /cannot be written as JSON/],
+    [{ type: 'json', default: [undefined] }, /cannot be written as JSON/],
+    [{ type: 'json', default: new Map([[1, 2]]) }, /cannot be written as JSON/],
+    [{ type: 'text', default: () => 1 }, /default: \(\) ?=> ?1 must be/],
+    [{ type: 'text', choices: ['a', undefined] }, /choices: undefined must be/],
+    [{ type: 'integer', default: 5n }, /default: 5n must be/],
+    [{ type: 'bigint', default: 9007199254740993 }, /default: 9007199254740992 .*write it as a string/], // eslint-disable-line no-loss-of-precision
+  ] as [Loose, RegExp][]) {
+    test(`matches ${pattern.source}`, async () => {
+      const faults = await faultsOf(withColumn(column));
+      assert.equal(faults.length, 1, faults.join());
+      assert.match(faults[0] ?? '', pattern);
+    });
+  }
+});

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { readSettings } from '../src/config.ts';
+import { StartError } from '../src/index.ts';
+
+/** Valid values of each setting, up to its bounds, and invalid values. */
+const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [
+  ['DATABASE_URL', ['postgres://h/d', 'postgresql://u:p@h:5432/d'], ['mysql://h/d', 'h/d', 'postgres']],
+  ['PORT', ['0', '65535'], ['65536', '-1', '8e3', ' 80', '0x50']],
+  ['ACCESS', ['default', 'user', 'admin'], ['none', 'User']],
+  ['USER_MODEL', ['user', 'person_2'], ['User', '2nd', 'a-b']],
+  ['SCHEMA', ['apply', 'check'], ['none', 'APPLY']],
+  ['MAX_BODY', ['1', '134217728'], ['0', '134217729', '1.5', '1MB']],
+  ['MAX_PAGE', ['1', '268435456'], ['0', '268435457', '1.5', '1MB']],
+  ['LOG_LEVEL', ['info', 'warn', 'error'], ['debug', 'Info']],
+  ['LOG_FORMAT', ['json', 'text'], ['xml']],
+  [
+    'CORS_ORIGINS',
+    ['https://a.example', 'http://a.example:81,https://b.example'],
+    ['*', 'null', 'a.example', 'https://a.example/', 'https://a.example/x', 'https://a.example,'],
+  ],
+  ['TRUST_PROXY', ['0', '100'], ['101', '-1', 'yes']],
+];
+
+describe('settings from the environment', () => {
+  for (const [variable, valid, invalid] of BOUNDS) {
+    test(`${variable} is accepted up to its bounds, and an error names it for invalid values`, () => {
+      for (const value of valid) readSettings({ [variable]: value });
+      for (const value of invalid)
+        assert.throws(
+          () => readSettings({ [variable]: value }),
+          (error) => error instanceof StartError && error.message.includes(`- ${variable} `),
+          value,
+        );
+    });
+  }
+
+  test('an empty environment gives every setting its documented default', () => {
+    assert.deepEqual(readSettings({}), {
+      databaseUrl: undefined,
+      resources: undefined,
+      host: '127.0.0.1',
+      port: 8000,
+      access: 'default',
+      userModel: 'user',
+      schema: 'apply',
+      maxBody: 1024 * 1024,
+      slowTimeout: 3,
+      maxPage: 32 * 1024 * 1024,
+      logLevel: 'info',
+      logFormat: undefined,
+      corsOrigins: [],
+      trustProxy: 0,
+      metrics: 'loopback',
+      minPassword: 12,
+    });
+  });
+
+  test('each setting is read from the environment, and CORS_ORIGINS is a list with commas', () => {
+    const databaseUrl = 'postgres://ada@localhost/books';
+    assert.deepEqual(
+      readSettings({
+        DATABASE_URL: databaseUrl,
+        RESOURCES: 'books.ts',
+        HOST: '::1',
+        PORT: '0',
+        ACCESS: 'admin',
+        USER_MODEL: 'person',
+        SCHEMA: 'check',
+        MAX_BODY: '5',
+        MAX_PAGE: '6',
+        LOG_LEVEL: 'warn',
+        LOG_FORMAT: 'text',
+        CORS_ORIGINS: 'https://a.example, http://b.example:81',
+        TRUST_PROXY: '2',
+        METRICS: '[::1]:9464',
+        MIN_PASSWORD: '8',
+      }),
+      {
+        databaseUrl,
+        resources: 'books.ts',
+        host: '::1',
+        port: 0,
+        access: 'admin',
+        userModel: 'person',
+        schema: 'check',
+        maxBody: 5,
+        slowTimeout: 3,
+        maxPage: 6,
+        logLevel: 'warn',
+        logFormat: 'text',
+        corsOrigins: ['https://a.example', 'http://b.example:81'],
+        trustProxy: 2,
+        metrics: '[::1]:9464',
+        minPassword: 8,
+      },
+    );
+  });
+});
