@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openHostileSite } from '../admin/hostile.ts';
+import { openHostileSite } from '../admin/hostile-site.ts';
 import { launchChromium } from './chromium.ts';
 
 test('a browser runs no hostile text, and has nothing to complain about', async () => {

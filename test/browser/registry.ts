@@ -1,6 +1,6 @@
 // The shipped registry with the records that a first start brings, and models for what those do not show.
 import type { Panel, Resource } from '../../src/index.ts';
-import { resources as known } from '../admin/things.ts';
+import { resources as known } from '../admin/sample-resources.ts';
 import type { TestService } from '../support.ts';
 
 /** More records than a plain list to choose from is made for. */
