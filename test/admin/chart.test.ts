@@ -7,18 +7,18 @@ import type { PanelSeries } from '../../src/index.ts';
 describe('a chart', () => {
   const seriesOf = (values: readonly number[], label = 'x'): PanelSeries['series'] =>
     values.map((value, index) => ({ label: `${label}${index}`, value }));
-  const drawn = (content: PanelSeries): string => chart(content, 'Title', 'c').toString();
-  /** The places of all bars: upper edge and height. */
+  const render = (content: PanelSeries): string => chart(content, 'Title', 'c').toString();
+  /** The top and the height of each bar. */
   const barsOf = (svg: string): [y: number, height: number][] =>
     [...svg.matchAll(/<rect [^>]* y="([^"]*)" width="[^"]*" height="([^"]*)"/g)].map(([, y, height]) => [
       Number(y),
       Number(height),
     ]);
-  /** The numbers at its axis, from below. */
+  /** The labels of the axis, from the bottom. */
   const ticksOf = (svg: string): string[] =>
     [...svg.matchAll(/text-anchor="end"[^>]*>([^<]*)</g)].map(([, text = '']) => text.trim());
 
-  test('of any numbers stays within its bounds, with one bar or point for each', () => {
+  test('of any numbers stays within its bounds and has one bar or point for each', () => {
     const value = fc.oneof(
       fc.double({ noNaN: true, noDefaultInfinity: true }),
       fc.integer({ min: -1000, max: 1000 }),
@@ -27,13 +27,13 @@ describe('a chart', () => {
     const values = fc.array(value, { minLength: 1, maxLength: 100 });
     fc.assert(
       fc.property(values, fc.constantFrom('bar' as const, 'line' as const), (numbers, kind) => {
-        const svg = drawn({ series: seriesOf(numbers), kind });
+        const svg = render({ series: seriesOf(numbers), kind });
         assert.doesNotMatch(svg, /="[^"]*(NaN|Infinity|undefined|null)/);
         const [, width, height] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? [];
         for (const [, name = '', text = ''] of svg.matchAll(/ (x|x1|x2|cx|y|y1|y2|cy)="([^"]*)"/g)) {
-          const place = Number(text);
-          const most = Number(name.includes('x') ? width : height);
-          assert.ok(place >= 0 && place <= most, `${name}=${text}`);
+          const position = Number(text);
+          const limit = Number(name.includes('x') ? width : height);
+          assert.ok(position >= 0 && position <= limit, `${name}=${text}`);
         }
         const marks = svg.match(kind === 'bar' ? /<rect class="bar"/g : /<circle class="point"/g);
         assert.equal(marks?.length, numbers.length);
@@ -57,12 +57,12 @@ describe('a chart', () => {
   ];
   for (const [values, kind, expected] of axes) {
     test(`of ${values.join(', ')} as a ${kind} has an axis with ${expected.join(', ')}`, () => {
-      assert.deepEqual(ticksOf(drawn({ series: seriesOf(values), kind })), expected);
+      assert.deepEqual(ticksOf(render({ series: seriesOf(values), kind })), expected);
     });
   }
 
-  test('has bars on both sides of zero, and none for zero itself', () => {
-    const [up, zero, down] = barsOf(drawn({ series: seriesOf([10, 0, -5]) }));
+  test('has bars on both sides of zero, and an empty one for zero', () => {
+    const [up, zero, down] = barsOf(render({ series: seriesOf([10, 0, -5]) }));
     assert.ok(up && zero && down);
     const base = up[0] + up[1];
     assert.equal(zero[1], 0);
@@ -70,16 +70,16 @@ describe('a chart', () => {
     assert.ok(Math.abs(up[1] - 2 * down[1]) < 0.1);
   });
 
-  test('shortens long labels, has them whole in a title, and leaves out those without room', () => {
+  test('shortens long labels, has the full label as a title, and omits labels that do not fit', () => {
     const label = 'A very long label 🦉 of a point ';
-    const svg = drawn({ series: seriesOf(Array<number>(30).fill(1), label) });
+    const svg = render({ series: seriesOf(Array<number>(30).fill(1), label) });
     assert.ok(svg.includes(`A very long…<title>${label}0</title>`), svg);
     assert.ok((svg.match(/A very long…/g)?.length ?? 0) < 6);
     assert.equal(svg.match(/<th scope="row" data-label="Label">/g)?.length, 30);
   });
 
-  test('has no styles of its own, which the policy of the pages would forbid', () => {
+  test('has no inline styles, because the content security policy forbids them', () => {
     for (const kind of ['bar', 'line'] as const)
-      assert.doesNotMatch(drawn({ series: seriesOf([1, 2]), kind, unit: 'EUR' }), / style=|<style| on\w+=/);
+      assert.doesNotMatch(render({ series: seriesOf([1, 2]), kind, unit: 'EUR' }), / style=|<style| on\w+=/);
   });
 });

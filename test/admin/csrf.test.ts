@@ -1,11 +1,11 @@
-// Forms that foreign pages make a browser send, and what a GET leaves as it was.
+// Protection against cross-site requests: tokens and origins of forms, and GET without side effects.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { findAdminRoute, ADMIN_METHODS } from '../../src/admin/admin-routes.ts';
 import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
-import { snapshot } from './tables.ts';
-import { resources } from './things.ts';
+import { snapshot } from './snapshot.ts';
+import { resources } from './sample-resources.ts';
 
 const LOGIN = '/admin/-/login/';
 
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => service.close());
 
-/** A form that would change something, at the moment at which it would. */
+/** A form that changes something when it is sent next. */
 interface Form {
   readonly path: string;
   readonly fields: Fields;
@@ -30,7 +30,7 @@ const note = async (): Promise<string> => {
   return String(row?.['id']);
 };
 
-/** For each page that takes a POST, how somebody gets to the form of it. */
+/** Prepares the form of each page that accepts a POST. */
 const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
   login: async (browser) => {
     browser.cookies.clear();
@@ -79,49 +79,52 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
   },
 };
 
-/** What is wrong with a form, by its token or its headers. */
-const FAULTS: readonly {
-  readonly what: string;
+/** Forged forms: a wrong token, or headers of a foreign page. */
+const FORGERIES: readonly {
+  readonly name: string;
   readonly token?: (own: string) => string | readonly string[] | Promise<string>;
   readonly headers?: (host: string) => Record<string, string>;
 }[] = [
-  { what: 'no token', token: () => [] },
-  { what: 'an empty token', token: () => '' },
-  { what: 'a token of nobody', token: (own) => (own.startsWith('A') ? 'B' : 'A') + own.slice(1) },
-  { what: 'more than the token', token: (own) => `${own}A` },
+  { name: 'no token', token: () => [] },
+  { name: 'an empty token', token: () => '' },
+  { name: 'a changed token', token: (own) => (own.startsWith('A') ? 'B' : 'A') + own.slice(1) },
+  { name: 'the token with another character', token: (own) => `${own}A` },
   {
-    what: 'the token of another user',
+    name: 'the token of another user',
     token: async () => csrfIn((await other.get('/admin/-/account/')).text),
   },
   {
-    what: 'the token of another session of the user',
+    name: 'the token of another session of the user',
     token: async () => csrfIn((await (await logIn(service, 'ada')).get('/admin/')).text),
   },
   {
-    what: 'the token of somebody else’s login',
+    name: 'the token of another login page',
     token: async () => csrfIn((await openBrowser(service).get(LOGIN)).text),
   },
-  { what: 'Sec-Fetch-Site: cross-site', headers: () => ({ 'sec-fetch-site': 'cross-site' }) },
-  { what: 'Sec-Fetch-Site: same-site', headers: () => ({ 'sec-fetch-site': 'same-site' }) },
-  { what: 'a foreign origin', headers: () => ({ origin: 'https://evil.example' }) },
-  { what: 'an origin that begins alike', headers: (host) => ({ origin: `http://${host}.evil.example` }) },
-  { what: 'an origin of another port', headers: (host) => ({ origin: `http://${host.split(':')[0]}:1` }) },
-  { what: 'the origin null', headers: () => ({ origin: 'null' }) },
+  { name: 'Sec-Fetch-Site: cross-site', headers: () => ({ 'sec-fetch-site': 'cross-site' }) },
+  { name: 'Sec-Fetch-Site: same-site', headers: () => ({ 'sec-fetch-site': 'same-site' }) },
+  { name: 'a foreign origin', headers: () => ({ origin: 'https://evil.example' }) },
+  {
+    name: 'an origin that starts with the host',
+    headers: (host) => ({ origin: `http://${host}.evil.example` }),
+  },
+  { name: 'an origin of another port', headers: (host) => ({ origin: `http://${host.split(':')[0]}:1` }) },
+  { name: 'the origin null', headers: () => ({ origin: 'null' }) },
 ];
 
-describe('a form is refused and changes nothing', () => {
+describe('a forged form returns 403 and changes nothing', () => {
   const host = (): string => new URL(service.base).host;
   before(async () => {
     await service.addUser('ada', { admin: true });
   });
 
-  test('this goes through every page that takes a POST', () => {
+  test('the tests cover every page that accepts a POST', () => {
     const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('POST'));
     assert.deepEqual(pages.map(([page]) => page).sort(), Object.keys(FORMS).sort());
   });
 
   for (const [page, form] of Object.entries(FORMS)) {
-    test(`at the page ${page}, unless it is the session’s own`, async () => {
+    test(`on the page ${page}`, async () => {
       const browser = await logIn(service, 'ada');
       const { path, fields } = await form(browser);
       const token = csrfIn((await browser.get(page === 'login' ? LOGIN : '/admin/-/account/')).text);
@@ -129,14 +132,14 @@ describe('a form is refused and changes nothing', () => {
         findAdminRoute(path, new Map(resources.map((one) => [one.model, one as never]))).page,
         page,
       );
-      for (const { what, token: wrong, headers } of FAULTS) {
+      for (const { name, token: wrong, headers } of FORGERIES) {
         const _csrf = wrong ? await wrong(token) : token;
         const before = await snapshot(service.sql);
         const answer = await browser.post(path, { ...fields, _csrf }, headers?.(host()));
-        assert.equal(answer.status, 403, what);
+        assert.equal(answer.status, 403, name);
         assert.match(answer.headers.get('content-type') ?? '', /^text\/html/);
-        assert.deepEqual(await snapshot(service.sql), before, what);
-        assert.equal(answer.headers.getSetCookie().length, 0, what);
+        assert.deepEqual(await snapshot(service.sql), before, name);
+        assert.equal(answer.headers.getSetCookie().length, 0, name);
       }
       const before = await snapshot(service.sql);
       const done = await browser.post(path, { ...fields, _csrf: token }, { 'sec-fetch-site': 'same-origin' });
@@ -145,7 +148,7 @@ describe('a form is refused and changes nothing', () => {
     });
   }
 
-  test('when it comes as a file upload, as JSON or as plain text', async () => {
+  test('as a multipart form; JSON and plain text return 415', async () => {
     const browser = await logIn(service, 'ada');
     const token = csrfIn((await browser.get('/admin/-/account/')).text);
     const before = await snapshot(service.sql);
@@ -171,23 +174,23 @@ describe('a GET changes nothing', () => {
     '/admin/note/', '/admin/note/?_filter=message', '/admin/note/-/filter/?_path=message&_how=eq&_value=x', '/admin/note/-/add/',
     '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv', '/admin/note/-/export.json',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/',
-    // As if they were forms:
+    // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
   ]; // prettier-ignore
 
-  test('this goes through every page that takes one', () => {
-    const asked = PATHS.map((path) => {
+  test('the test covers every page that accepts a GET', () => {
+    const covered = PATHS.map((path) => {
       const known = new Map(
         [...resources, { model: 'vitrine_history' }].map((one) => [one.model, one as never]),
       );
       return findAdminRoute(path.replace(/\?.*/, ''), known).page;
     });
     const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('GET'));
-    for (const [page] of pages) assert.ok(asked.includes(page as never), page);
+    for (const [page] of pages) assert.ok(covered.includes(page as never), page);
   });
 
-  test('nor does a HEAD, or either of them that says it is another method', async () => {
+  test('nor does a HEAD or a request with a method override', async () => {
     await service.addUser('grace', { admin: true });
     const browser = await logIn(service, 'grace');
     await service.sql`update vitrine_session set seen = seen - interval '1 hour'`;

@@ -43,7 +43,7 @@ const RESOURCES: Resource[] = [
 
 const squeeze = (text: string): string => text.replace(/\s+/g, ' ').replace(/> </g, '><');
 
-/** The rows of the page's lists of models: by its heading, what stands in each cell. */
+/** The cells of the lists of models, by the heading of their group. */
 function modelsOf(page: string): Map<string, string[][]> {
   const sections = page.matchAll(/<section class="group"[^>]*>\s*<h2[^>]*>([^]*?)<\/h2>([^]*?)<\/section>/g);
   return new Map(
@@ -56,7 +56,7 @@ function modelsOf(page: string): Map<string, string[][]> {
   );
 }
 
-/** The texts of the rows of the latest changes, without their moments. */
+/** The rows of the latest changes, without their times. */
 function latestOf(page: string): string[] {
   const [, body = ''] = /<section class="latest"[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
   return [...body.matchAll(/<tr>\s*<th scope="row" data-label="When">[^]*?<\/th>([^]*?)<\/tr>/g)].map(
@@ -85,7 +85,7 @@ describe('the start page of the admin area', () => {
   after(() => service.close());
   beforeEach(() => service.sql`truncate vitrine_history`);
 
-  test('lists the models in groups, in the order of the registry, without hidden ones and the log', async () => {
+  test('lists the models by group in the order of the registry, without hidden ones and the history', async () => {
     const models = modelsOf(await open());
     assert.deepEqual([...models.keys()], ['Animals', 'People', 'Records']);
     const linked = [...models.values()].map((rows) =>
@@ -99,7 +99,7 @@ describe('the start page of the admin area', () => {
     assert.equal(models.get('Animals')?.[1]?.[0], `<a href="/admin/ant/">Ants ${ESCAPED}</a>`);
   });
 
-  test('says how many records there are, and of many about how many', async () => {
+  test('shows the number of records, an estimate for many', async () => {
     const models = modelsOf(await open());
     const counts = [...models.values()].flat().map(([title, count]) => [/\/admin\/(\w+)\//.exec(title ?? '')?.[1], count]); // prettier-ignore
     const { large = '', ...others } = Object.fromEntries(counts) as Record<string, string>;
@@ -115,7 +115,7 @@ describe('the start page of the admin area', () => {
     });
   });
 
-  test('has links to add records where that may be done', async () => {
+  test('links to the forms for new records where adding is allowed', async () => {
     const models = modelsOf(await open());
     const links = [...models.values()].flat().map(([, , add]) => /href="([^"]*)"/.exec(add ?? '')?.[1]);
     assert.deepEqual(links, [
@@ -124,7 +124,7 @@ describe('the start page of the admin area', () => {
     ]); // prettier-ignore
   });
 
-  test('has links to the users and to the history', async () => {
+  test('links to the users and to the history', async () => {
     const [, actions = ''] = /<div class="actions">([^]*?)<\/div>/.exec(await open()) ?? [];
     assert.deepEqual(
       [...actions.matchAll(/href="([^"]*)"/g)].map(([, href]) => href),
@@ -132,13 +132,13 @@ describe('the start page of the admin area', () => {
     );
   });
 
-  test('says so where nothing has been changed yet', async () => {
+  test('says that there are no changes yet', async () => {
     const page = await open();
     assert.match(page, /<p class="empty">\s*No changes yet/);
     assert.deepEqual(latestOf(page), []);
   });
 
-  test('shows the latest changes with links to the records that are still there', async () => {
+  test('shows the latest changes with links to records that still exist', async () => {
     const add = async (path: string, title: string, name: string): Promise<string> => {
       const answer = await service.request(path, { method: 'POST', user: name, body: { title } });
       return String(answer.json.id);
@@ -163,7 +163,7 @@ describe('the start page of the admin area', () => {
     for (const { id } of entries) assert.ok(page.includes(`href="/admin/vitrine_history/${id}/"`));
   });
 
-  test('shows ten of many changes, the newest first, and where the others are', async () => {
+  test('shows the ten newest changes, and a link to all', async () => {
     for (let number = 1; number <= 12; number += 1)
       await service.request('/api/note/', {
         method: 'POST',
@@ -179,7 +179,7 @@ describe('the start page of the admin area', () => {
     assert.match(page, /<a href="\/admin\/vitrine_history\/">All changes<\/a>/);
   });
 
-  test('comes without the count of a table that somebody has locked, and with all others', async () => {
+  test('shows “unknown” for the count of a locked table', async () => {
     const connection = await service.sql.reserve();
     try {
       await connection`begin`;
@@ -196,13 +196,13 @@ describe('the start page of the admin area', () => {
     assert.equal(modelsOf(await open()).get('Records')?.[3]?.[1], '0 records');
   });
 
-  test('comes without the count of a table that is gone, and says why in the log alone', async () => {
+  test('shows “unknown” for the count of a missing table, and only the log has the reason', async () => {
     await service.sql`alter table gone rename to elsewhere`;
     try {
       const page = await open();
       assert.equal(modelsOf(page).get('Records')?.[4]?.[1], 'unknown');
       assert.ok(!page.includes('does not exist'));
-      // Lines are held back for a moment, to be written together.
+      // Log lines are written in batches.
       const line = await eventually(
         () => service.lines.find(({ message }) => String(message).includes('the count of gone')),
         'the line',
@@ -213,7 +213,7 @@ describe('the start page of the admin area', () => {
     }
   });
 
-  test('comes without the latest changes where the log cannot be read', async () => {
+  test('is shown without the latest changes when the history cannot be read', async () => {
     await service.sql`alter table vitrine_history rename to elsewhere`;
     try {
       const page = await open();
@@ -224,7 +224,7 @@ describe('the start page of the admin area', () => {
     }
   });
 
-  test('says so where every resource is hidden', async () => {
+  test('says that there are no resources when all are hidden', async () => {
     const hidden = { ...user, admin: { hidden: true } };
     const other = await startService([hidden]);
     try {

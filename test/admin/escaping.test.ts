@@ -1,8 +1,8 @@
-// Hostile text in every place where the admin area shows what came from somebody: it is text there, and never more.
+// Hostile text is escaped in every place where the admin area shows it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { TestService } from '../support.ts';
-import { HOSTILE, openHostileSite, type HostileSite } from './hostile.ts';
+import { HOSTILE, openHostileSite, type HostileSite } from './hostile-site.ts';
 import { openBrowser, type AdminAnswer, type Browser } from './support.ts';
 
 let site: HostileSite;
@@ -14,28 +14,28 @@ before(async () => {
 });
 after(() => service.close());
 
-/** A tag as HTML's tokenizer takes it: a name, and attributes in quotes; whatever else a page has would be a hole. */
+/** A tag as the pages write it: a name, and attributes in double quotes. Any other `<` would be a missed escape. */
 const TAG = /^<\/?[a-z][a-z0-9]*(?:\s+[a-z-]+(?:="[^"<>]*")?)*\s*\/?>/;
 
-/** Fails where a page holds anything but the tags and attributes that its source writes. */
-function assertEscaped({ text, status }: Pick<AdminAnswer, 'text' | 'status'>, what: string): void {
-  assert.ok(status < 500, `${what}: ${status}`);
-  assert.match(text, /^<!doctype html>\n/, what);
+/** Checks that a page has only tags and attributes that the source writes. */
+function assertEscaped({ text, status }: Pick<AdminAnswer, 'text' | 'status'>, page: string): void {
+  assert.ok(status < 500, `${page}: ${status}`);
+  assert.match(text, /^<!doctype html>\n/, page);
   for (let at = text.indexOf('<', 2); at >= 0; at = text.indexOf('<', at + 1)) {
     const [tag] = TAG.exec(text.slice(at, at + 20_000)) ?? [];
-    assert.ok(tag, `${what}: ${JSON.stringify(text.slice(at, at + 120))}`);
-    assert.doesNotMatch(tag, /^<(img|iframe|object|embed|base|b )/, what);
+    assert.ok(tag, `${page}: ${JSON.stringify(text.slice(at, at + 120))}`);
+    assert.doesNotMatch(tag, /^<(img|iframe|object|embed|base|b )/, page);
     const bare = tag.replace(/="[^"]*"/g, '=""');
-    assert.doesNotMatch(bare, /\s(on[a-z]+|style|srcdoc|formaction)[=\s>]/, what);
+    assert.doesNotMatch(bare, /\s(on[a-z]+|style|srcdoc|formaction)[=\s>]/, page);
     if (tag.startsWith('<script'))
-      assert.match(tag, /^<script src="\/admin\/-\/script-[0-9a-f]+\.js" defer>$/, what);
+      assert.match(tag, /^<script src="\/admin\/-\/script-[0-9a-f]+\.js" defer>$/, page);
     const [, address] = /\s(?:href|src|action)="([^"]*)"/.exec(tag) ?? [];
-    if (address !== undefined) assert.match(address, /^(\/(?!\/)|#|data:,$|\?)/, what);
+    if (address !== undefined) assert.match(address, /^(\/(?!\/)|#|data:,$|\?)/, page);
   }
-  assert.doesNotMatch(text, /argon2|out of sight/, what);
+  assert.doesNotMatch(text, /argon2|out of sight/, page);
 }
 
-test('every page that shows it', async () => {
+test('hostile text is escaped on every page that shows it', async () => {
   for (const address of site.addresses) {
     const answer = await ada.get(address);
     const page = answer.status === 303 ? await ada.follow(answer) : answer;
@@ -43,7 +43,7 @@ test('every page that shows it', async () => {
   }
 });
 
-test('what was typed and comes back with its faults, and the messages about what was done', async () => {
+test('typed hostile text is escaped in forms with errors and in messages', async () => {
   for (const text of HOSTILE) {
     const typed = { name: text, note: text, amount: text, at: text, code: text, extra: text, colour: text, related_id: text, author_id: text, secret: text, _list: text }; // prettier-ignore
     for (const path of ['/admin/thing/-/add/', `/admin/thing/${site.ids[0]}/`]) {
@@ -60,8 +60,11 @@ test('what was typed and comes back with its faults, and the messages about what
     ])
       assertEscaped(await ada.post('/admin/thing/-/import/', fields), `import ${text}`);
     const bulk = { _action: 'delete', _state: `note=${encodeURIComponent(text)}`, _all: '1' };
-    const asked = await ada.post('/admin/thing/-/bulk/', bulk);
-    assertEscaped(asked.status === 303 ? await ada.follow(asked) : asked, `bulk ${text}`);
+    const confirmation = await ada.post('/admin/thing/-/bulk/', bulk);
+    assertEscaped(
+      confirmation.status === 303 ? await ada.follow(confirmation) : confirmation,
+      `bulk ${text}`,
+    );
     assertEscaped(
       await ada.post('/admin/thing/-/bulk/', { ...bulk, _action: text, _state: text }),
       `bulk ${text}`,

@@ -1,4 +1,4 @@
-// Exports of lists as files: what is in them, in which order, and what becomes of them on the way.
+// Exports of lists as CSV and JSON: their records, order and cells, and how they end early.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
@@ -50,7 +50,7 @@ describe('an export', () => {
   });
   after(() => service.close());
 
-  test('as CSV is a file of its own, with the names of the columns and every value as it is', async () => {
+  test('as CSV is a download with column names and unchanged values', async () => {
     const { status, headers, text } = await browser.get('/admin/book/-/export.csv');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'text/csv; charset=utf-8; header=present');
@@ -83,18 +83,18 @@ describe('an export', () => {
     assert.deepEqual(Object.keys(records[0] ?? {}), BOOK_HEAD.split(','));
   });
 
-  const selections: [what: string, query: string, ids: number[]][] = [
+  const selections: [name: string, query: string, ids: number[]][] = [
     ['in the order of the query', 'ordering=-id', [3, 2, 1]],
     ['in the order of a related column', 'ordering=-reader__username,id', [2, 3, 1]],
-    ['of what the filters match', 'lent=true', [1]],
-    ['of what a filter across a foreign key matches', 'reader__username=ada', [1]],
-    ['of what the search finds', '_search=quoted', [2]],
-    ['of all pages, whatever page the list is at', 'limit=1&page=2&ordering=id', [1, 2, 3]],
-    ['of all records, though the limit is none', 'limit=none&page=-1&ordering=id', [1, 2, 3]],
-    ['of nothing', 'title=nobody', []],
+    ['of the records that match the filters', 'lent=true', [1]],
+    ['of the records that match a filter across a foreign key', 'reader__username=ada', [1]],
+    ['of the records that the search finds', '_search=quoted', [2]],
+    ['of all pages, also from page 2', 'limit=1&page=2&ordering=id', [1, 2, 3]],
+    ['of all records, even if limit and page are invalid', 'limit=none&page=-1&ordering=id', [1, 2, 3]],
+    ['empty when no record matches', 'title=nobody', []],
   ];
-  for (const [what, query, ids] of selections) {
-    test(`is ${what}`, async () => {
+  for (const [name, query, ids] of selections) {
+    test(`is ${name}`, async () => {
       const json = await browser.get(`/admin/book/-/export.json?${query}`);
       assert.deepEqual(
         (JSON.parse(json.text) as { id: number }[]).map(({ id }) => id),
@@ -109,17 +109,17 @@ describe('an export', () => {
     });
   }
 
-  const refusals: [what: string, path: string, status: number][] = [
-    ['a filter of no column', '/admin/book/-/export.csv?nothing=1', 400],
-    ['a filter of a column that the admin area hides', '/admin/book/-/export.csv?secret=1', 400],
+  const refusals: [cause: string, path: string, status: number][] = [
+    ['a filter on an unknown column', '/admin/book/-/export.csv?nothing=1', 400],
+    ['a filter on a column that the admin area excludes', '/admin/book/-/export.csv?secret=1', 400],
     ['an ordering by a password', '/admin/user/-/export.csv?ordering=password', 400],
-    ['a filter by a password', '/admin/user/-/export.json?password__is=null', 400],
-    ['a filter value that is none', '/admin/book/-/export.json?price=much', 400],
-    ['a model that there is not', '/admin/nothing/-/export.csv', 404],
-    ['sessions', '/admin/vitrine_session/-/export.csv', 404],
+    ['a filter on a password', '/admin/user/-/export.json?password__is=null', 400],
+    ['an invalid filter value', '/admin/book/-/export.json?price=much', 400],
+    ['an unknown model', '/admin/nothing/-/export.csv', 404],
+    ['the table of sessions', '/admin/vitrine_session/-/export.csv', 404],
   ];
-  for (const [what, path, status] of refusals) {
-    test(`of ${what} is a page that says so, and no file`, async () => {
+  for (const [cause, path, status] of refusals) {
+    test(`with ${cause} is an error page with status ${status}`, async () => {
       const answer = await browser.get(path);
       assert.equal(answer.status, status);
       assert.equal(answer.headers.get('content-type'), 'text/html; charset=utf-8');
@@ -127,7 +127,7 @@ describe('an export', () => {
     });
   }
 
-  test('that the database refuses at its first row is an error page, and no beginning of a file', async () => {
+  test('is an error page when the query fails before the first row', async () => {
     await service.sql`alter table book rename column draft to moved`;
     try {
       const answer = await browser.get('/admin/book/-/export.csv');
@@ -138,7 +138,7 @@ describe('an export', () => {
     }
   });
 
-  test('never has a password or a column that the admin area hides', async () => {
+  test('never has a password or a column that the admin area excludes', async () => {
     const [hash] = await service.sql<{ password: string }[]>`select password from "user"`;
     for (const format of ['csv', 'json']) {
       const users = (await browser.get(`/admin/user/-/export.${format}`)).text;
@@ -152,7 +152,7 @@ describe('an export', () => {
     }
   });
 
-  test('without a session leads to the login', async () => {
+  test('without a session redirects to the login', async () => {
     for (const format of ['csv', 'json']) {
       const { status, location } = await openBrowser(service).get(`/admin/book/-/export.${format}?lent=true`);
       assert.equal(status, 303);
@@ -161,7 +161,7 @@ describe('an export', () => {
     }
   });
 
-  test('gives any text back as it was, and begins no cell like a formula', async () => {
+  test('keeps any text, and no cell starts like a formula', async () => {
     const texts = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.string({ unit: fc.constantFrom(...`='"+-@, \t\r\n\\;0a\u00a0\ufeff\u200b\u3000＝＋－＠﹦`) }),
@@ -210,7 +210,7 @@ describe('a formula in an export', () => {
     '\u2060 \u3000＝',
     '\u00ad@',
   ])
-    test(`that begins with ${JSON.stringify(start)} has an apostrophe in front, which the import removes`, async () => {
+    test(`that starts with ${JSON.stringify(start)} gets an apostrophe, which an import removes`, async () => {
       await service.sql`truncate text restart identity`;
       await service.sql`insert into text (content) values (${`${start}1+1`})`;
       const { text } = await browser.get('/admin/text/-/export.csv');
@@ -227,15 +227,15 @@ describe('a long export', () => {
   let browser: Browser;
   const ROWS = 60_000;
 
-  /** Connections that read an export. */
+  /** The number of connections that read an export. */
   const readers = async (): Promise<number> => {
     const [row] = await service.sql<{ count: number }[]>`
       select count(*)::int as count from pg_stat_activity
       where datname = current_database() and query ~ '^(fetch|declare) ' and pid <> pg_backend_pid()`;
     return row?.count ?? -1;
   };
-  const until = async (holds: () => Promise<boolean>): Promise<void> => {
-    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+  const until = async (condition: () => Promise<boolean>): Promise<void> => {
+    while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
   };
 
   before(async () => {
@@ -246,7 +246,7 @@ describe('a long export', () => {
   });
   after(() => service.close());
 
-  test('comes whole', async () => {
+  test('has every row', async () => {
     const { text } = await browser.get('/admin/text/-/export.csv?ordering=-id');
     const rows = parseCsv(text);
     assert.ok(Array.isArray(rows));
@@ -257,7 +257,7 @@ describe('a long export', () => {
     assert.equal(await readers(), 0);
   });
 
-  test('is given up when the client goes away, and leaves the way free for others', async () => {
+  test('ends and frees its connection when the client disconnects', async () => {
     for (let round = 0; round < 6; round += 1) {
       const cookie = cookieHeader(browser);
       await new Promise<void>((resolve, reject) => {
@@ -281,8 +281,8 @@ describe('a long export', () => {
     assert.equal((await browser.get('/admin/text/-/export.csv?id=1')).status, 200);
   });
 
-  test('is cut where the database breaks off, so that nobody takes a part for the whole', async () => {
-    const ended = await new Promise<boolean>((resolve, reject) => {
+  test('is an incomplete response when the database connection breaks', async () => {
+    const isComplete = await new Promise<boolean>((resolve, reject) => {
       const headers = { cookie: cookieHeader(browser) };
       const client = httpRequest(`${service.base}/admin/text/-/export.csv`, { headers }, (response) => {
         response.once('data', () => {
@@ -299,11 +299,11 @@ describe('a long export', () => {
       });
       client.on('error', () => resolve(false)).end();
     });
-    assert.equal(ended, false);
+    assert.equal(isComplete, false);
     assert.equal((await browser.get('/admin/text/-/export.csv?id=1')).status, 200);
   });
 
-  test('that is only asked for its head leaves nothing open', async () => {
+  test('leaves no connection open after a HEAD', async () => {
     for (let round = 0; round < 6; round += 1) {
       const cookie = cookieHeader(browser);
       const { status, headers } = await service.request('/admin/text/-/export.csv', {
@@ -316,7 +316,7 @@ describe('a long export', () => {
     }
   });
 
-  test('whose client goes away before it begins leaves nothing open', async () => {
+  test('leaves no connection open when the client disconnects before the first row', async () => {
     const lock = await service.sql.reserve();
     await lock`begin`;
     await lock`lock table text in access exclusive mode`;

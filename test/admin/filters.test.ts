@@ -1,10 +1,10 @@
-// The filter panel speaks the API's grammar: what it makes of a choice, how filters read, and that both sides find the same.
+// The filter panel: it builds parameters of the API, and lists the same records as the API.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 let service: TestService;
 let ada: Browser;
@@ -22,7 +22,8 @@ before(async () => {
 });
 after(() => service.close());
 
-async function applied(
+/** Sends the form of the filter panel. @returns the query of the list */
+async function applyFilter(
   model: string,
   path: string,
   how: string,
@@ -45,7 +46,7 @@ const chips = ({ text }: AdminAnswer): string[] =>
         .trim(),
   );
 
-describe('the panel makes the API’s own parameters', () => {
+describe('the filter panel', () => {
   for (const [path, how, value, expected] of [
     ['name', 'contains', '50%_\\', '?name__ilike=%50\\%\\_\\\\%'],
     ['name', 'begins', 'a b&c=d', '?name__ilike=a b&c=d%'],
@@ -55,7 +56,7 @@ describe('the panel makes the API’s own parameters', () => {
     ['at', 'lte', '2024-12-31', '?at__lt=2025-01-01'],
     ['at', 'gt', '2024-12-31', '?at__gte=2025-01-01'],
     ['at', 'gte', '2024-12-31', '?at__gte=2024-12-31'],
-    // A day that no calendar has stays what it is, so that the list names it as a fault.
+    // An invalid date is passed on, so that the list reports it.
     ['at', 'eq', '2021-02-30', '?at=2021-02-30'],
     ['at', 'lte', '2020-13-45', '?at__lte=2020-13-45'],
     ['at', 'eq', '2024-02-29 10:00', '?at=2024-02-29 10:00'],
@@ -83,7 +84,7 @@ describe('the panel makes the API’s own parameters', () => {
     ['author', 'ne', '2', '?author__ne=2'],
     ['author__username', 'contains', 'a', '?author__username__ilike=%a%'],
     ['secret', 'eq', 'x', '?secret=x'],
-    // What is not offered changes nothing.
+    // Filters that the panel does not offer are ignored.
     ['hidden', 'eq', 'x', ''],
     ['author__password', 'contains', 'a', ''],
     ['nothing', 'eq', 'x', ''],
@@ -94,23 +95,23 @@ describe('the panel makes the API’s own parameters', () => {
     ['code', 'gt', '6f9619ff-8b86-d011-b42d-00cf4fc964ff', ''],
     ['name', 'drop', 'x', ''],
   ] as const)
-    test(`${path} ${how} ${JSON.stringify(value)}`, async () => {
-      assert.equal(await applied('thing', path, how, value), expected);
+    test(`turns ${path} ${how} ${JSON.stringify(value)} into ${expected || 'no parameter'}`, async () => {
+      assert.equal(await applyFilter('thing', path, how, value), expected);
     });
 
-  test('what the list had before is kept, but for the page', async () => {
+  test('keeps the other parameters of the list, except the page', async () => {
     const state = 'colour=red&_search=a&ordering=-name&limit=50&page=3&_filter=name';
     const expected = '?colour=red&_search=a&ordering=-name&limit=50&name=x';
-    assert.equal(await applied('thing', 'name', 'eq', 'x', state), expected);
+    assert.equal(await applyFilter('thing', 'name', 'eq', 'x', state), expected);
   });
 
-  test('words that several related records have are a choice of links', async () => {
+  test('shows links when the words match several related records', async () => {
     const page = await ada.get('/admin/thing/-/filter/?_path=author&_how=ne&_value=a&_state=colour%3Dred');
     assert.equal(page.status, 200);
     assert.match(page.text, /href="\/admin\/thing\/\?colour=red&amp;author__ne=1">ada<\/a>/);
   });
 
-  test('where words fit none or several, the page says what is meant by them and searches for others', async () => {
+  test('shows a search form when the words match no related record', async () => {
     const none = await ada.get('/admin/thing/-/filter/?_path=author&_how=ne&_value=zzz&_state=colour%3Dred');
     assert.match(readable(none), /^Which author do you mean\?.*No records match “zzz”/);
     const [form = ''] = /<form[^>]*class="search"[\s\S]*?<\/form>/.exec(none.text) ?? [];
@@ -122,24 +123,27 @@ describe('the panel makes the API’s own parameters', () => {
       ]),
     );
     assert.deepEqual(fields, { _state: 'colour=red', _path: 'author', _how: 'ne', _value: 'zzz' });
-    assert.equal(await applied('thing', 'author', 'ne', 'grace', 'colour=red'), '?colour=red&author__ne=2');
+    assert.equal(
+      await applyFilter('thing', 'author', 'ne', 'grace', 'colour=red'),
+      '?colour=red&author__ne=2',
+    );
   });
 
-  test('the words that are a record’s whole name mean that record, whatever else has them', async () => {
+  test('prefers the related record with exactly this label', async () => {
     const [user] =
       await service.sql`insert into "user" (username, password, email) values ('grac', '', '') returning id`;
-    assert.equal(await applied('thing', 'author', 'eq', 'GRAC'), `?author=${user?.['id']}`);
+    assert.equal(await applyFilter('thing', 'author', 'eq', 'GRAC'), `?author=${user?.['id']}`);
     await service.sql`delete from "user" where username = 'grac'`;
   });
 
-  test('a comparison that needs no value says so beside the box, as the script cannot hide it everywhere', async () => {
+  test('says which comparisons need no value, for browsers without JavaScript', async () => {
     const note = await ada.get('/admin/thing/?_filter=note');
     assert.match(readable(note), /not needed for “has no value” and “has a value”/);
     assert.match(note.text, /<option value="empty"\s+data-alone>/);
     assert.doesNotMatch(readable(await ada.get('/admin/thing/?_filter=name')), /not needed/);
   });
 
-  test('each filter that is offered has a form, with comparisons that fit and the choices that there are', async () => {
+  test('has a form for each column, with the comparisons and choices of its type', async () => {
     const list = await ada.get('/admin/thing/');
     const offered = [...list.text.matchAll(/href="([^"]*_filter=([\w]+))"/g)];
     assert.ok(offered.length >= 14);
@@ -186,23 +190,23 @@ describe('an active filter', () => {
     ['author__username=ada', 'Author › Username is “ada”'],
     ['colour__in=red,blue', 'Colour is one of “red,blue”'],
   ] as const)
-    test(`${query} reads: ${String(expected)}`, async () => {
+    test(`${query} is shown as: ${String(expected)}`, async () => {
       const page = await ada.get(`/admin/thing/?${query}`);
       assert.equal(page.status, 200);
       if (typeof expected === 'string') assert.deepEqual(chips(page), [expected]);
       else assert.match(chips(page).join(), expected);
     });
 
-  test('is taken away by itself, one of several of a name too', async () => {
+  test('can be removed alone, even if another filter has the same name', async () => {
     const page = await ada.get('/admin/thing/?name=a&colour=red&name=b&page=1&ordering=name&_search=x');
     assert.deepEqual(chips(page), ['Name is “a”', 'Colour is “red”', 'or Name is “b”']);
-    for (const [gone, rest] of [
+    for (const [removed, rest] of [
       ['a', 'colour=red&amp;name=b'],
       ['b', 'name=a&amp;colour=red'],
     ] as const) {
-      const link = new RegExp(`“${gone}”</b></a></span\\s*>\\s*<a\\s+href="([^"]*)"\\s+class="remove"`).exec(
-        page.text,
-      )?.[1];
+      const link = new RegExp(
+        `“${removed}”</b></a></span\\s*>\\s*<a\\s+href="([^"]*)"\\s+class="remove"`,
+      ).exec(page.text)?.[1];
       assert.equal(link, `/admin/thing/?${rest}&amp;ordering=name&amp;_search=x`);
     }
     assert.match(page.text, /href="\/admin\/thing\/\?ordering=name&amp;_search=x">Remove all filters/);
@@ -224,29 +228,29 @@ describe('an active filter', () => {
     ['author__username=ada', 'eq', 'ada'],
     ['at__lt=2024-05-31', 'lt', '2024-05-31'],
   ] as const)
-    test(`${query} can be changed: the panel's form opens with what it is now`, async () => {
+    test(`${query} can be changed in a form with its current value`, async () => {
       const page = await ada.get(`/admin/thing/?code__is=null&${query}&ordering=name`);
       const links = [...page.text.matchAll(/<a href="([^"]*)" title="Change this filter">/g)];
       const form = await ada.get(unescaped(links.at(-1)?.[1] ?? ''));
       assert.deepEqual(chips(form), chips(page));
       const { _how, _value, _path = '', _state = '', _old = '' } = fieldsOf(form);
       assert.deepEqual([_how, _value], [how, value]);
-      const again = await applied('thing', _path, how, value, _state, _old);
+      const again = await applyFilter('thing', _path, how, value, _state, _old);
       assert.equal(again, `?code__is=null&ordering=name&${decodeURIComponent(query)}`);
     });
 
-  test('of those that must all hold none is an “or”', async () => {
+  test('has no “or” when all filters must match', async () => {
     const page = await ada.get('/admin/thing/?name__ne=a&name__ne=b&-name=c&-name=d');
     assert.doesNotMatch(chips(page).join(), /\bor\b/);
   });
 
-  test('one that loses its value says that it needs one', async () => {
+  test('reports a missing value', async () => {
     const fields = { _state: 'amount=5', _path: 'amount', _how: 'eq', _value: '', _old: 'amount=5' };
     const answer = await ada.get(`/admin/thing/-/filter/?${String(new URLSearchParams(fields))}`);
     assert.match((await ada.follow(answer)).text, /Enter a value for the filter\./);
   });
 
-  test('one that the panel cannot express is only taken away', async () => {
+  test('can only be removed when the panel cannot express it', async () => {
     for (const query of [
       '-author=2',
       'author__in=1,2',
@@ -286,7 +290,7 @@ describe('an active filter', () => {
     '-__proto__=1',
   ]) {
     // prettier-ignore
-    test(`${query} cannot be used: it is shown with its fault, and no list`, async () => {
+    test(`${query} returns 400 and is shown with its error instead of a list`, async () => {
       const page = await ada.get(`/admin/thing/?colour=red&${query}`);
       assert.equal(page.status, 400);
       assert.doesNotMatch(page.text, /<table|id="bulk"|export\.csv/);
@@ -298,14 +302,14 @@ describe('an active filter', () => {
   }
 });
 
-test('a search that cannot be read stands in its field, with what is wrong with it', async () => {
+test('an invalid search is shown in its field with its error', async () => {
   const page = await ada.get('/admin/thing/?_search=100%');
   assert.equal(page.status, 400);
   assert.match(page.text, /name="_search"\s+value="100%"/);
   assert.match(readable(page), /is not percent-encoded UTF-8/);
 });
 
-test('the list of the admin area has the very records that the API gives an admin for the same query', async () => {
+test('the list of the admin area has the same records as the API for the same query', async () => {
   const text = fc.constantFrom('thing 1', 'thing', '', 'note, "1" 100%_\\', 'Ä');
   const number = fc.integer({ min: -1, max: 70 }).map(String);
   const moment = fc.constantFrom('2024-01-02', '2024-02-01 12:00', '2024-03-31 23:59:59');

@@ -1,9 +1,9 @@
-// Forms with fields of megabytes: only a column of long texts takes one, and no page repeats it elsewhere.
+// Forms with fields of megabytes: only text columns accept them, and error pages do not repeat them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser, type Fields } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 const LONG = '"'.repeat(900_000);
 
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => service.close());
 
-/** As a browser sends files: the text of other forms grows to three times its length on the way. */
+/** Sends a multipart form. A URL-encoded one would be three times as long. */
 async function send(to: string, fields: Fields): Promise<AdminAnswer> {
   const form = new FormData();
   for (const [name, values] of Object.entries(fields))
@@ -27,7 +27,7 @@ async function send(to: string, fields: Fields): Promise<AdminAnswer> {
   return ada.upload(to, form);
 }
 
-const isShort = ({ text }: AdminAnswer): void =>
+const assertShort = ({ text }: AdminAnswer): void =>
   assert.ok(text.length < 200_000, `${text.length} characters`);
 
 describe('a form with a field of 900,000 characters', () => {
@@ -41,23 +41,23 @@ describe('a form with a field of 900,000 characters', () => {
     ['colour', '1,000'],
     ['author_id', '8,192'],
   ] as const) {
-    test(`is refused where it is ${column}, and repeats its beginning at most`, async () => {
+    test(`returns 400 for the column ${column}, and the page repeats at most its beginning`, async () => {
       const answer = await send(path, { ...fieldsOf(await ada.get(path)), [column]: LONG });
       assert.equal(answer.status, 400);
       assert.match(readable(answer), new RegExp(`[Mm]ust be at most ${most} characters here`));
-      isShort(answer);
+      assertShort(answer);
     });
 
-    test(`sets no ${column} of chosen records`, async () => {
+    test(`returns 400 for the column ${column} of selected records`, async () => {
       const fields = { _action: 'set', _state: '', _id: '1', _column: column, _value: '1', [column]: LONG };
       const answer = await send('/admin/thing/-/bulk/', fields);
       assert.equal(answer.status, 400);
       assert.match(readable(answer), new RegExp(`[Mm]ust be at most ${most} characters here`));
-      isShort(answer);
+      assertShort(answer);
     });
   }
 
-  test('is refused where it steers the form', async () => {
+  test('returns 400 for a field that controls the form', async () => {
     const fields = fieldsOf(await ada.get(path));
     for (const [to, name] of [
       [path, '_list'],
@@ -71,15 +71,15 @@ describe('a form with a field of 900,000 characters', () => {
       const answer = await send(to, { ...fields, _action: 'delete', [name]: LONG });
       assert.equal(answer.status, 400, `${to} ${name}`);
       assert.match(readable(answer), new RegExp(`The field ${name} must be at most 16,384 characters`));
-      isShort(answer);
+      assertShort(answer);
     }
   });
 
-  test('leaves it out of the steps between where no column has its name', async () => {
+  test('does not carry an unknown field to the lookup and conflict pages', async () => {
     const fields = { ...fieldsOf(await ada.get(path)), other: LONG, _lookup: 'author_id', author_id: 'a' };
     const answer = await send(path, fields);
     assert.equal(answer.status, 200);
-    isShort(answer);
+    assertShort(answer);
     const conflict = await send(path, {
       ...fieldsOf(await ada.get(path)),
       _version: '1',
@@ -87,10 +87,10 @@ describe('a form with a field of 900,000 characters', () => {
       other: LONG,
     });
     assert.equal(conflict.status, 409);
-    isShort(conflict);
+    assertShort(conflict);
   });
 
-  test('is saved where the column takes long texts, with line breaks as people typed them', async () => {
+  test('saves the field in a text column, with its line breaks', async () => {
     const note = `${'\r\r\n\n\u010d\u0d0a'.repeat(100_000)}\r`;
     const answer = await send(path, { ...fieldsOf(await ada.get(path)), note });
     assert.equal(answer.status, 303);
@@ -99,16 +99,16 @@ describe('a form with a field of 900,000 characters', () => {
     assert.equal(row?.note, `${'\n\n\n\u010d\u0d0a'.repeat(100_000)}\n`);
   });
 
-  test('is refused as JSON above 1,048,576 characters', async () => {
+  test('returns 400 for JSON above 1,048,576 characters', async () => {
     const extra = '['.repeat(1_048_577);
     const answer = await send(path, { ...fieldsOf(await ada.get(path)), extra });
     assert.equal(answer.status, 400);
     assert.match(readable(answer), /[Mm]ust be at most 1,048,576 characters here/);
-    assert.ok(answer.text.includes(extra), 'what was typed is still there');
+    assert.ok(answer.text.includes(extra), 'the page keeps the typed value');
   });
 });
 
-test('a form with 19,000 fields is read, and its records are chosen', async () => {
+test('a form with 19,000 fields selects 19,000 records', async () => {
   const answer = await send('/admin/thing/-/bulk/', {
     _action: 'delete',
     _state: '',

@@ -1,16 +1,16 @@
-// What a record is called where some of what its label names has no value.
+// Labels of records when some columns of the label have no value.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 type Values = Readonly<Record<'a' | 'b' | 'c', string | null>>;
 
 const all: Values = { a: 'One', b: 'Two', c: 'Three' };
 
-const CASES: readonly (readonly [label: string, values: Values, called: string])[] = [
+const CASES: readonly (readonly [template: string, values: Values, label: string])[] = [
   ['{a} – {b}', all, 'One – Two'],
   ['{a} – {b}', { ...all, b: null }, 'One'],
   ['{a} – {b}', { ...all, a: null }, 'Two'],
@@ -33,16 +33,16 @@ const CASES: readonly (readonly [label: string, values: Values, called: string])
 ];
 
 const text = { type: 'string', null: true } as const;
-const models = CASES.map(([label], index): Resource => ({
-  model: `called${index}`,
+const models = CASES.map(([template], index): Resource => ({
+  model: `labeled${index}`,
   columns: {
     a: text,
     b: text,
     c: text,
     fixed: { type: 'string' },
-    next: { type: 'foreignKey', references: `called${index}`, null: true },
+    next: { type: 'foreignKey', references: `labeled${index}`, null: true },
   },
-  admin: { list: ['a', 'b'], label },
+  admin: { list: ['a', 'b'], label: template },
 }));
 
 let service: TestService;
@@ -55,20 +55,20 @@ before(async () => {
 after(() => service.close());
 
 describe('a label', () => {
-  for (const [index, [label, values, called]] of CASES.entries())
-    test(`${label} of ${JSON.stringify(values)} is ${called}`, async () => {
-      const name = `called${index}`;
+  for (const [index, [template, values, label]] of CASES.entries())
+    test(`${template} of ${JSON.stringify(values)} is ${label}`, async () => {
+      const name = `labeled${index}`;
       await service.sql`insert into ${service.sql(name)} ${service.sql({ ...values, fixed: 'Set' })}`;
       const { status, text: page } = await ada.get(`/admin/${name}/1/`);
       assert.equal(status, 200);
-      assert.equal(/<h1>(.*?)<\/h1>/s.exec(page)?.[1]?.trim(), called);
-      // The first column of the list is the link: it shows the label where it would show nothing.
+      assert.equal(/<h1>(.*?)<\/h1>/s.exec(page)?.[1]?.trim(), label);
+      // The first column of the list is a link. It shows the label if its own value is empty.
       const list = (await ada.get(`/admin/${name}/`)).text;
       const link = /<th scope="row"[^>]*>\s*<a href="[^"]*">(.*?)<\/a>/s.exec(list)?.[1]?.trim();
-      assert.equal(link, /\w/.test(values.a ?? '') ? values.a : called);
+      assert.equal(link, /\w/.test(values.a ?? '') ? values.a : label);
       const fields = hiddenFields(await ada.get(`/admin/${name}/1/delete/`), 'confirm');
       assert.equal((await ada.post(`/admin/${name}/1/delete/`, fields)).status, 303);
       const history = (await ada.get(`/admin/${name}/1/history/`)).text;
-      assert.equal(/<h1>(.*?)<\/h1>/s.exec(history)?.[1]?.trim(), `History of ${called}`);
+      assert.equal(/<h1>(.*?)<\/h1>/s.exec(history)?.[1]?.trim(), `History of ${label}`);
     });
 });

@@ -1,10 +1,10 @@
-// The list page: search, sorting, pages, dates, what it says when there is nothing, and what it costs.
+// The list page: search, sorting, pages, date links, empty lists, and its size.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
-import { resources as shipped, thing } from './things.ts';
+import { resources as shipped, thing } from './sample-resources.ts';
 
 const LISTED = ['name', 'note', 'author', 'amount', 'price', 'ready', 'at', 'extra'];
 
@@ -41,7 +41,7 @@ before(async () => {
 });
 after(() => service.close());
 
-test('a record without a text of its own is called by its key, and not by that of another', async () => {
+test('the label of a record without text columns is its key', async () => {
   assert.match((await ada.get('/admin/stay/1/')).text, /<h1>#1<\/h1>/);
 });
 
@@ -50,7 +50,7 @@ const names = ({ text }: AdminAnswer): string[] =>
     unescaped(name.trim()),
   );
 const list = (query: string, model = 'thing'): Promise<AdminAnswer> => ada.get(`/admin/${model}/${query}`);
-/** The links of a page by what stands in them. */
+/** The addresses of the links of a page, by their texts. */
 const linksOf = ({ text }: AdminAnswer): Record<string, string> =>
   Object.fromEntries(
     [...text.matchAll(/<a\s[^>]*?href="([^"]*)"[^>]*>([\s\S]*?)<\/a\s*>/g)].map(
@@ -93,7 +93,7 @@ describe('the search', () => {
   });
 });
 
-describe('the head of a column', () => {
+describe('the header of a column', () => {
   const head = (page: AdminAnswer, title: string): string =>
     unescaped(
       new RegExp(`<th scope="col"[^>]*>\\s*<a href="[^"]*">${title}</a>[\\s\\S]*?</th>`).exec(
@@ -114,7 +114,7 @@ describe('the head of a column', () => {
       'ascending',
     ],
   ] as const)
-    test(`${title} of the list ${query || 'as it is'} leads to ${next}`, async () => {
+    test(`${title} of ${query || 'an unsorted list'} links to ${next}`, async () => {
       const shown = head(await list(query), title);
       assert.match(shown, new RegExp(`href="/admin/thing/\\?${next}"`));
       assert.equal(/aria-sort="(\w+)"/.exec(shown)?.[1], state);
@@ -122,7 +122,7 @@ describe('the head of a column', () => {
         assert.ok(/aria-label="Remove sorting by Name"/.test(head(await list(query), 'Name')));
     });
 
-  test('sorts foreign keys by what the records are called, and takes back one of several', async () => {
+  test('sorts foreign keys by the labels of their records, and can remove one of several orderings', async () => {
     const page = await list('?ordering=author__username,-name');
     assert.deepEqual(names(page), ['Red apple', 'Pear', 'Green apple', 'Fig', 'Plum']);
     assert.match(page.text, /href="\/admin\/thing\/\?ordering=-author__username%2C-name">Author/);
@@ -135,7 +135,7 @@ describe('the head of a column', () => {
 });
 
 describe('the pages of a list', () => {
-  test('of a few records are counted to the last', async () => {
+  test('have an exact count for few records', async () => {
     assert.match(readable(await list('')), /1–5 of 5 records/);
     const page = await list('?limit=2&page=2&ordering=id');
     assert.match(readable(page), /3–4 of 5 records/);
@@ -149,7 +149,7 @@ describe('the pages of a list', () => {
     assert.match(readable(await list('?limit=1&page=3')), /Page 3 of 5/);
   });
 
-  test('of many are estimated, and say so', async () => {
+  test('have an estimated count for many records', async () => {
     const page = await list('?page=3', 'many');
     assert.match(readable(page), /41–60 of about 20,000 records/);
     assert.match(readable(page), /all about 20,000 records in this list/);
@@ -164,7 +164,7 @@ describe('the pages of a list', () => {
     ['99999999999999999999999', '3'],
   ] as const)
     // prettier-ignore
-    test(`behind the end, ${page}, there is a way back to where records are`, async () => {
+    test(`past the end link back to the last page with records: page ${page}`, async () => {
       const answer = await list(`?limit=2&page=${page}`);
       assert.equal(answer.status, 200);
       assert.match(readable(answer), /No records on this page/);
@@ -173,7 +173,7 @@ describe('the pages of a list', () => {
     });
 });
 
-describe('the dates of a list', () => {
+describe('the date links of a list', () => {
   const dates = async (query: string, model?: string): Promise<string | undefined> => {
     const nav = /<nav class="dates"[\s\S]*?<\/nav>/.exec((await list(query, model)).text)?.[0];
     return (
@@ -184,7 +184,7 @@ describe('the dates of a list', () => {
     );
   };
 
-  test('lead from years over months to days and back, and find each record once', async () => {
+  test('lead from years to months to days and back', async () => {
     assert.equal(await dates(''), 'At 2023 2024');
     const year = linksOf(await list(''))['2024'] ?? '';
     assert.equal(year, '/admin/thing/?at__gte=2024-01-01&at__lt=2025-01-01');
@@ -199,7 +199,7 @@ describe('the dates of a list', () => {
     assert.deepEqual([back['All dates'], back['2024'], back['February']], ['/admin/thing/', year, month]);
   });
 
-  test('begin where there is something to choose: within the one year, or the one month, that there is', async () => {
+  test('start with the months of a single year, and with the days of a single month', async () => {
     const rows = (...days: string[]) => service.sql`
       insert into recent (name, at) select day, day::timestamp from unnest(${days}::text[]) day`;
     const shown = async (): Promise<string | undefined> => dates('', 'recent');
@@ -216,7 +216,7 @@ describe('the dates of a list', () => {
     assert.equal(await shown(), 'At 2026 2027');
   });
 
-  test('keep what else narrows the list, and stay away where they would cost a look at every row', async () => {
+  test('keep filters and search, and are omitted for a large table without an index', async () => {
     assert.equal(
       linksOf(await list('?author=1&_search=e&page=1'))['2023'],
       '/admin/thing/?author=1&_search=e&at__gte=2023-01-01&at__lt=2024-01-01',
@@ -224,7 +224,7 @@ describe('the dates of a list', () => {
     assert.doesNotMatch((await list('', 'many')).text, /class="dates"/);
   });
 
-  test('leave out what no calendar has', async () => {
+  test('omit infinite dates and years outside 1 to 9999', async () => {
     for (const at of ['infinity', '-infinity', '0044-03-15 BC', '12023-01-01']) {
       await service.sql`insert into thing (name, at) values ('Odd', ${at}::text::timestamp)`;
       assert.equal(await dates(''), 'At 2023 2024', at);
@@ -233,7 +233,7 @@ describe('the dates of a list', () => {
   });
 });
 
-test('an empty list says why, and what to do', async () => {
+test('an empty list says why it is empty and links to the next step', async () => {
   assert.match(readable(await list('', 'message')), /There are no records yet\. Add the first one/);
   const none = readable(await list('', 'fixed'));
   assert.match(none, /There are no records yet\./);
@@ -243,7 +243,7 @@ test('an empty list says why, and what to do', async () => {
   assert.equal(linksOf(nothing)['Show all records'], '/admin/thing/');
 });
 
-test('keys of any characters lead to their records', async () => {
+test('keys with any characters link to their records', async () => {
   const page = await list('?ordering=id', 'land');
   const rows = [...page.text.matchAll(/<th scope="row"[^>]*>\s*<a href="([^"]*)"/g)].map(([, href = '']) =>
     unescaped(href),
@@ -252,7 +252,7 @@ test('keys of any characters lead to their records', async () => {
   for (const href of rows) assert.equal((await ada.get(href)).status, 200, href);
 });
 
-test('a page of twenty is light', async () => {
+test('a page of 20 records is smaller than 30 KiB', async () => {
   await service.sql`insert into thing (name, note, author_id, amount, big, ratio, price, at)
     select 'weighed ' || n, repeat('long note ', 30), 1 + n % 2, n, n, n, n, now() from generate_series(1, 20) n`;
   const page = await list('?name__ilike=weighed%25');

@@ -1,11 +1,11 @@
-// Passwords that change while somebody logs in with the old one: what comes of the login.
+// Logins with the old password while the user changes.
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 const SESSION = 'admin-session';
 const ACCOUNT = '/admin/-/account/';
@@ -20,7 +20,7 @@ after(() => service.close());
 
 const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/user/')).status === 200;
 
-/** Logs in, and changes the database after the user was verified but before the session is there. */
+/** Logs in, and runs `change` after the password was verified and before the session is stored. */
 async function logInDuring(
   name: string,
   browser: Browser,
@@ -46,13 +46,13 @@ const setPassword = async (name: string, password: string): Promise<unknown> =>
   service.sql`update "user" set password = ${await cheapHash(password)} where username = ${name}`;
 
 describe('a login during which the user changes', () => {
-  for (const [what, change] of [
-    ['the password', (name: string) => setPassword(name, NEW)],
+  for (const [column, change] of [
+    ['password', (name: string) => setPassword(name, NEW)],
     ['admin', (name: string) => service.sql`update "user" set admin = false where username = ${name}`],
     ['active', (name: string) => service.sql`update "user" set active = false where username = ${name}`],
   ] as const) {
-    test(`is refused like a wrong password: ${what}`, async () => {
-      const name = `during ${what}`;
+    test(`is refused like a wrong password: ${column}`, async () => {
+      const name = `during ${column}`;
       await service.addUser(name, { admin: true });
       const browser = openBrowser(service);
       const answer = await logInDuring(name, browser, () => change(name));
@@ -65,7 +65,7 @@ describe('a login during which the user changes', () => {
     });
   }
 
-  test('works where the same password has got another hash', async () => {
+  test('works when only the hash of the password changed', async () => {
     await service.addUser('rehashed', { admin: true });
     const browser = openBrowser(service);
     const answer = await logInDuring('rehashed', browser, () => setPassword('rehashed', 'pw-rehashed'));
@@ -74,7 +74,7 @@ describe('a login during which the user changes', () => {
   });
 });
 
-test('no session of many logins with the old password survives a new one', async () => {
+test('a password change ends the sessions of all concurrent logins with the old password', async () => {
   await service.addUser('boss', { admin: true });
   const opened: Browser[] = [];
   let isOver = false;
@@ -89,7 +89,7 @@ test('no session of many logins with the old password survives a new one', async
   const guessers = Array.from({ length: 8 }, guesser);
   try {
     while (opened.length < 20) await setTimeout(10);
-    // As another admin or a command does it, who would have to wait behind so many logins.
+    // The change is made in the database, because a request would wait behind the logins.
     await setPassword('boss', NEW);
     await setTimeout(300);
   } finally {
@@ -100,7 +100,7 @@ test('no session of many logins with the old password survives a new one', async
   assert.equal(survivors.filter(Boolean).length, 0);
 });
 
-test('one’s own change of the password leads to the login where another one is set meanwhile', async () => {
+test('a change of the own password redirects to the login when another password is set at the same time', async () => {
   await service.addUser('emil', { admin: true });
   const browser = await logIn(service, 'emil');
   const other = await cheapHash('set by another admin');
@@ -122,7 +122,7 @@ test('one’s own change of the password leads to the login where another one is
   }
 });
 
-test('a login is not refused where the sessions cannot be tidied up', async () => {
+test('a login works when old sessions cannot be removed', async () => {
   await service.sql.unsafe(`
     create function keep() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
     create trigger keep before delete on vitrine_session for each statement execute function keep()`);

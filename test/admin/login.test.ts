@@ -1,4 +1,4 @@
-// Who is let in, what is told to who is not, where the login leads to, and what people do with their own account.
+// The login, its redirects, and the account page.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { fromNewAddress } from '../http/expect.ts';
@@ -6,6 +6,7 @@ import { basic, startService, type TestService } from '../support.ts';
 import {
   attemptLogin,
   csrfIn,
+  invalidFields,
   logIn,
   openBrowser,
   readable,
@@ -13,7 +14,7 @@ import {
   type Attempt,
   type Browser,
 } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';
@@ -27,8 +28,8 @@ after(() => service.close());
 
 const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(service, ...login);
 
-describe('a login that is refused', () => {
-  test('reads the same for whatever is wrong', async () => {
+describe('a failed login', () => {
+  test('returns the same page for every cause', async () => {
     await service.addUser('ina', { admin: true, active: false });
     await service.addUser('paul');
     const answers: unknown[] = [];
@@ -41,8 +42,8 @@ describe('a login that is refused', () => {
       ['ada', 'x'.repeat(1025)],
     ] as const) {
       const { status, headers, text } = await attempt(name, password);
-      const [, described = ''] = /name="username"\s+value="([^"]*)"/.exec(text) ?? [];
-      assert.equal(described, name);
+      const [, username = ''] = /name="username"\s+value="([^"]*)"/.exec(text) ?? [];
+      assert.equal(username, name);
       const page = text.replace(/name="username"\s+value="[^"]*"/, '').replace(csrfIn(text), '');
       const others = [...headers].filter(([key]) => !['date', 'content-length', 'set-cookie'].includes(key));
       answers.push({ status, page, others, cookies: headers.getSetCookie().length });
@@ -52,7 +53,7 @@ describe('a login that is refused', () => {
     for (const answer of answers) assert.deepEqual(answer, answers[0]);
   });
 
-  test('a user who is no admin has no session, and learns of no page', async () => {
+  test('of a user who is no admin opens no session and reveals no page', async () => {
     const browser = openBrowser(service);
     await attempt('paul', 'pw-paul', browser);
     assert.equal(browser.cookies.has(SESSION), false);
@@ -60,7 +61,7 @@ describe('a login that is refused', () => {
       assert.equal((await browser.get(path)).location, `${LOGIN}?next=${encodeURIComponent(path)}`);
   });
 
-  test('counts together with those of the API for the address, and says for how long', async () => {
+  test('counts together with those of the API: the 11th from an address returns 429 with Retry-After', async () => {
     await service.addUser('berta', { admin: true });
     const from = fromNewAddress();
     for (let count = 0; count < 10; count += 1) {
@@ -81,14 +82,14 @@ describe('a login that is refused', () => {
     assert.equal((await attempt('berta', 'pw-berta')).status, 303);
   });
 
-  test('counts for the name, from wherever it is tried', async () => {
+  test('counts for its user name from all addresses: the 51st returns 429', async () => {
     await service.addUser('carl', { admin: true });
     for (let count = 0; count < 50; count += 1)
       assert.equal((await attempt('carl', `wrong ${count}`)).status, 401);
     assert.equal((await attempt('carl', 'pw-carl')).status, 429);
   });
 
-  test('comes at once, as a page, where too many passwords are being checked', async () => {
+  test('returns a 503 page when too many passwords wait for verification', async () => {
     const browsers = await Promise.all(
       Array.from({ length: 300 }, async () => {
         const browser = openBrowser(service);
@@ -111,9 +112,9 @@ describe('a login that is refused', () => {
   });
 });
 
-describe('after the login', () => {
-  /** Where a browser ends up that logs in by this address. */
-  async function landing(query: string): Promise<string> {
+describe('after the login, the browser', () => {
+  /** Logs in on the login page with this query. @returns the address of the redirect */
+  async function locationAfterLogin(query: string): Promise<string> {
     const browser = openBrowser(service);
     const page = await browser.get(`${LOGIN}${query}`);
     const [, next = ''] = /name="next" value="([^"]*)"/.exec(page.text) ?? [];
@@ -130,9 +131,9 @@ describe('after the login', () => {
     '/admin/thing/?name=a%20b&ordering=-id',
     '/admin/thing/%2D/',
   ])
-    test(`the way goes on to ${path}`, async () => {
+    test(`is redirected to ${path}`, async () => {
       const { location = '' } = await openBrowser(service).get(path);
-      assert.equal(await landing(location.slice(LOGIN.length)), path);
+      assert.equal(await locationAfterLogin(location.slice(LOGIN.length)), path);
     });
 
   const HOSTILE = [
@@ -141,9 +142,9 @@ describe('after the login', () => {
     '/admin/\t/x', '\t//evil.example', '/admin/\r\nSet-Cookie: a=b', '/administrator/', '/admin', ' /admin/', '/api/', 'admin/', '@evil.example', '/admin/x y',
   ]; // prettier-ignore
   for (const next of HOSTILE) {
-    test(`it does not go to ${JSON.stringify(next)}`, async () => {
+    test(`is not redirected to ${JSON.stringify(next)}`, async () => {
       for (const location of [
-        await landing(`?next=${encodeURIComponent(next)}`),
+        await locationAfterLogin(`?next=${encodeURIComponent(next)}`),
         await (async () => {
           const browser = openBrowser(service);
           await browser.get(LOGIN);
@@ -158,26 +159,27 @@ describe('after the login', () => {
     });
   }
 
-  test('addresses with any character come through as headers can carry them', async () => {
-    assert.equal(await landing(`?next=${encodeURIComponent('/admin/thing/é\u2028€\u0001/')}`), '/admin/');
+  test('is redirected to the percent-encoded address', async () => {
     assert.equal(
-      await landing(`?next=${encodeURIComponent('/admin/thing/é€\u0001/')}`),
+      await locationAfterLogin(`?next=${encodeURIComponent('/admin/thing/é\u2028€\u0001/')}`),
+      '/admin/',
+    );
+    assert.equal(
+      await locationAfterLogin(`?next=${encodeURIComponent('/admin/thing/é€\u0001/')}`),
       '/admin/thing/%C3%A9%E2%82%AC%01/',
     );
   });
 });
 
-describe('one’s own account', () => {
+describe('the account page', () => {
   const ACCOUNT = '/admin/-/account/';
   const NEW = 'a new password';
   const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
-  const marks = (answer: AdminAnswer): string[] =>
-    [...answer.text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
 
-  test('a new password needs the present one, and twice the same', async () => {
+  test('needs the current password and the new one twice', async () => {
     await service.addUser('dora', { admin: true });
     const browser = await logIn(service, 'dora');
-    for (const [current, password, repeat, faulty] of [
+    for (const [current, password, repeat, field] of [
       ['wrong', NEW, NEW, '_current'],
       ['', NEW, NEW, '_current'],
       ['pw-dora', NEW, 'other', '_repeat'],
@@ -188,13 +190,13 @@ describe('one’s own account', () => {
       const fields = { _current: current, _password: password, _repeat: repeat };
       const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
       assert.equal(answer.status, 400);
-      assert.deepEqual(marks(answer), [faulty]);
+      assert.deepEqual(invalidFields(answer), [field]);
       assert.doesNotMatch(answer.text, /value="(wrong|a new password|too short|other|pw-dora|x+)"/);
     }
     assert.equal((await attempt('dora', 'pw-dora')).status, 303);
   });
 
-  test('a new password ends the other sessions, and this browser goes on with a new token', async () => {
+  test('ends the other sessions after a new password and renews the current one', async () => {
     await service.addUser('emil', { admin: true });
     const [here, there] = [await logIn(service, 'emil'), await logIn(service, 'emil')];
     const token = here.cookies.get(SESSION) ?? '';
@@ -217,7 +219,7 @@ describe('one’s own account', () => {
     assert.deepEqual({ ...row }, { user_name: 'emil', after: '{"password":true}' });
   });
 
-  test('guesses of the present password are throttled like logins', async () => {
+  test('returns 429 after ten wrong passwords', async () => {
     await service.addUser('finn', { admin: true });
     const browser = await logIn(service, 'finn');
     const from = fromNewAddress();
@@ -230,7 +232,7 @@ describe('one’s own account', () => {
     assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
   });
 
-  test('lists one’s own sessions, without what has ended, and ends the others', async () => {
+  test('lists the active sessions of the user and can end the others', async () => {
     await service.addUser('gina', { admin: true });
     const [stale, there, here] = [
       await logIn(service, 'gina'),
@@ -251,17 +253,17 @@ describe('one’s own account', () => {
   });
 });
 
-describe('the way over the login', () => {
+describe('the redirect to the login', () => {
   const query = (length: number): string => `?name__ilike=${'%25'.repeat(length / 3)}`;
   const headLength = ({ headers }: AdminAnswer): number =>
     [...headers].reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
 
-  test('keeps the query of a page that is asked for', async () => {
+  test('keeps the query of the requested page', async () => {
     const answer = await openBrowser(service).get(`/admin/thing/${query(300)}`);
     assert.equal(answer.location, `/admin/-/login/?next=${encodeURIComponent(`/admin/thing/${query(300)}`)}`);
   });
 
-  test('drops a query, and a path, that would make the headers too long for a proxy', async () => {
+  test('drops a query or a path that would make the headers too long for a proxy', async () => {
     for (const length of [3000, 8100]) {
       const answer = await openBrowser(service).get(`/admin/thing/${query(length)}`);
       assert.deepEqual([answer.status, answer.location], [303, '/admin/-/login/?next=%2Fadmin%2Fthing%2F']);
@@ -271,7 +273,7 @@ describe('the way over the login', () => {
     assert.ok(headLength(path) < 4000);
   });
 
-  test('leads back to no address that is too long, whatever the login form carries', async () => {
+  test('ignores an address in the login form that is too long', async () => {
     const browser = openBrowser(service);
     await browser.get('/admin/-/login/');
     const next = `/admin/thing/${query(3000)}`;
@@ -281,12 +283,12 @@ describe('the way over the login', () => {
 });
 
 describe('a login form without a session', () => {
-  for (const [what, fields] of [
+  for (const [size, fields] of [
     ['of 3 MB', 'a&'.repeat(1_500_000)],
     ['of more than 2,000 fields', 'a&'.repeat(2001)],
     ['of more than 64 KiB', `username=${'x'.repeat(65_536)}`],
   ] as const)
-    test(`${what} is 413, and nothing of it comes back`, async () => {
+    test(`${size} returns 413, and the response repeats none of it`, async () => {
       for (const path of [
         '/admin/-/login/',
         '/admin/thing/1/',
@@ -300,7 +302,7 @@ describe('a login form without a session', () => {
       }
     });
 
-  test('that fails repeats no name that nobody can have', async () => {
+  test('does not repeat a user name that is longer than any', async () => {
     const answer = await attemptLogin(service, '"'.repeat(20_000), 'x');
     assert.equal(answer.status, 401);
     assert.ok(answer.text.length < 6000);

@@ -1,4 +1,4 @@
-// Records that are called by texts of megabytes, as a user who may write can make them: the pages of others stay as they are.
+// Labels of megabytes, which any user with write access can store: the admin area cuts them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
@@ -12,11 +12,11 @@ const comment = {
   columns: { post: { type: 'foreignKey', references: 'post' }, line: { type: 'string' } },
 } as const;
 
-/** Records, each with one that refers to it and a line of the history; together they are larger than `MAX_PAGE`. */
+/** The number of posts, each with a comment and a history entry. Together they exceed `MAX_PAGE`. */
 const COUNT = 40;
 const LONG = 1_000_000;
 
-describe('records that are called by texts of megabytes', () => {
+describe('records with labels of megabytes', () => {
   let service: TestService;
   let ada: Browser;
   before(async () => {
@@ -47,18 +47,18 @@ describe('records that are called by texts of megabytes', () => {
     '/admin/post/-/lookup/?_search=word',
     '/admin/vitrine_history/?limit=100',
   ])
-    test(`are on ${path} with the beginnings of their texts`, async () => {
+    test(`have cut labels on ${path}`, async () => {
       const { status, text } = await ada.get(path);
       assert.equal(status, 200);
       assert.ok(text.length < 150_000, `${text.length} characters`);
     });
 
-  test('are named in bulk pages, and are not called like the beginning of their text', async () => {
+  test('have cut labels on bulk pages, and are found only by their whole label', async () => {
     const chosen = await ada.post('/admin/post/-/bulk/', { _action: 'delete', _state: '', _all: '1' });
     assert.equal(chosen.status, 200);
     assert.ok(chosen.text.length < 150_000, `${chosen.text.length} characters`);
     const form = fieldsOf(await ada.get('/admin/comment/1/'));
-    // Each of the spaces is one that a search or the end of a label may drop.
+    // A search and the end of a label ignore spaces, so the cut label would be “Ann”.
     await service.sql`insert into post (text) values ('Ann' || repeat(' ', 9000) || 'tail'), ('Ann Other')`;
     const unclear = await ada.post('/admin/comment/1/', { ...form, post_id: 'Ann' });
     assert.equal(unclear.status, 400);
@@ -67,7 +67,7 @@ describe('records that are called by texts of megabytes', () => {
     assert.equal((await ada.post('/admin/comment/1/', { ...form, post_id: 'Ann' })).status, 303);
   });
 
-  test('are named in the preview of an import, and found by words', async () => {
+  test('have cut labels in the preview of an import', async () => {
     const file = ['id,post_id', ...Array.from({ length: COUNT }, (_, n) => `${n + 1},${COUNT - n}`)].join(
       '\n',
     );
@@ -78,7 +78,7 @@ describe('records that are called by texts of megabytes', () => {
   });
 });
 
-test('a form with a foreign key is shown with the smallest MAX_PAGE', async () => {
+test('a form with a foreign key can be opened and saved with MAX_PAGE=1', async () => {
   const service = await startService([user, post, comment], { maxPage: 1 });
   try {
     await service.addUser('ada', { admin: true });

@@ -9,7 +9,7 @@ const HOSTILE = `<script>alert('"&')</script>`;
 const ESCAPED = '&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;';
 const SECRET = 'relation "secret_table" is not for you';
 
-/** The panels of a page by their titles: what stands in each below its heading. */
+/** The panels of a page: the markup below the heading, by title. */
 function panelsOf(page: string): Map<string, string> {
   const sections = page.matchAll(/<section class="panel"[^>]*>\s*<h2[^>]*>([^]*?)<\/h2>([^]*?)<\/section>/g);
   const squeeze = (text: string): string => text.replace(/\s+/g, ' ').replace(/ >/g, '>').trim();
@@ -30,10 +30,10 @@ describe('a panel of the start page', () => {
       panels: [
         { title: 'Any', text: `Whatever ${HOSTILE}`, load: () => Promise.resolve(content as number) },
         panel(HOSTILE, () => Promise.resolve(1)),
-        panel('Asking', async ({ query }) => {
+        panel('Querying', async ({ query }) => {
           rows = undefined;
           rows = await query(...statement);
-          return 'asked';
+          return 'queried';
         }),
       ],
     });
@@ -49,22 +49,23 @@ describe('a panel of the start page', () => {
     return panelsOf(text).get('Any') ?? '';
   }
 
-  async function ask(...parameters: typeof statement): Promise<string> {
+  /** Runs a statement in a panel. @returns the markup of the panel */
+  async function runStatement(...parameters: typeof statement): Promise<string> {
     statement = parameters;
     const { status, text } = await browser.get('/admin/');
     assert.equal(status, 200);
-    return panelsOf(text).get('Asking') ?? '';
+    return panelsOf(text).get('Querying') ?? '';
   }
 
-  /** What the log said last of a panel. */
-  const lastFault = (): Record<string, unknown> | undefined =>
+  /** The last log line about a panel. */
+  const lastLine = (): Record<string, unknown> | undefined =>
     service.lines.findLast(({ panel: title }) => title !== undefined);
 
   const shown: [string, unknown, string[]][] = [
     ['a number', 1234567.5, ['<p class="figure">1,234,567.5</p>']],
-    ['zero, however it is signed', -0, ['<p class="figure">0</p>']],
-    ['a short text', '98 %', ['<p class="figure">98 %</p>']],
-    ['a long text', 'All is well with every one of them.', ['<p>All is well with every one of them.</p>']],
+    ['negative zero as 0', -0, ['<p class="figure">0</p>']],
+    ['a short text as a figure', '98 %', ['<p class="figure">98 %</p>']],
+    ['a long text as a paragraph', 'All is well with every one of them.', ['<p>All is well with every one of them.</p>']],
     ['a hostile text', HOSTILE, [`<p>${ESCAPED}</p>`]],
     [
       'a table',
@@ -107,15 +108,15 @@ describe('a panel of the start page', () => {
       [`<title>${ESCAPED}: 1 ${ESCAPED}</title>`, `Value (${ESCAPED})`],
     ],
   ]; // prettier-ignore
-  for (const [what, value, parts] of shown) {
-    test(`shows ${what}`, async () => {
+  for (const [content, value, parts] of shown) {
+    test(`shows ${content}`, async () => {
       const body = await show(value);
       for (const part of parts) assert.ok(body.includes(part), `${part} in ${body}`);
       assert.ok(!body.includes('<script'), body);
     });
   }
 
-  test('has its title and its text escaped', async () => {
+  test('has an escaped title and text', async () => {
     const { text } = await browser.get('/admin/');
     assert.ok(panelsOf(text).has(ESCAPED));
     assert.ok(text.includes(`<p class="hint">Whatever ${ESCAPED}</p>`));
@@ -130,39 +131,39 @@ describe('a panel of the start page', () => {
     ['an array', [1], /a panel must return/],
     ['an empty object', {}, /a panel must return/],
     ['both a table and a series', { columns: ['a'], rows: [], series: [] }, /a panel must return/],
-    ['not a number', Number.NaN, /NaN is not a finite number/],
-    ['an endless number', -Infinity, /-Infinity is not/],
+    ['NaN', Number.NaN, /NaN is not a finite number/],
+    ['an infinite number', -Infinity, /-Infinity is not/],
     ['a table without columns', { columns: [], rows: [] }, /^columns/],
-    ['a table with a column that is no text', { columns: ['a', 1], rows: [] }, /^columns/],
-    ['a table whose rows are none', { columns: ['a'], rows: 'x' }, /^rows must/],
+    ['a table with a column that is not a string', { columns: ['a', 1], rows: [] }, /^columns/],
+    ['a table with rows that are not an array', { columns: ['a'], rows: 'x' }, /^rows must/],
     ['a row that is too short', { columns: ['a', 'b'], rows: [['x']] }, /^rows\[0\] must be an array/],
     ['a row with an object in it', { columns: ['a'], rows: [['x'], [{}]] }, /^rows\[1\] must have only/],
     ['a row with a hole in it', { columns: ['a'], rows: [new Array(1)] }, /^rows\[0\] must have only/],
-    ['a row with an endless number', { columns: ['a'], rows: [[Infinity]] }, /^rows\[0\] must have only/],
+    ['a row with an infinite number', { columns: ['a'], rows: [[Infinity]] }, /^rows\[0\] must have only/],
     ['too many rows', { columns: ['a'], rows: Array(101).fill(['x']) }, /^101 rows: at most 100/],
     ['an unknown key of a table', { columns: ['a'], rows: [], order: 'a' }, /^order: there is no such key/],
-    ['a series that is none', { series: {} }, /^series must/],
+    ['a series that is not an array', { series: {} }, /^series must/],
     ['too many points', { series: Array(101).fill(point) }, /^101 points: at most 100/],
     ['a point without a label', { series: [{ value: 1 }] }, /^series\[0\] must have/],
-    ['a value that is a text', { series: [point, { label: 'b', value: '1' }] }, /^series\[1\] must have/],
+    ['a value that is a string', { series: [point, { label: 'b', value: '1' }] }, /^series\[1\] must have/],
     ['a hole in a series', { series: new Array(1) }, /^series\[0\] must have/],
     ['an unknown key of a point', { series: [{ ...point, colour: 'red' }] }, /^colour: there is no such key/],
     ['an unknown kind', { series: [point], kind: 'pie' }, /^kind must be/],
-    ['a unit that is no text', { series: [point], unit: 5 }, /^unit must be/],
+    ['a unit that is not a string', { series: [point], unit: 5 }, /^unit must be/],
     ['an unknown key of a series', { series: [point], title: 'x' }, /^title: there is no such key/],
   ];
-  for (const [what, value, fault] of wrong) {
-    test(`that gives ${what} has a few words in its place, and its fault in the log`, async () => {
+  for (const [content, value, error] of wrong) {
+    test(`that returns ${content} shows a notice, and the log has the error`, async () => {
       const body = await show(value);
       assert.equal(body.replace(/<p class="hint">[^]*?<\/p>/, '').trim(), '<p class="nothing">This panel returned something that cannot be shown. See the log for details.</p>'); // prettier-ignore
-      assert.equal(lastFault()?.['panel'], 'Any');
-      assert.equal(lastFault()?.['level'], 'error');
-      assert.match(String(lastFault()?.['error']), fault);
+      assert.equal(lastLine()?.['panel'], 'Any');
+      assert.equal(lastLine()?.['level'], 'error');
+      assert.match(String(lastLine()?.['error']), error);
     });
   }
 
-  test('gets the rows of a statement by the names of its columns, as PostgreSQL writes them', async () => {
-    await ask(
+  test('gets rows as objects with the texts of PostgreSQL', async () => {
+    await runStatement(
       `select 1.50 as price, true as "Is it", date '2026-11-20' as day, null as nothing, array[1, 2] as list,
          timestamp '2026-11-20 12:00:00.123456' as moment, 'x' as "__proto__"
        union all select 2, null, null, null, null, null, null`,
@@ -174,7 +175,7 @@ describe('a panel of the start page', () => {
       row('1.50', 't', '2026-11-20', null, '{1,2}', '2026-11-20 12:00:00.123456', 'x'),
       row('2', null, null, null, null, null, null),
     ]);
-    assert.match(await ask('select 1 as one where false;  -- none'), /asked/);
+    assert.match(await runStatement('select 1 as one where false;  -- none'), /queried/);
     assert.deepEqual(rows, []);
   });
 
@@ -194,8 +195,8 @@ describe('a panel of the start page', () => {
     ['$1::integer[]', '{1,2}', '{1,2}'],
   ];
   for (const [expression, value, expected] of values) {
-    test(`can use ${JSON.stringify(value)} for ${expression} in a statement`, async () => {
-      await ask(`select ${expression} as value`, [value]);
+    test(`can pass ${JSON.stringify(value)} to ${expression} in a statement`, async () => {
+      await runStatement(`select ${expression} as value`, [value]);
       assert.deepEqual(rows, [{ value: expected }]);
     });
   }
@@ -203,25 +204,25 @@ describe('a panel of the start page', () => {
   const refused: [string, typeof statement, RegExp][] = [
     ['writes', ["insert into note (message, created) values ('x', now())"], /read-only transaction/],
     ['creates a table', ['create table intruder (id integer)'], /read-only transaction/],
-    ['is several in one', ["select 1; commit; insert into note (message, created) values ('x', now())"], /multiple commands/],
-    ['is none', ['selekt 1'], /syntax error/],
+    ['is two statements', ["select 1; commit; insert into note (message, created) values ('x', now())"], /multiple commands/],
+    ['is not SQL', ['selekt 1'], /syntax error/],
     ['names a column twice', ['select 1 as one, 2 as one'], /two columns of the statement are named "one"/],
-    ['has a value that is no value', ['select $1::text', [undefined as unknown as null]], /the value of \$1/],
+    ['has an undefined value', ['select $1::text', [undefined as unknown as null]], /the value of \$1/],
     ['has an object as a value', ['select $1::text', [{} as unknown as null]], /the value of \$1/],
   ]; // prettier-ignore
-  for (const [what, parameters, fault] of refused) {
-    test(`cannot run a statement that ${what}`, async () => {
+  for (const [description, parameters, error] of refused) {
+    test(`cannot run a statement that ${description}`, async () => {
       const before = await service.sql`select count(*) from note`;
-      assert.equal(await ask(...parameters), '<p class="nothing">This panel could not be loaded. See the log for details.</p>'); // prettier-ignore
+      assert.equal(await runStatement(...parameters), '<p class="nothing">This panel could not be loaded. See the log for details.</p>'); // prettier-ignore
       assert.equal(rows, undefined);
-      assert.match(String(lastFault()?.['error']), fault);
+      assert.match(String(lastLine()?.['error']), error);
       assert.deepEqual(await service.sql`select count(*) from note`, before);
-      assert.match(await ask('select 1'), /asked/);
+      assert.match(await runStatement('select 1'), /queried/);
     });
   }
 });
 
-describe('panels that fail or are late', () => {
+describe('panels that fail or are slow', () => {
   let service: TestService;
   let page: string;
 
@@ -229,17 +230,17 @@ describe('panels that fail or are late', () => {
     service = await startService(shipped, {
       panels: [
         panel('Failing', () => Promise.reject(new Error(SECRET))),
-        panel('Throwing at once', () => {
+        panel('Throwing synchronously', () => {
           throw new Error(SECRET);
         }),
-        panel('Throwing a text', () => Promise.reject(SECRET)), // eslint-disable-line @typescript-eslint/prefer-promise-reject-errors
+        panel('Throwing a string', () => Promise.reject(SECRET)), // eslint-disable-line @typescript-eslint/prefer-promise-reject-errors
         panel('Silent', () => new Promise(() => undefined)),
         panel('Slow', async ({ query }) => (await query('select pg_sleep(60)')).length),
         panel('Careless', async ({ query }) => {
           const [first, second] = [query('selekt 1'), query('selekt 2')];
           return [await first, await second].length;
         }),
-        // More than can run at once, each of them short.
+        // More statements than can run at once, each of them short.
         panel('Many', async ({ query }) => {
           const found = await Promise.all(Array.from({ length: 20 }, (_, n) => query('select $1::int as n', [n])));
           return found.reduce((sum, [row]) => sum + Number(row?.['n']), 0);
@@ -257,24 +258,24 @@ describe('panels that fail or are late', () => {
 
   const cases: [string, RegExp, RegExp | undefined][] = [
     ['Failing', /could not be loaded/, /secret_table/],
-    ['Throwing at once', /could not be loaded/, /secret_table/],
-    ['Throwing a text', /could not be loaded/, /secret_table/],
+    ['Throwing synchronously', /could not be loaded/, /secret_table/],
+    ['Throwing a string', /could not be loaded/, /secret_table/],
     ['Silent', /took too long/, /5000 ms/],
     ['Slow', /could not be loaded/, /statement timeout/],
     ['Careless', /could not be loaded/, /syntax error/],
     ['Many', /class="figure">190</, undefined],
     ['Good', /class="figure">5</, undefined],
   ];
-  for (const [title, text, fault] of cases) {
-    test(`${title}: the page has ${text.source}, the log ${fault?.source ?? 'nothing'}`, () => {
+  for (const [title, text, error] of cases) {
+    test(`${title}: the page has ${text.source}, the log ${error?.source ?? 'nothing'}`, () => {
       assert.match(panelsOf(page).get(title) ?? '', text);
       const line = service.lines.find(({ panel: one }) => one === title);
-      if (fault) assert.match(String(line?.['error']), fault);
+      if (error) assert.match(String(line?.['error']), error);
       else assert.equal(line, undefined);
     });
   }
 
-  test('the page says nothing of the errors themselves', () => {
+  test('the page does not show the errors', () => {
     assert.ok(!page.includes('secret_table'));
     assert.ok(!page.includes('timeout'));
   });

@@ -1,10 +1,10 @@
-// Which pages there are, for whom, and what every answer of the admin area carries.
+// The pages of the admin area: their status, their headers, and access to them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
-import { resources as shipped } from './things.ts';
+import { resources as shipped } from './sample-resources.ts';
 
 const resources: readonly Resource[] = [
   ...shipped,
@@ -27,11 +27,11 @@ after(() => service.close());
 const POLICY =
   /^default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self';.* form-action 'self'; frame-ancestors 'none'; base-uri 'none'$/;
 
-/** What every page must have: its headers, and nothing that only the database should know. */
-function assertPage({ status, headers, text }: AdminAnswer, expected: number, what: string): void {
-  assert.equal(status, expected, what);
-  assert.equal(headers.get('content-type'), 'text/html; charset=utf-8', what);
-  assert.match(headers.get('content-security-policy') ?? '', POLICY, what);
+/** Checks the status and headers of a page, and that it shows no hash, hidden value or inline script. */
+function assertPage({ status, headers, text }: AdminAnswer, expected: number, page: string): void {
+  assert.equal(status, expected, page);
+  assert.equal(headers.get('content-type'), 'text/html; charset=utf-8', page);
+  assert.match(headers.get('content-security-policy') ?? '', POLICY, page);
   for (const [name, value] of [
     ['cache-control', 'no-store'],
     ['referrer-policy', 'same-origin'],
@@ -40,10 +40,10 @@ function assertPage({ status, headers, text }: AdminAnswer, expected: number, wh
     ['cross-origin-opener-policy', 'same-origin'],
     ['cross-origin-resource-policy', 'same-origin'],
   ] as const)
-    assert.equal(headers.get(name), value, what);
-  assert.match(text, /^<!doctype html>\n<html lang="en">/, what);
-  assert.doesNotMatch(text, /argon2|out of sight/, what);
-  assert.doesNotMatch(text, /\sstyle="|\son\w+="|<style|<script(?! src="\/admin\/-\/script-)/, what);
+    assert.equal(headers.get(name), value, page);
+  assert.match(text, /^<!doctype html>\n<html lang="en">/, page);
+  assert.doesNotMatch(text, /argon2|out of sight/, page);
+  assert.doesNotMatch(text, /\sstyle="|\son\w+="|<style|<script(?! src="\/admin\/-\/script-)/, page);
 }
 
 for (const [path, status] of [
@@ -65,7 +65,7 @@ for (const [path, status] of [
   ['/admin/vitrine_history/', 200],
   ['/admin/fixed/', 200],
   ['/admin/fixed/1/', 200],
-  // There is no such page:
+  // No such page:
   ['/admin/nothing/', 404],
   ['/admin/unseen/', 404],
   ['/admin/unseen/1/', 404],
@@ -95,28 +95,28 @@ for (const [path, status] of [
   ['/admin/-/style-000000000000.css', 404],
   ['/admin/-/script-000000000000.js', 404],
   ['/admin/-/style.css', 404],
-  // The query cannot be read:
+  // Invalid queries:
   ['/admin/thing/?name=%ff', 400],
   ['/admin/thing/?name=%00', 400],
   [`/admin/thing/?name=${'x'.repeat(9000)}`, 414],
   ['/admin/thing/-/filter/?_path=name&_how=eq&_state=%25ff', 400],
-  // It takes another method:
+  // Other methods only:
   ['/admin/-/logout/', 405],
   ['/admin/-/sessions/', 405],
   ['/admin/thing/-/bulk/', 405],
 ] as const) {
   // prettier-ignore
-  test(`${path.slice(0, 80)} is answered with ${status}`, async () => {
+  test(`GET ${path.slice(0, 80)} returns ${status}`, async () => {
     const answer = await ada.get(path);
-    if (path === '/admin//' && answer.status === 200) return; // as good as the start page
+    if (path === '/admin//' && answer.status === 200) return; // the start page is accepted, too
     assertPage(answer, status, path);
     if (status === 405) assert.match(answer.headers.get('allow') ?? '', /^POST\b/);
   });
 }
 
-test('who is not logged in is sent to the login from every path alike', async () => {
+test('every path redirects to the login without a session', async () => {
   const browser = openBrowser(service);
-  // The cookies do not go to the address without the slash.
+  // Cookies have the path `/admin/`, so `/admin` redirects first.
   assert.equal((await browser.get('/admin')).location, '/admin/');
   for (const path of [
     '/admin/',
@@ -134,7 +134,7 @@ test('who is not logged in is sent to the login from every path alike', async ()
   }
 });
 
-test('Basic credentials open no page, and cookies of others are no trouble', async () => {
+test('Basic credentials and invalid cookies redirect to the login', async () => {
   const answer = await service.request('/admin/', { user: 'ada' });
   assert.equal(answer.status, 303);
   for (const cookie of [
@@ -149,7 +149,7 @@ test('Basic credentials open no page, and cookies of others are no trouble', asy
     assert.equal((await service.request('/admin/', { headers: { cookie } })).status, 303, cookie);
 });
 
-test('what may not be done is not there for a form either', async () => {
+test('a POST returns 404 for a resource that does not allow the change', async () => {
   for (const path of [
     '/admin/fixed/1/',
     '/admin/fixed/-/add/',
@@ -168,7 +168,7 @@ test('what may not be done is not there for a form either', async () => {
   assert.deepEqual([...rows], [{ name: 'x' }]);
 });
 
-test('forms that cannot be read are refused with a page', async () => {
+test('a form that cannot be parsed returns an error page', async () => {
   const cookie = [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   for (const [type, body, status] of [
     ['application/x-www-form-urlencoded', 'name=%ff', 400],
@@ -186,7 +186,7 @@ test('forms that cannot be read are refused with a page', async () => {
   }
 });
 
-test('names that hold a NUL character are refused before they reach the database', async () => {
+test('a user name with a NUL character returns 400 or 401', async () => {
   const browser = openBrowser(service);
   await browser.get('/admin/-/login/');
   const form = new FormData();
@@ -195,7 +195,7 @@ test('names that hold a NUL character are refused before they reach the database
   assert.ok([400, 401].includes((await browser.upload('/admin/-/login/', form)).status));
 });
 
-test('the style and the script are kept by browsers for good, and come to anyone', async () => {
+test('the style sheet and the script are public and cached permanently', async () => {
   const { text } = await openBrowser(service).get('/admin/-/login/');
   for (const [, path = '', type] of [
     [...(/href="(\/admin\/-\/style-[0-9a-f]+\.css)"/.exec(text) ?? []), 'text/css; charset=utf-8'],

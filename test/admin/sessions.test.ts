@@ -1,4 +1,4 @@
-// Logins of the admin area: the cookie, how long it is good for, who gets one, and what is told to who does not.
+// Sessions of the admin area: their cookie and their end.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, mock, test } from 'node:test';
@@ -6,7 +6,7 @@ import { createVitrine } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';
@@ -23,10 +23,10 @@ const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(servic
 const cookieLine = ({ headers }: AdminAnswer, name: string): string =>
   headers.getSetCookie().find((line) => line.startsWith(`${name}=`)) ?? '';
 const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/')).status === 200;
-/** The clock of the last such login. */
+/** The time of the last login by `logInLater`. */
 const clock = new Date();
 
-/** Logs in more than a minute after the last time, when a login ends all invalid sessions. */
+/** Logs in two minutes after the last call. At most once a minute a login removes invalid sessions. */
 async function logInLater(name: string): Promise<Browser> {
   clock.setTime(clock.getTime() + 120_000);
   mock.timers.enable({ apis: ['Date'], now: clock });
@@ -40,7 +40,7 @@ async function logInLater(name: string): Promise<Browser> {
 const digest = (text = ''): string => createHash('sha256').update(text).digest('hex');
 
 describe('the cookie of a session', () => {
-  test('is out of reach for scripts and other sites, and goes to the admin area alone', async () => {
+  test('is HttpOnly, SameSite=Lax and limited to the admin area', async () => {
     const answer = await attempt('ada', 'pw-ada');
     assert.equal(answer.status, 303);
     assert.match(
@@ -50,12 +50,12 @@ describe('the cookie of a session', () => {
     assert.match(cookieLine(answer, 'admin-login'), /Max-Age=0/);
   });
 
-  for (const [what, headers] of [
-    ['a trusted proxy says so', { 'x-forwarded-proto': 'https' }],
-    ['a trusted proxy says so in capitals', { 'x-forwarded-proto': 'HTTPS' }],
-    ['the origin of the form says so', {}],
+  for (const [sign, headers] of [
+    ['X-Forwarded-Proto of a trusted proxy is https', { 'x-forwarded-proto': 'https' }],
+    ['X-Forwarded-Proto of a trusted proxy is HTTPS', { 'x-forwarded-proto': 'HTTPS' }],
+    ['the origin of the form is https', {}],
   ] as const) {
-    test(`goes over TLS alone where ${what}, until the logout`, async () => {
+    test(`is Secure until the logout when ${sign}`, async () => {
       const proxy: Record<string, string> = 'x-forwarded-proto' in headers ? headers : {};
       const seen = { ...fromNewAddress(), ...proxy }; // browsers send no origin with a GET
       const own = { ...seen, origin: service.base.replace('http:', 'https:') };
@@ -68,7 +68,7 @@ describe('the cookie of a session', () => {
       );
       assert.equal(browser.cookies.has(SESSION), false);
       await browser.get('/admin/-/account/', seen);
-      // The message of the next page comes once, though its GET tells nothing of TLS by itself.
+      // The message is shown once, although a GET has no header that shows TLS.
       await browser.post('/admin/-/sessions/', {}, own);
       assert.match((await browser.get('/admin/-/account/', seen)).text, /class="flash done"/);
       assert.doesNotMatch((await browser.get('/admin/-/account/', seen)).text, /class="flash/);
@@ -77,13 +77,13 @@ describe('the cookie of a session', () => {
     });
   }
 
-  test('counts over TLS only where TLS has set it', async () => {
+  test('is ignored over TLS when it was set without TLS', async () => {
     const browser = await logIn(service, 'ada');
     const planted = { 'x-forwarded-proto': 'https', ...fromNewAddress() };
     assert.equal((await browser.get('/admin/', planted)).status, 303);
   });
 
-  test('is a new one at each login, and the one before is over', async () => {
+  test('changes at each login, which ends the previous session', async () => {
     const browser = openBrowser(service);
     await attempt('ada', 'pw-ada', browser);
     const first = browser.cookies.get(SESSION) ?? '';
@@ -94,14 +94,14 @@ describe('the cookie of a session', () => {
     assert.equal(await isIn(browser), false);
   });
 
-  test('that somebody else has chosen does not become a session', async () => {
+  test('of an attacker does not become the session of a login', async () => {
     const browser = openBrowser(service);
-    browser.cookies.set(SESSION, 'chosen-by-somebody-else');
+    browser.cookies.set(SESSION, 'chosen-by-an-attacker');
     await attempt('ada', 'pw-ada', browser);
-    assert.notEqual(browser.cookies.get(SESSION), 'chosen-by-somebody-else');
+    assert.notEqual(browser.cookies.get(SESSION), 'chosen-by-an-attacker');
   });
 
-  test('is known to the database by its SHA-256 alone', async () => {
+  test('is stored as a SHA-256 only', async () => {
     const browser = await logIn(service, 'ada');
     const token = browser.cookies.get(SESSION);
     const rows = await service.sql`select s::text as all from vitrine_session s`;
@@ -111,7 +111,7 @@ describe('the cookie of a session', () => {
     assert.equal(await isIn(browser), false);
   });
 
-  test('opens nothing in the API', async () => {
+  test('does not authenticate requests to the API', async () => {
     const { cookies } = await logIn(service, 'ada');
     const headers = { cookie: `${SESSION}=${cookies.get(SESSION)}` };
     const answer = await service.request('/api/note/', { method: 'POST', headers, body: { message: 'x' } });
@@ -130,14 +130,14 @@ describe('a session ends', () => {
     ['created', '13 days 23 hours', true],
     ['created', '14 days 1 minute', false],
   ] as const) {
-    test(`${lives ? 'not yet' : 'by itself'} when ${column} is ${ago} ago`, async () => {
+    test(`${lives ? 'after' : 'before'} its time “${column}” is ${ago} ago`, async () => {
       const browser = await logIn(service, 'ada');
       await move(browser, column, ago);
       assert.equal(await isIn(browser), lives);
     });
   }
 
-  test('later when it is in use: a request renews it', async () => {
+  test('later when it is used, because a request renews it', async () => {
     const browser = await logIn(service, 'ada');
     await move(browser, 'seen', '11 hours');
     await browser.get('/admin/');
@@ -146,7 +146,7 @@ describe('a session ends', () => {
     assert.equal(row?.['fresh'], true);
   });
 
-  describe('while another transaction has locked its row', () => {
+  describe('while another transaction locks its row', () => {
     const locked = async (work: () => Promise<void>): Promise<void> => {
       await service.sql.begin(async (sql) => {
         await sql`select from vitrine_session for update`;
@@ -154,7 +154,7 @@ describe('a session ends', () => {
       });
     };
 
-    test('at the logout, which does not wait, nor does any other request', async () => {
+    test('at the logout, without blocking that or any other request', async () => {
       const [browser, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
       const token = browser.cookies.get(SESSION) ?? '';
       await move(other, 'seen', '1 hour');
@@ -172,7 +172,7 @@ describe('a session ends', () => {
       assert.equal(rows.length, 0);
     });
 
-    test('when its user ends all other logins', async () => {
+    test('when its user ends all other sessions', async () => {
       const [browser, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
       await locked(async () => {
         assert.equal((await browser.post('/admin/-/sessions/')).status, 303);
@@ -183,7 +183,7 @@ describe('a session ends', () => {
     });
   });
 
-  test('with all other invalid ones at a login, at most once a minute', async () => {
+  test('and is removed with all invalid sessions by a login, at most once a minute', async () => {
     const idle = await logIn(service, 'ada');
     const hash = digest(idle.cookies.get(SESSION));
     await logInLater('ada');
@@ -196,7 +196,7 @@ describe('a session ends', () => {
     assert.equal(await left(), 0);
   });
 
-  test('and the mark that it leaves is removed some days later', async () => {
+  test('and its mark is removed some days later', async () => {
     const browser = await logIn(service, 'ada');
     await browser.post('/admin/-/logout/');
     const marks = async (): Promise<number> =>
@@ -207,7 +207,7 @@ describe('a session ends', () => {
     assert.equal(await marks(), 0);
   });
 
-  test('at the logout, on the server too, which takes a POST', async () => {
+  test('on the server at the logout, which must be a POST', async () => {
     const browser = await logIn(service, 'ada');
     const token = browser.cookies.get(SESSION) ?? '';
     assert.equal((await browser.get('/admin/-/logout/')).status, 405);
@@ -220,7 +220,7 @@ describe('a session ends', () => {
     assert.equal(await isIn(browser), false);
   });
 
-  for (const [what, end] of [
+  for (const [event, end] of [
     [
       'the password changes',
       async (name: string) =>
@@ -237,8 +237,8 @@ describe('a session ends', () => {
     ['the user is deleted', (name: string) => service.sql`delete from "user" where username = ${name}`],
   ] as const) {
     // prettier-ignore
-    test(`at once when ${what}`, async () => {
-      const name = `until ${what}`;
+    test(`at once when ${event}`, async () => {
+      const name = `until ${event}`;
       await service.addUser(name, { admin: true });
       const browser = await logIn(service, name);
       assert.equal(await isIn(browser), true);
@@ -247,13 +247,13 @@ describe('a session ends', () => {
     });
   }
 
-  test('for good: what the user gets back brings no session back', async () => {
+  test('permanently, even when the user is active or an admin again', async () => {
     await service.addUser('locked', { admin: true });
     const [used, unused] = [await logIn(service, 'locked'), await logIn(service, 'locked')];
     for (const column of ['active', 'admin']) {
       await service.sql`update "user" set ${service.sql(column)} = false where username = 'locked'`;
       assert.equal(await isIn(used), false);
-      // The service ends invalid sessions once a minute, unused ones too.
+      // A login also ends invalid sessions that are not used.
       await logInLater('ada');
       await service.sql`update "user" set ${service.sql(column)} = true where username = 'locked'`;
       assert.deepEqual([await isIn(used), await isIn(unused)], [false, false]);
@@ -277,97 +277,16 @@ describe('a session ends', () => {
   });
 });
 
-describe('of the sessions of a user', () => {
-  const isMark = (): ReturnType<TestService['sql']> => service.sql`token_hash like 'ended %'`;
-
-  /** How many rows a user has: sessions and marks of ended ones. */
-  async function rowsOf(id: number): Promise<{ sessions: number; marks: number }> {
-    const [row] = await service.sql`select count(*) filter (where not ${isMark()})::int as sessions,
-      count(*) filter (where ${isMark()})::int as marks from vitrine_session where user_key = ${String(id)}`;
-    return { sessions: Number(row?.['sessions']), marks: Number(row?.['marks']) };
-  }
-
-  /** Adds sessions with the tokens `name 1`, `name 2` and so on, each last used a minute before the one before. */
-  const addSessions = (name: string, id: number, count: number): Promise<unknown> =>
-    service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
-      select encode(sha256(convert_to(${name} || ' ' || n, 'UTF8')), 'hex'), ${String(id)},
-        (select encode(sha256(convert_to(password, 'UTF8')), 'hex') from "user" where id = ${id}),
-        now() at time zone 'UTC' - n * interval '1 minute', '', ''
-      from generate_series(1, ${count}::int) n`;
-
-  async function isOpen(token: string): Promise<boolean> {
-    const browser = openBrowser(service);
-    browser.cookies.set(SESSION, token);
-    return isIn(browser);
-  }
-
-  test('a login beyond 50 ends the least recently used ones', async () => {
-    const id = await service.addUser('many', { admin: true });
-    await addSessions('many', id, 60);
-    const browser = await logIn(service, 'many');
-    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 11 });
-    for (const [token, lives] of [
-      ['many 1', true],
-      ['many 49', true],
-      ['many 50', false],
-      ['many 60', false],
-    ] as const)
-      assert.equal(await isOpen(token), lives, token);
-    assert.equal(await isIn(browser), true);
-  });
-
-  test('50 are left by parallel logins', async () => {
-    const id = await service.addUser('hasty', { admin: true });
-    await addSessions('hasty', id, 45);
-    await logIn(service, 'hasty');
-    await Promise.all(Array.from({ length: 20 }, () => logIn(service, 'hasty')));
-    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 16 });
-  });
-
-  test('the account page lists 50, and the current one first', async () => {
-    const id = await service.addUser('lister', { admin: true });
-    const browser = await logIn(service, 'lister');
-    await service.sql`update vitrine_session set seen = seen - interval '4 minutes' where user_key = ${String(id)}`;
-    await addSessions('lister', id, 300);
-    const { text } = await browser.get('/admin/-/account/');
-    const rows = text.match(/<th scope="row" data-label="Browser">[^]*?<\/th>/g) ?? [];
-    assert.equal(rows.length, 50);
-    assert.match(rows[0] ?? '', /this session/);
-  });
-
-  test('200 marks of ended ones are kept, and those whose sessions are still there', async () => {
-    const id = await service.addUser('marked', { admin: true });
-    const locked = await logIn(service, 'marked');
-    const token = locked.cookies.get(SESSION) ?? '';
-    await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
-      select 'ended ' || n, ${String(id)}, '', now() at time zone 'UTC' - n * interval '1 minute', '', ''
-      from generate_series(1, 300) n`;
-    await service.sql.begin(async (sql) => {
-      await sql`select from vitrine_session where token_hash = ${digest(token)} for update`;
-      await locked.post('/admin/-/logout/');
-      await service.sql`update vitrine_session set seen = seen - interval '2 days'
-        where token_hash = ${`ended ${digest(token)}`}`;
-      await logIn(service, 'marked');
-      assert.deepEqual(await rowsOf(id), { sessions: 2, marks: 201 });
-      const kept =
-        await service.sql`select from vitrine_session where token_hash in ('ended 1', 'ended 200')`;
-      assert.equal(kept.length, 2);
-      assert.equal(await isOpen(token), false);
-    });
-    assert.equal(await isOpen(token), false);
-  });
-});
-
-test('the log tells who it was, and no values', async () => {
+test('the log has the user, but neither values nor tokens', async () => {
   const browser = await logIn(service, 'ada');
-  await new Promise((resolve) => setTimeout(resolve, 300)); // for the lines of what was before
+  await new Promise((resolve) => setTimeout(resolve, 300)); // until the lines of earlier requests are written
   const from = service.lines.length;
   await browser.get('/admin/thing/?name=secret-value&_search=secret-word');
   await browser.get('/admin/-/account/');
   await browser.post('/admin/-/logout/');
   let lines: Record<string, unknown>[] = [];
   for (let tries = 0; lines.length < 3 && tries < 100; tries += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 20)); // lines are written some at a time
+    await new Promise((resolve) => setTimeout(resolve, 20)); // lines are written in batches
     lines = service.lines.slice(from).filter(({ path }) => path !== LOGIN);
   }
   assert.deepEqual(

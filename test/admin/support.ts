@@ -1,35 +1,35 @@
 import { fromNewAddress } from '../http/expect.ts';
 import type { TestService } from '../support.ts';
 
-/** Fields of a form; a list stands for several fields of one name. */
+/** The fields of a form. A list sends one field for each value. */
 export type Fields = Readonly<Record<string, string | readonly string[]>>;
 
-/** An answer of the admin area. */
+/** A response of the admin area. */
 export interface AdminAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** Where it sends the browser, if it does. */
+  /** The address of a redirect. */
   readonly location: string | undefined;
 }
 
-/** A browser without a window: it keeps cookies, and fills in what protects forms. */
+/** A client that keeps cookies and fills in the CSRF token. It does not follow redirects by itself. */
 export interface Browser {
-  /** By name, as they would be sent. */
+  /** Cookie values by name. */
   readonly cookies: Map<string, string>;
   readonly get: (path: string, headers?: Record<string, string>) => Promise<AdminAnswer>;
-  /** Sends a form as its page would; `_csrf` is filled in unless it is given. */
+  /** Sends a form. `_csrf` defaults to the token of the last page. */
   readonly post: (path: string, fields?: Fields, headers?: Record<string, string>) => Promise<AdminAnswer>;
-  /** Sends a form with a file in it. */
+  /** Sends a multipart form. `_csrf` defaults to the token of the last page. */
   readonly upload: (path: string, form: FormData) => Promise<AdminAnswer>;
-  /** The page that an answer sends the browser to. */
+  /** Gets the page that a response redirects to. */
   readonly follow: (answer: AdminAnswer) => Promise<AdminAnswer>;
 }
 
-/** The value of the hidden field that protects the first form of a page. */
+/** The CSRF token of the first form of a page, or an empty string. */
 export const csrfIn = (page: string): string => /name="_csrf" value="([^"]*)"/.exec(page)?.[1] ?? '';
 
-/** A browser that nobody has logged in with. */
+/** Opens a browser without a session. */
 export function openBrowser({ base }: Pick<TestService, 'base'>): Browser {
   const cookies = new Map<string, string>();
   let csrf = '';
@@ -75,7 +75,7 @@ export function openBrowser({ base }: Pick<TestService, 'base'>): Browser {
   return browser;
 }
 
-/** Logs in by the login page, as a user whose password is `pw-` and the name unless it is given. */
+/** Logs in through the login page. @throws Error when the login fails */
 export async function logIn(
   service: Pick<TestService, 'base'>,
   name: string,
@@ -84,27 +84,27 @@ export async function logIn(
   const browser = openBrowser(service);
   await browser.get('/admin/-/login/');
   const answer = await browser.post('/admin/-/login/', { username: name, password });
-  if (answer.status !== 303) throw new Error(`the login was answered with ${answer.status}`);
-  // Any page of the session has the token that its forms carry.
+  if (answer.status !== 303) throw new Error(`the login returned ${answer.status}`);
+  // The login page had another token: each page of the session has the one of the session.
   await browser.get('/admin/-/account/');
   return browser;
 }
 
-/** Undoes the escaping of a page. */
+/** Decodes the entities that the pages use. */
 export const unescaped = (text: string): string =>
   text.replace(
     /&(lt|gt|quot|amp|#39);/g,
     (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
   );
 
-/** What people read of a page's main part, on one line. */
+/** The text of a page's `<main>` without markup, on one line. */
 export const readable = ({ text }: AdminAnswer): string =>
   unescaped((/<main[\s\S]*<\/main>/.exec(text)?.[0] ?? '').replace(/<[^>]*>/g, ' '))
     .replace(/\s+/g, ' ')
     .replace(/ (?=[.,”])/g, '')
     .trim();
 
-/** The hidden fields of the first form of a page that has this class, each a list. */
+/** The values of the hidden fields of the first form with this class, by name. */
 export function hiddenFields({ text }: AdminAnswer, className: string): Record<string, string[]> {
   const form =
     new RegExp(`<form[^>]*class="[^"]*\\b${className}\\b[^"]*"[\\s\\S]*?</form>`).exec(text)?.[0] ?? '';
@@ -117,7 +117,19 @@ export function hiddenFields({ text }: AdminAnswer, className: string): Record<s
   return fields;
 }
 
-/** What a form would send as it stands: the values of its inputs, texts and choices. */
+/** The error messages of a form, by field. */
+export const errorsIn = ({ text }: AdminAnswer): Record<string, string> =>
+  Object.fromEntries(
+    [...text.matchAll(/<p class="error" id="field-(\w+)-error">([\s\S]*?)<\/p>/g)].map(
+      ([, key = '', content = '']) => [key, content.replace(/<[^>]+>/g, '').trim()],
+    ),
+  );
+
+/** The fields of a form with an error, in the order of the page. */
+export const invalidFields = ({ text }: AdminAnswer): string[] =>
+  [...text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
+
+/** The fields that a browser would send for the form of a page without further input. */
 export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
   const form =
     /<form[^>]*class="(?:record|conflict|lookup|login|add-filter)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
@@ -140,10 +152,10 @@ export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
   return fields;
 }
 
-/** Who tries to log in, with which browser, and what comes with the request; each try has an address of its own. */
+/** The parameters of a login attempt. The default is a new browser at a new client address. */
 export type Attempt = [name: string, password: string, browser?: Browser, headers?: Record<string, string>];
 
-/** Sends the login form, whatever comes of it. */
+/** Sends the login form. @returns the response of any status */
 export async function attemptLogin(
   service: Pick<TestService, 'base'>,
   ...[username, password, browser = openBrowser(service), headers = fromNewAddress()]: Attempt

@@ -1,4 +1,4 @@
-// The judge of `npm run faults`: it must find each kind of damage, since a harness that finds nothing proves nothing.
+// The verification of `npm run faults` finds each kind of damage.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { outcomeOf } from '../../bench/faults/client.ts';
@@ -13,7 +13,7 @@ import {
 import { USER, type HistoryEntry } from '../../bench/faults/replay.ts';
 import { verify, type Counts, type Found, type Row } from '../../bench/faults/verify.ts';
 
-interface Scene {
+interface Round {
   readonly ledger: Ledger;
   readonly entries: Row[];
   readonly counters: Row[];
@@ -22,7 +22,7 @@ interface Scene {
   readonly update: Operation;
 }
 
-const answered = { belief: 'made', failure: undefined, answer: '200' } as const;
+const acknowledged = { belief: 'made', failure: undefined, answer: '200' } as const;
 const unknown = { belief: 'unknown', failure: 'lost', answer: '503' } as const;
 
 const logEntry = (
@@ -41,18 +41,18 @@ const logEntry = (
   after: states[1] ? JSON.stringify(states[1]) : null,
 });
 
-/** An entry that was created and changed, and a counter that was incremented once; everything is as it should be. */
-function scene(): Scene {
+/** A correct round: an entry was created and changed, and a counter was incremented once. */
+function correctRound(): Round {
   const ledger = createLedger('r');
   const values = (number: number) => (token: string) => ({ token, number, payload: payloadOf(token, 3) });
   const create = ledger.begin({ model: 'entry', action: 'create', record: undefined, values: values(1) });
-  ledger.end(create, answered);
+  ledger.end(create, acknowledged);
   create.record = '7';
   const update = ledger.begin({ model: 'entry', action: 'update', record: '7', values: values(2) });
-  ledger.end(update, answered);
+  ledger.end(update, acknowledged);
   const counted = (token: string): Values => ({ token, value: 1 });
   const increment = ledger.begin({ model: 'counter', action: 'update', record: '1', values: counted });
-  ledger.end(increment, answered);
+  ledger.end(increment, acknowledged);
   return {
     ledger,
     create,
@@ -70,31 +70,35 @@ function scene(): Scene {
   };
 }
 
-const judge = (one: Scene, allowed: readonly Failure[] = ['lost', 'busy']): Counts =>
+const countsOf = (one: Round, allowed: readonly Failure[] = ['lost', 'busy']): Counts =>
   verify(one.ledger, one satisfies Found, new Set(allowed)).counts;
 
 const REPLACED: Values = { id: 7, token: 'r-999', number: 5, payload: payloadOf('r-999', 3) };
 
 /** Damage, and the columns of the table that report it. */
-const DAMAGE: readonly [what: string, columns: readonly (keyof Counts)[], damage: (one: Scene) => void][] = [
-  ['a record is gone', ['lost', 'history'], (one) => one.entries.pop()],
+const DAMAGE: readonly [
+  description: string,
+  columns: readonly (keyof Counts)[],
+  damage: (one: Round) => void,
+][] = [
+  ['a record is missing', ['lost', 'history'], (one) => one.entries.pop()],
   [
     'a record has the values before its last change',
     ['lost', 'history'],
     (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.create.values } }),
   ],
   [
-    'a record has one value of another write',
+    'a record has a value of another write',
     ['torn', 'history'],
     (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, number: 1 } }),
   ],
   [
-    'a record is of no write',
+    'a record has the values of no write',
     ['lost', 'torn', 'history'],
     (one) => one.entries.splice(0, 1, { id: '7', values: REPLACED }),
   ],
   [
-    'a record is there twice',
+    'a record exists twice',
     ['doubled', 'history'],
     (one) => one.entries.push({ id: '8', values: { id: 8, ...one.update.values } }),
   ],
@@ -130,18 +134,18 @@ const DAMAGE: readonly [what: string, columns: readonly (keyof Counts)[], damage
     (one) => Object.assign(one.update, { belief: 'not made', failure: 'busy' }),
   ],
   [
-    'an answer belongs to another request',
+    'a response belongs to another request',
     ['unexpected'],
     (one) => one.ledger.mixups.push('entry 8 for entry 7'),
   ],
   [
-    'an answer is one that the fault does not explain',
+    'the fault does not explain a response',
     ['unexpected'],
     (one) => Object.assign(one.update, { failure: 'cut', belief: 'unknown' }),
   ],
 ];
 
-const broken = (counts: Counts): string[] =>
+const violated = (counts: Counts): string[] =>
   Object.entries(counts)
     .filter(
       ([column, count]) => count > 0 && !['acknowledged', 'unknownMade', 'unknownNotMade'].includes(column),
@@ -149,41 +153,41 @@ const broken = (counts: Counts): string[] =>
     .map(([column]) => column);
 
 describe('the verification of npm run faults', () => {
-  test('accepts a round in which everything holds', () => {
-    const counts = judge(scene());
-    assert.deepEqual(broken(counts), []);
+  test('accepts a correct round', () => {
+    const counts = countsOf(correctRound());
+    assert.deepEqual(violated(counts), []);
     assert.equal(counts.acknowledged, 3);
   });
 
-  for (const [what, columns, damage] of DAMAGE) {
-    test(`reports that ${what}`, () => {
-      const one = scene();
+  for (const [description, columns, damage] of DAMAGE) {
+    test(`reports that ${description}`, () => {
+      const one = correctRound();
       damage(one);
-      assert.deepEqual(broken(judge(one)).sort(), [...columns].sort());
+      assert.deepEqual(violated(countsOf(one)).sort(), [...columns].sort());
     });
   }
 
-  test('accepts a write with an unknown outcome both as made and as not made', () => {
-    const made = scene();
+  test('accepts a write with an unknown outcome, made or not', () => {
+    const made = correctRound();
     Object.assign(made.update, unknown);
-    const counts = judge(made);
-    assert.deepEqual([broken(counts), counts.unknownMade, counts.unknownNotMade], [[], 1, 0]);
-    const not = scene();
+    const counts = countsOf(made);
+    assert.deepEqual([violated(counts), counts.unknownMade, counts.unknownNotMade], [[], 1, 0]);
+    const not = correctRound();
     Object.assign(not.update, unknown);
     not.entries.splice(0, 1, { id: '7', values: { id: 7, ...not.create.values } });
     not.history.splice(1, 1);
-    const others = judge(not);
-    assert.deepEqual([broken(others), others.unknownMade, others.unknownNotMade], [[], 0, 1]);
+    const others = countsOf(not);
+    assert.deepEqual([violated(others), others.unknownMade, others.unknownNotMade], [[], 0, 1]);
   });
 
-  test('reports an unknown outcome where the fault leaves no doubt', () => {
-    const one = scene();
+  test('reports an unknown outcome if the fault cannot cause it', () => {
+    const one = correctRound();
     Object.assign(one.update, unknown);
-    assert.deepEqual(broken(judge(one, ['busy'])), ['wrong503']);
+    assert.deepEqual(violated(countsOf(one, ['busy'])), ['wrong503']);
   });
 
-  test('reports a conflict of a second try, where the first one was not made either', () => {
-    const one = scene();
+  test('reports a conflict of a repeated write if the first one was not made', () => {
+    const one = correctRound();
     const [entry] = one.entries;
     const begin = (repeats?: string): Operation =>
       one.ledger.begin({
@@ -196,33 +200,33 @@ describe('the verification of npm run faults', () => {
     const first = begin();
     one.ledger.end(first, unknown);
     one.ledger.end(begin(first.token), { belief: 'not made', failure: 'conflict', answer: '412' });
-    assert.deepEqual([broken(judge(one)), entry?.id], [['wrong503'], '7']);
+    assert.deepEqual([violated(countsOf(one)), entry?.id], [['wrong503'], '7']);
     one.history.push(logEntry(4, 'update', '7', [{ token: one.update.token }, first.values]));
     one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, ...first.values } });
-    assert.deepEqual(broken(judge(one)), []);
+    assert.deepEqual(violated(countsOf(one)), []);
   });
 
-  test('reports a record that was deleted, though every answer means that it was not', () => {
-    const one = scene();
+  test('reports a deleted record if the response said that it was not deleted', () => {
+    const one = correctRound();
     const removal = one.ledger.begin({ model: 'entry', action: 'delete', record: '7', values: () => ({}) });
     one.ledger.end(removal, { belief: 'not made', failure: 'busy', answer: '503' });
     one.entries.pop();
     one.history.push(logEntry(4, 'delete', '7', [{ id: 7, ...one.update.values }, undefined]));
-    assert.deepEqual(broken(judge(one)).sort(), ['lost', 'wrong503']);
+    assert.deepEqual(violated(countsOf(one)).sort(), ['lost', 'wrong503']);
   });
 
-  test('takes a 503 for "not made", unless its detail says that the outcome is not known', () => {
-    const of = (status: number, text: string): unknown[] => {
+  test('counts a 503 as "not made" unless its detail says that the outcome is not known', () => {
+    const outcome = (status: number, text: string): unknown[] => {
       const { belief, failure } = outcomeOf({ status, text, etag: '' }, { action: 'update' });
       return [belief, failure];
     };
-    assert.deepEqual(of(200, '{}'), ['made', undefined]);
-    assert.deepEqual(of(503, '{"detail":"it is not known whether the change was made."}'), [
+    assert.deepEqual(outcome(200, '{}'), ['made', undefined]);
+    assert.deepEqual(outcome(503, '{"detail":"it is not known whether the change was made."}'), [
       'unknown',
       'lost',
     ]);
-    assert.deepEqual(of(503, '{"detail":"The database is busy. Try again."}'), ['not made', 'busy']);
-    assert.deepEqual(of(412, '{}'), ['not made', 'conflict']);
-    assert.deepEqual(of(500, '{}'), ['not made', 'unexpected']);
+    assert.deepEqual(outcome(503, '{"detail":"The database is busy. Try again."}'), ['not made', 'busy']);
+    assert.deepEqual(outcome(412, '{}'), ['not made', 'conflict']);
+    assert.deepEqual(outcome(500, '{}'), ['not made', 'unexpected']);
   });
 });

@@ -1,39 +1,50 @@
-// Coming in, changing one's password, ending other logins, and leaving.
+// Login, change of the password, other sessions, and logout.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { button, follow, heading, link, logIn, MODES, openStage, sees, told, type Stage } from './stage.ts';
+import {
+  button,
+  follow,
+  heading,
+  link,
+  logIn,
+  MODES,
+  openSite,
+  expectVisible,
+  expectMessage,
+  type Site,
+} from './support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let stage: Stage;
+    let site: Site;
     before(async () => {
-      stage = await openStage({ javaScriptEnabled });
+      site = await openSite({ javaScriptEnabled });
     });
-    after(() => stage.close());
+    after(() => site.close());
 
-    test('somebody logs in, with a wrong password first, and comes to the page that was asked for', async () => {
-      const page = await stage.open();
+    test('a login after a wrong password leads to the requested page', async () => {
+      const page = await site.open();
       await page.goto('/admin/trip/?rating=5&ordering=name');
       assert.equal(await heading(page), 'Log in');
       await logIn(page, 'admin', 'wrong');
-      await sees(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
+      await expectVisible(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
       assert.equal(await page.getByLabel('User name').inputValue(), 'admin');
       assert.equal(await page.getByLabel('Password').inputValue(), '');
       await logIn(page, 'admin');
-      assert.equal(page.url(), `${stage.service.base}/admin/trip/?rating=5&ordering=name`);
+      assert.equal(page.url(), `${site.service.base}/admin/trip/?rating=5&ordering=name`);
       assert.equal(await heading(page), 'Trips');
     });
 
-    test('users who are no admins do not come in', async () => {
-      const page = await stage.open();
+    test('a user who is no admin cannot log in', async () => {
+      const page = await site.open();
       await page.goto('/admin/');
       await logIn(page, 'ada');
-      await sees(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
+      await expectVisible(page.getByRole('alert').filter({ hasText: 'Wrong user name or password' }));
     });
 
-    test('a new password needs the present one, ends the logins elsewhere, and is the one that counts', async () => {
-      await stage.service.addUser('mover', { admin: true });
-      const [here, there] = [await stage.enter('mover'), await stage.enter('mover')];
+    test('a new password needs the current one and ends the other sessions', async () => {
+      await site.service.addUser('mover', { admin: true });
+      const [here, there] = [await site.openAs('mover'), await site.openAs('mover')];
       await follow(link(here, 'mover'));
       const change = async (current: string, repeat: string): Promise<void> => {
         await here.getByLabel('Current password').fill(current);
@@ -43,40 +54,40 @@ for (const { mode, javaScriptEnabled } of MODES) {
       };
       await change('wrong', 'another password');
       const alert = here.getByRole('alert');
-      await sees(alert.filter({ hasText: 'is not your password' }));
+      await expectVisible(alert.filter({ hasText: 'is not your password' }));
       await alert.getByRole('link', { name: 'Current password' }).click();
       assert.equal(await here.locator(':focus').getAttribute('autocomplete'), 'current-password');
       await change('pw-mover', 'something else');
-      await sees(here.getByRole('alert').filter({ hasText: 'does not match the new password' }));
+      await expectVisible(here.getByRole('alert').filter({ hasText: 'does not match the new password' }));
       await change('pw-mover', 'another password');
-      await told(here, 'Your password was changed.');
+      await expectMessage(here, 'Your password was changed.');
       await follow(here.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link').first());
       assert.equal(await heading(here), 'Start');
 
       await follow(link(there, 'Trips').last());
       assert.equal(await heading(there), 'Log in');
       await logIn(there, 'mover');
-      await sees(there.getByRole('alert'));
+      await expectVisible(there.getByRole('alert'));
       await logIn(there, 'mover', 'another password');
       assert.equal(await heading(there), 'Trips');
     });
 
-    test('the logins elsewhere can be seen and ended', async () => {
-      await stage.service.addUser('nomad', { admin: true });
-      const [here, there] = [await stage.enter('nomad'), await stage.enter('nomad')];
+    test('the account page lists the other sessions and can end them', async () => {
+      await site.service.addUser('nomad', { admin: true });
+      const [here, there] = [await site.openAs('nomad'), await site.openAs('nomad')];
       await follow(link(here, 'nomad'));
       assert.equal(await here.getByRole('row').filter({ hasText: 'Chrome' }).count(), 2);
       assert.equal(await here.getByRole('row').filter({ hasText: 'this session' }).count(), 1);
       await follow(button(here, 'End other sessions'));
-      await told(here, 'One other session was ended.');
-      await sees(here.getByText('You have no other sessions.'));
+      await expectMessage(here, 'One other session was ended.');
+      await expectVisible(here.getByText('You have no other sessions.'));
       await there.reload();
       assert.equal(await heading(there), 'Log in');
     });
 
-    test('somebody sets the password of another user, who can then log in with it', async () => {
-      await stage.service.addUser('newcomer', { admin: true });
-      const page = await stage.enter();
+    test('an admin sets the password of another user, who can then log in', async () => {
+      await site.service.addUser('newcomer', { admin: true });
+      const page = await site.openAs();
       await follow(link(page, 'Users').last());
       await follow(link(page, 'newcomer'));
       await follow(link(page, 'Set password'));
@@ -84,15 +95,15 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('New password, again').fill('fresh password');
       await page.getByLabel(/^Your current password/).fill('pw-admin');
       await follow(button(page, 'Set password'));
-      await told(page, 'The password was set.');
-      const other = await stage.open();
+      await expectMessage(page, 'The password was set.');
+      const other = await site.open();
       await other.goto('/admin/');
       await logIn(other, 'newcomer', 'fresh password');
       assert.equal(await heading(other), 'Start');
     });
 
-    test('somebody logs out, and going back shows nothing any more', async () => {
-      const page = await stage.enter();
+    test('after the logout, the back button shows the login', async () => {
+      const page = await site.openAs();
       await follow(link(page, 'Trips').last());
       await follow(button(page, 'Log out'));
       assert.equal(await heading(page), 'Log in');

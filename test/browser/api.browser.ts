@@ -1,20 +1,20 @@
-// The API's pages in a real browser: what axe-core finds, what people do there, and that the browser has nothing to say about it.
+// The pages of the API in a browser: accessibility, navigation and filters, and no errors in the console.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { openShelf } from '../http/shelf.ts';
 import type { TestService } from '../support.ts';
-import { LOOKS, overflowOf, violationsOf } from './axe.ts';
+import { overflowOf, VIEWPORTS, violationsOf } from './axe.ts';
 import { launchChromium } from './chromium.ts';
 import { LONG_WORD } from './registry.ts';
-import { button, follow, heading, link, sees } from './stage.ts';
+import { button, follow, heading, link, expectVisible } from './support.ts';
 
 const HOSTILE = `<img src=x onerror=alert(1)> </code></pre><script>alert(2)</script> "'&amp;`;
 
-describe('the API’s pages', () => {
+describe('the pages of the API', () => {
   let service: TestService;
   let browser: Browser;
-  const faults: string[] = [];
+  const errors: string[] = [];
 
   before(async () => {
     service = await openShelf();
@@ -36,11 +36,11 @@ describe('the API’s pages', () => {
     });
     context.setDefaultTimeout(20_000);
     context.on('console', (message) => {
-      if (!/status of 4\d\d/.test(message.text())) faults.push(message.text());
+      if (!/status of 4\d\d/.test(message.text())) errors.push(message.text());
     });
-    context.on('weberror', (error) => faults.push(error.error().message));
+    context.on('weberror', (error) => errors.push(error.error().message));
     context.on('dialog', (dialog) => {
-      faults.push(`dialog ${dialog.message()}`);
+      errors.push(`dialog ${dialog.message()}`);
       void dialog.dismiss();
     });
     return context.newPage();
@@ -53,38 +53,38 @@ describe('the API’s pages', () => {
     ['the list of resources', '/api/', {}],
     ['a collection', '/api/book/', {}],
     ['a page of a collection with filters, and the form for one', '/api/book/?title__ilike=%25o%25&-lent=true&limit=2&page=2&_filter=reader__username&_count=exact', {}], // prettier-ignore
-    ['a form for a truth value', '/api/book/?_filter=lent', {}],
+    ['the form for a filter on a boolean', '/api/book/?_filter=lent', {}],
     ['a collection without records', '/api/book/?id=9999', {}],
     ['a collection for users', '/api/letter/', credentials('bob')],
     ['a record', '/api/book/1/', {}],
     ['a record with markup in it', '/api/book/4/', {}],
-    ['faulty parameters', `/api/book/?nope=${LONG_WORD}&limit=a&_x=1&lent=true`, {}],
-    ['a record that is not there', '/api/book/999/', {}],
-    ['a resource for admins alone', '/api/secret/', credentials('bob')],
+    ['invalid parameters', `/api/book/?nope=${LONG_WORD}&limit=a&_x=1&lent=true`, {}],
+    ['a missing record', '/api/book/999/', {}],
+    ['a resource for admins only', '/api/secret/', credentials('bob')],
   ] as const) {
-    test(`have nothing that axe-core finds: ${name}`, async () => {
+    test(`have no violation that axe-core finds: ${name}`, async () => {
       const page = await open(options);
       await page.goto(path);
       const found: string[] = [];
-      for (const { look, colorScheme, width, height } of LOOKS) {
+      for (const { viewport, colorScheme, width, height } of VIEWPORTS) {
         await page.emulateMedia({ colorScheme });
         await page.setViewportSize({ width, height });
-        found.push(...(await violationsOf(page)).map((violation) => `${look}: ${violation}`));
+        found.push(...(await violationsOf(page)).map((violation) => `${viewport}: ${violation}`));
         const overflow = await overflowOf(page);
-        if (overflow > 0) found.push(`${look}: the page is ${overflow} px wider than the window`);
+        if (overflow > 0) found.push(`${viewport}: the page is ${overflow} px wider than the window`);
       }
       await page.context().close();
       assert.deepEqual(found, []);
     });
   }
 
-  test('lead from the list to a record, along a key, and to another page, without script', async () => {
+  test('link to records, related records and other pages without JavaScript', async () => {
     const page = await open({ javaScriptEnabled: false });
     await page.goto('/api/');
     await follow(link(page, 'book'));
     assert.equal(await heading(page), 'book');
     await follow(link(page, 'Next'));
-    await sees(page.getByText('Page 2', { exact: true }));
+    await expectVisible(page.getByText('Page 2', { exact: true }));
     await follow(link(page, 'Previous'));
     await page.goto('/api/book/1/');
     assert.equal(await heading(page), 'book 1');
@@ -93,12 +93,12 @@ describe('the API’s pages', () => {
     await page.context().close();
   });
 
-  test('build a filter and take it away again, without script', async () => {
+  test('add and remove a filter without JavaScript', async () => {
     const page = await open({ javaScriptEnabled: false });
     await page.goto('/api/book/');
     await page.getByText('Add a filter').click();
     await follow(link(page, 'reader__username'));
-    await sees(page.locator('#filter-how:focus')); // the browser says so where somebody was quicker than it
+    await expectVisible(page.locator('#filter-how:focus')); // otherwise the focus may move while the test types
     await page.getByLabel('reader__username').selectOption({ label: 'is' });
     await page.getByLabel('Value').fill('bob');
     await follow(button(page, 'Filter'));
@@ -113,19 +113,19 @@ describe('the API’s pages', () => {
     await page.context().close();
   });
 
-  test('show what only users may read to a browser that has their name and password', async () => {
+  test('show records for users only to a browser with credentials', async () => {
     const page = await open(credentials('bob'));
     await page.goto('/api/letter/');
-    await sees(page.getByText('to Ada'));
+    await expectVisible(page.getByText('to Ada'));
     assert.equal((await page.goto('/api/secret/'))?.status(), 403);
     await page.context().close();
-    const nobody = await open();
-    // The browser would ask for them here; without a window it gives up.
-    await assert.rejects(nobody.goto('/api/letter/'), /ERR_INVALID_AUTH_CREDENTIALS/);
-    await nobody.context().close();
+    const anonymous = await open();
+    // A headless browser fails where another one would ask for credentials.
+    await assert.rejects(anonymous.goto('/api/letter/'), /ERR_INVALID_AUTH_CREDENTIALS/);
+    await anonymous.context().close();
   });
 
-  test('show texts as they are and run none of them', async () => {
+  test('show hostile text as text', async () => {
     const page = await open();
     await page.goto('/api/book/4/');
     const { title } = JSON.parse(await page.locator('pre.json').innerText()) as { title: string };
@@ -133,7 +133,7 @@ describe('the API’s pages', () => {
     await page.context().close();
   });
 
-  test('have given the browser nothing to complain about', () => {
-    assert.deepEqual(faults, []);
+  test('have caused no error in the browser', () => {
+    assert.deepEqual(errors, []);
   });
 });

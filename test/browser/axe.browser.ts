@@ -1,28 +1,28 @@
-// What axe-core finds on every page: nothing, in light and dark, wide and narrow.
+// Accessibility: axe-core finds no violation on any page, in light and dark, wide and narrow.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { LOOKS, overflowOf, testPlaces, violationsOf } from './axe.ts';
-import { openStage, type Stage } from './stage.ts';
+import { overflowOf, testPages, VIEWPORTS, violationsOf } from './axe.ts';
+import { openSite, type Site } from './support.ts';
 
-describe('with the script, axe-core finds nothing on', () => {
-  testPlaces(LOOKS, true, () => Promise.resolve());
+describe('with the script, axe-core finds no violation on', () => {
+  testPages(VIEWPORTS, true, () => Promise.resolve());
 });
 
 describe('axe-core', () => {
-  let stage: Stage;
+  let site: Site;
   before(async () => {
-    stage = await openStage();
+    site = await openSite();
   });
-  after(() => stage.close());
+  after(() => site.close());
 
-  test('finds what is wrong with a page that is not as ours are', async () => {
-    const page = await stage.open();
+  test('finds the violations of a page that has some', async () => {
+    const page = await site.open();
     const tiny = '<button style="width: 8px; height: 8px; padding: 0" aria-label="x"></button>';
     const text = '<p style="color: #ccc; width: 3000px">Faint and wide</p>';
     await page.setContent(`<title>x</title>${text}<input>${tiny}${tiny}`);
     const ids = (await violationsOf(page)).map((violation) => violation.split(' ', 1)[0]);
-    const wanted = ['color-contrast', 'html-has-lang', 'label', 'landmark-one-main', 'page-has-heading-one', 'target-size']; // prettier-ignore
-    for (const id of wanted) assert.ok(ids.includes(id), `${id} is not among ${ids.join()}`);
+    const expected = ['color-contrast', 'html-has-lang', 'label', 'landmark-one-main', 'page-has-heading-one', 'target-size']; // prettier-ignore
+    for (const id of expected) assert.ok(ids.includes(id), `${id} is not among ${ids.join()}`);
     assert.ok((await overflowOf(page)) > 1000);
   });
 });

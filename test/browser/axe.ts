@@ -3,15 +3,15 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
-import { makeHistory, PLACES } from './pages.ts';
-import { openStage, type Stage } from './stage.ts';
+import { ADMIN_PAGES, makeHistory } from './admin-pages.ts';
+import { openSite, type Site } from './support.ts';
 
-/** Dark and light, wide, and as narrow as a phone or as 1280 px at 400 %. */
-export const LOOKS = [
-  { look: 'light, 1280 px', colorScheme: 'light', width: 1280, height: 720 },
-  { look: 'dark, 1280 px', colorScheme: 'dark', width: 1280, height: 720 },
-  { look: 'dark, 320 px', colorScheme: 'dark', width: 320, height: 256 },
-  { look: 'light, 320 px', colorScheme: 'light', width: 320, height: 256 },
+/** Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. */
+export const VIEWPORTS = [
+  { viewport: 'light, 1280 px', colorScheme: 'light', width: 1280, height: 720 },
+  { viewport: 'dark, 1280 px', colorScheme: 'dark', width: 1280, height: 720 },
+  { viewport: 'dark, 320 px', colorScheme: 'dark', width: 320, height: 256 },
+  { viewport: 'light, 320 px', colorScheme: 'light', width: 320, height: 256 },
 ] as const;
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -23,9 +23,9 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[];
 }
 
-/** What axe-core finds wrong with a page as it is shown now, each fault on a line. */
+/** Runs axe-core on the current page. @returns one line for each violation */
 export async function violationsOf(page: Page): Promise<string[]> {
-  // As the developer tools would: the page's own policy lets no foreign script in.
+  // `evaluate` is exempt from the content security policy of the page.
   await page.evaluate(`typeof axe === 'undefined' && (() => { ${source} })()`);
   const options = JSON.stringify({ runOnly: TAGS, resultTypes: ['violations'] });
   const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(document, ${options})`);
@@ -34,44 +34,44 @@ export async function violationsOf(page: Page): Promise<string[]> {
   );
 }
 
-/** How much wider than the window the page is, in pixels. */
+/** The width of the page beyond the window (pixels). */
 export const overflowOf = (page: Page): Promise<number> =>
   page.evaluate<number>(
     '((root) => Math.max(0, root.scrollWidth - root.clientWidth))(document.scrollingElement)',
   );
 
 /**
- * Tests that there is nothing to be found on any page.
- * @param prepare what is to be done with the browser before it goes there
+ * Defines a test for each page: axe-core finds no violation, and the page is not wider than the window.
+ * @param prepare runs once, before the pages are opened
  */
-export function testPlaces(
-  looks: readonly (typeof LOOKS)[number][],
+export function testPages(
+  viewports: readonly (typeof VIEWPORTS)[number][],
   isScripted: boolean,
   prepare: (context: BrowserContext) => Promise<unknown>,
 ): void {
-  let stage: Stage;
+  let site: Site;
   let context: BrowserContext;
   before(async () => {
-    stage = await openStage();
-    const page = await stage.enter();
+    site = await openSite();
+    const page = await site.openAs();
     context = page.context();
     await prepare(context);
     await makeHistory(page);
   });
-  after(() => stage.close());
+  after(() => site.close());
 
-  for (const { name, open, onlyWith } of PLACES) {
+  for (const { name, open, onlyWith } of ADMIN_PAGES) {
     if (onlyWith !== undefined && onlyWith !== (isScripted ? 'script' : 'no script')) continue;
     test(name, async () => {
       const tab = await context.newPage();
-      const page = (await open(tab, stage)) ?? tab;
+      const page = (await open(tab, site)) ?? tab;
       const found: string[] = [];
-      for (const { look, colorScheme, width, height } of looks) {
+      for (const { viewport, colorScheme, width, height } of viewports) {
         await page.emulateMedia({ colorScheme });
         await page.setViewportSize({ width, height });
-        found.push(...(await violationsOf(page)).map((violation) => `${look}: ${violation}`));
+        found.push(...(await violationsOf(page)).map((violation) => `${viewport}: ${violation}`));
         const overflow = await overflowOf(page);
-        if (overflow > 0) found.push(`${look}: the page is ${overflow} px wider than the window`);
+        if (overflow > 0) found.push(`${viewport}: the page is ${overflow} px wider than the window`);
       }
       await Promise.all([page.close(), tab.close()]);
       assert.deepEqual(found, []);

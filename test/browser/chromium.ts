@@ -13,12 +13,12 @@ const isExecutable = (path: string): boolean => {
   }
 };
 
-/** The browser that CHROMIUM names, else the first of the usual names on PATH. */
+/** The path of Chromium: `CHROMIUM`, else the first known name on `PATH`. @throws Error if there is none */
 export function findChromium(): string {
   const given = process.env['CHROMIUM'];
   if (given) {
     if (isExecutable(given)) return given;
-    throw new Error(`CHROMIUM is ${given}, which is no program that can be run here.`);
+    throw new Error(`CHROMIUM is ${given}, which is not an executable file.`);
   }
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter(Boolean);
   const found = NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
@@ -32,6 +32,6 @@ export function findChromium(): string {
 export const launchChromium = (): Promise<Browser> =>
   chromium.launch({
     executablePath: findChromium(),
-    // As root, as in most containers, Chromium does not start with its sandbox.
+    // Chromium does not start with its sandbox as root, which most containers use.
     args: process.getuid?.() === 0 ? ['--no-sandbox', '--disable-dev-shm-usage'] : [],
   });

@@ -1,24 +1,39 @@
-// Adding records, changing them, and two people at one record.
+// Adding, changing and deleting records, conflicts, and the history.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { button, follow, heading, link, MODES, names, openStage, sees, told, type Stage } from './stage.ts';
+import {
+  button,
+  follow,
+  heading,
+  link,
+  MODES,
+  names,
+  openSite,
+  expectVisible,
+  expectMessage,
+  type Site,
+} from './support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let stage: Stage;
+    let site: Site;
     let page: Page;
     before(async () => {
-      stage = await openStage({ javaScriptEnabled });
-      page = await stage.enter();
+      site = await openSite({ javaScriptEnabled });
+      page = await site.openAs();
     });
-    after(() => stage.close());
+    after(() => site.close());
 
     const openList = async (title: string, on = page): Promise<void> => {
       await on.goto('/admin/');
       await follow(on.getByRole('rowheader').getByRole('link', { name: title, exact: true }));
     };
-    /** Chooses a record among many: with the script in the field, without it by a step between. */
+    const search = async (words: string): Promise<void> => {
+      await page.getByRole('searchbox', { name: 'Search' }).fill(words);
+      await follow(button(page, 'Search'));
+    };
+    /** Chooses one of many records: in the search field, or on the lookup page without the script. */
     const choose = async (title: string, words: string, name: string): Promise<void> => {
       if (javaScriptEnabled) {
         await page.getByRole('combobox', { name: title }).fill(words);
@@ -29,11 +44,11 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await follow(button(page, `Search ${title}`));
         assert.equal(await page.getByRole('searchbox').inputValue(), words);
         await follow(page.getByRole('button', { name }));
-        await sees(link(page, name));
+        await expectVisible(link(page, name));
       }
     };
 
-    test('a record is added: with faults, which keep what was typed, and then right', async () => {
+    test('a record is added after errors, which keep the typed values', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));
       await page.getByLabel('Name').fill('Round trip');
@@ -42,7 +57,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Day').fill('2026-02-28');
       await page.getByLabel('Rating').fill('3');
       await follow(button(page, 'Save and continue editing'));
-      await told(page, 'Trips: “Round trip” was added.');
+      await expectMessage(page, 'Trips: “Round trip” was added.');
       assert.equal(await heading(page), 'Round trip');
       assert.equal(await page.getByLabel('Rating').inputValue(), '3');
 
@@ -66,12 +81,12 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.getByLabel('Name').fill('Hammer');
       await page.getByLabel('Ready').check();
       await follow(button(page, 'Save'));
-      await told(page, 'Things: “Hammer (red)” was added.');
+      await expectMessage(page, 'Things: “Hammer (red)” was added.');
       assert.equal(await heading(page), 'Things');
     });
 
-    test('texts that are not touched stay as they are, whatever characters they have', async () => {
-      const { sql } = stage.service;
+    test('unchanged texts are kept with all their characters', async () => {
+      const { sql } = site.service;
       const texts = [
         'a\rb',
         '\r',
@@ -92,30 +107,30 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await page.goto(`/admin/land/${encodeURIComponent(code)}/`);
         await page.getByLabel('Name').fill('After');
         await follow(button(page, 'Save'));
-        await told(page, 'was changed');
+        await expectMessage(page, 'was changed');
         const [row] = await sql`select name, capital from land where code = ${code}`;
         assert.deepEqual(row, { name: 'After', capital: text }, JSON.stringify(text));
       }
     });
 
-    test('the name of a related record that is typed in full is enough, and what it can mean is asked for', async () => {
+    test('the full label of a related record can be typed, but an ambiguous one is an error', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));
       const town = page.getByRole(javaScriptEnabled ? 'combobox' : 'textbox', { name: 'Town' });
       await page.getByLabel('Name').fill('Typed');
       await town.fill('town 09');
       await follow(button(page, 'Save'));
-      await sees(page.getByText('Does not match exactly one record'));
+      await expectVisible(page.getByText('Does not match exactly one record'));
       assert.equal(await town.inputValue(), 'town 09');
       await town.fill('town 098');
       await follow(button(page, 'Save'));
-      await told(page, 'Trips: “Typed” was added.');
+      await expectMessage(page, 'Trips: “Typed” was added.');
       await page.goto('/admin/trip/?name=Typed');
       const row = page.getByRole('row').filter({ hasText: 'Typed' });
-      await sees(row.getByRole('link', { name: 'Town 098' }));
+      await expectVisible(row.getByRole('link', { name: 'Town 098' }));
     });
 
-    test('what must be there is asked for, all of it at once', async () => {
+    test('all missing required fields are reported at once', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));
       await follow(button(page, 'Save'));
@@ -124,7 +139,7 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.deepEqual(await alert.getByRole('link').allInnerTexts(), ['Name', 'Town']);
     });
 
-    test('a record is changed, its related record too, and the list it came from comes back', async () => {
+    test('a record and its related record are changed, and the save returns to the list', async () => {
       await openList('Trips');
       await follow(link(page, 'Name'));
       const list = page.url();
@@ -133,33 +148,33 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await choose('Town', '077', 'Town 077');
       await page.getByLabel('Guide').selectOption('linus');
       await follow(button(page, 'Save'));
-      await told(page, 'Trips: “Trip 08 by boat” was changed.');
+      await expectMessage(page, 'Trips: “Trip 08 by boat” was changed.');
       assert.equal(page.url(), list);
       const row = page.getByRole('row').filter({ hasText: 'Trip 08 by boat' });
-      await sees(row.getByRole('link', { name: 'Town 077' }));
-      await sees(row.getByRole('link', { name: 'linus' }));
+      await expectVisible(row.getByRole('link', { name: 'Town 077' }));
+      await expectVisible(row.getByRole('link', { name: 'linus' }));
     });
 
-    test('saving goes on with another one, or makes a new one of the same values', async () => {
+    test('the save buttons open another form or save the values as a new record', async () => {
       await openList('Notes');
       await follow(link(page, 'Add'));
       await page.getByLabel('Message').fill('First of two.');
       await follow(button(page, 'Save and add another'));
-      await told(page, 'was added.');
+      await expectMessage(page, 'was added.');
       await page.getByLabel('Message').fill('Second of two.');
       await follow(button(page, 'Save'));
       await follow(link(page, 'Second of two.'));
       await page.getByLabel('Message').fill('A third.');
       await follow(button(page, 'Save as new'));
-      await told(page, 'was added.');
+      await expectMessage(page, 'was added.');
       await openList('Notes');
       const shown = await names(page);
       for (const name of ['First of two.', 'Second of two.', 'A third.'])
         assert.ok(shown.includes(name), name);
     });
 
-    test('two people change one record: the second sees both sets of values, and chooses for each column', async () => {
-      const other = await stage.enter('admin');
+    test('a conflict shows both values of each column, and the user chooses', async () => {
+      const other = await site.openAs('admin');
       for (const one of [page, other]) {
         await openList('Trips', one);
         await follow(link(one, 'Trip 05'));
@@ -168,32 +183,99 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await other.getByLabel('Rating').fill('4');
       await other.getByLabel('Day').fill('2026-05-05');
       await follow(button(other, 'Save'));
-      await told(other, 'was changed.');
+      await expectMessage(other, 'was changed.');
 
       await page.getByLabel('Name').fill('Trip 05 by night');
       await page.getByLabel('Rating').fill('2');
       await follow(button(page, 'Save'));
-      await sees(page.getByRole('alert').filter({ hasText: 'This record has changed since you opened it' }));
+      await expectVisible(
+        page.getByRole('alert').filter({ hasText: 'This record has changed since you opened it' }),
+      );
       const row = (name: string) => page.getByRole('row').filter({ hasText: name });
-      // Nobody but the other has touched the day, so theirs is proposed.
+      // Only the other user changed the day, so that value is the default.
       assert.equal(await row('Day').getByRole('radio').nth(1).isChecked(), true);
       await row('Name').getByLabel('Trip 05 by night').check();
       await row('Rating').getByLabel('4').check();
       await follow(button(page, 'Save'));
-      await told(page, 'Trips: “Trip 05 by night” was changed.');
+      await expectMessage(page, 'Trips: “Trip 05 by night” was changed.');
       const saved = page.getByRole('row').filter({ hasText: 'Trip 05 by night' });
       assert.match(await saved.innerText(), /2026-05-05\s+4$/);
     });
 
-    test('a record that somebody else has deleted in the meantime can be added anew', async () => {
-      const [row] = await stage.service.sql`insert into note (message) values ('short-lived') returning id`;
+    test('a record that was deleted in the meantime can be added again', async () => {
+      const [row] = await site.service.sql`insert into note (message) values ('short-lived') returning id`;
       await page.goto(`/admin/note/${row?.['id']}/`);
-      await stage.service.sql`delete from note where message = 'short-lived'`;
+      await site.service.sql`delete from note where message = 'short-lived'`;
       await page.getByLabel('Message').fill('Back again.');
       await follow(button(page, 'Save'));
-      await sees(page.getByRole('alert').filter({ hasText: 'This record has been deleted' }));
+      await expectVisible(page.getByRole('alert').filter({ hasText: 'This record has been deleted' }));
       await follow(button(page, 'Save'));
-      await told(page, 'Notes: “Back again.” was added.');
+      await expectMessage(page, 'Notes: “Back again.” was added.');
+    });
+
+    describe('deleting', () => {
+      test('is not possible while other records depend on the record, and links to those', async () => {
+        await openList('Towns');
+        await follow(link(page, 'Town 001'));
+        await follow(link(page, 'Delete'));
+        await expectVisible(page.getByRole('heading', { name: 'Cannot delete: other records depend on it' }));
+        await expectVisible(page.getByText('It cannot be deleted while other records need it.'));
+        assert.equal(await button(page, 'Delete').count(), 0);
+        await follow(link(page, '1 record of Trips'));
+        assert.deepEqual(await names(page), ['Trip 01']);
+      });
+
+      test('lists the dependent records and deletes them, too', async () => {
+        await openList('Trips');
+        await follow(link(page, 'Trip 01'));
+        await follow(link(page, 'Delete'));
+        await expectVisible(page.getByRole('heading', { name: 'Deleted with it' }));
+        await expectVisible(page.getByText('3 records of Tickets'));
+        await follow(link(page, 'Cancel'));
+        assert.equal(await heading(page), 'Trip 01');
+        await follow(link(page, 'Delete'));
+        await follow(button(page, 'Delete'));
+        await expectMessage(page, '“Trip 01” was deleted.');
+        assert.equal((await names(page)).includes('Trip 01'), false);
+        await openList('Tickets');
+        await expectVisible(page.getByText('There are no records yet.'));
+      });
+
+      test('lists the records that lose their reference', async () => {
+        const guide = await site.service.addUser('porter');
+        await site.service.sql`update trip set guide_id = ${guide} where name = 'Trip 02'`;
+        await openList('Users');
+        await follow(link(page, 'porter'));
+        await follow(link(page, 'Delete'));
+        await expectVisible(page.getByRole('heading', { name: 'Kept, but no longer linked to it' }));
+        await expectVisible(page.getByText('1 record of Trips'));
+        await follow(button(page, 'Delete'));
+        await expectMessage(page, '“porter” was deleted.');
+      });
+    });
+
+    test('the history shows the changes of a record and of all records', async () => {
+      await openList('Notes');
+      await follow(link(page, 'Look, but do not touch.'));
+      await page.getByLabel('Message').fill('Touch.');
+      await follow(button(page, 'Save and continue editing'));
+      await follow(link(page, 'History'));
+      const change = page.getByRole('heading', { name: /^Changed by admin in the admin area/ });
+      await expectVisible(change);
+      const row = page.getByRole('row').filter({ hasText: 'Message' });
+      assert.equal(await row.getByRole('deletion').innerText(), 'Look, but do not touch.');
+      assert.equal(await row.getByRole('insertion').innerText(), 'Touch.');
+
+      await page.goto('/admin/');
+      await expectVisible(
+        page.getByRole('region', { name: 'Latest changes' }).getByText('changed Touch. in Notes'),
+      );
+      await follow(page.getByRole('main').getByRole('link', { name: 'History' }));
+      await search('Touch.');
+      await follow(page.locator('tbody th[scope=row] a').first());
+      assert.equal(await heading(page), 'Changed: Notes Touch.');
+      await follow(link(page, 'its full history'));
+      assert.equal(await heading(page), 'History of Touch.');
     });
   });
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openHostileSite } from '../admin/hostile.ts';
+import { openHostileSite } from '../admin/hostile-site.ts';
 import { launchChromium } from './chromium.ts';
 
-test('a browser runs no hostile text, and has nothing to complain about', async () => {
+test('a browser executes no hostile text and reports no error', async () => {
   const { service, ada, addresses } = await openHostileSite();
   const chrome = await launchChromium();
   try {
@@ -19,7 +19,7 @@ test('a browser runs no hostile text, and has nothing to complain about', async 
     });
     page.on('pageerror', (error) => seen.push(String(error)));
     page.on('console', (message) => {
-      // Of pages that say no, and advice on forms, browsers tell here as well.
+      // The console also has the 4xx status of pages and advice on forms.
       if (!/status of 4|^\[DOM\]/.test(message.text())) seen.push(message.text());
     });
     page.on('request', (request) => {

@@ -1,26 +1,26 @@
-// Working without a mouse; and what the script adds to the keyboard.
+// Use without a mouse, and the keyboard shortcuts of the script.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { heading, MODES, openStage, press, sees, told, type Stage } from './stage.ts';
+import { heading, MODES, openSite, press, expectVisible, expectMessage, type Site } from './support.ts';
 
 const focused = (page: Page): Locator => page.locator(':focus');
 const isFocused = async (target: Locator): Promise<boolean> =>
   (await target.and(focused(target.page())).count()) > 0;
 
-/** As much of a browser's elements as is looked at here. */
-interface Shown {
+/** The parts of a DOM element that these tests use. */
+interface DomElement {
   readonly outerHTML: string;
-  readonly contains: (other: Shown) => boolean;
+  readonly contains: (other: DomElement) => boolean;
   readonly getBoundingClientRect: () => Record<'left' | 'right' | 'top' | 'bottom', number>;
 }
-declare const document: { readonly elementFromPoint: (x: number, y: number) => Shown | null };
-declare const getComputedStyle: (element: Shown) => Record<'outlineStyle' | 'outlineWidth', string>;
+declare const document: { readonly elementFromPoint: (x: number, y: number) => DomElement | null };
+declare const getComputedStyle: (element: DomElement) => Record<'outlineStyle' | 'outlineWidth', string>;
 declare const innerWidth: number;
 declare const innerHeight: number;
 
-/** What keeps people from seeing where the focus is: no mark of it, or something that lies over it. Runs in the browser. */
-function hidesFocus(element: Shown): string | undefined {
+/** Why the focus is not visible: no outline, out of sight, or covered. Runs in the browser. @returns undefined if it is */
+function hidesFocus(element: DomElement): string | undefined {
   const { outlineStyle, outlineWidth } = getComputedStyle(element);
   const { left, right, top, bottom } = element.getBoundingClientRect();
   const name = element.outerHTML.slice(0, 120);
@@ -34,33 +34,33 @@ function hidesFocus(element: Shown): string | undefined {
     : `covered: ${name}`;
 }
 
-/** The element that has the focus can be seen; none when the focus is at the browser's own controls. */
-async function assertSeen(page: Page): Promise<void> {
+/** Checks that the focused element is visible. The controls of the browser itself may have the focus instead. */
+async function assertFocusVisible(page: Page): Promise<void> {
   for (const element of await focused(page).all())
     assert.equal(await element.evaluate(hidesFocus as never), undefined);
 }
 
-/** Goes on with Tab until the focus is there; each place on the way must be seen. */
+/** Presses Tab until `target` has the focus. Each focus on the way must be visible. */
 async function tabTo(page: Page, target: Locator): Promise<void> {
-  await sees(target);
+  await expectVisible(target);
   for (let steps = 0; steps < 80; steps += 1) {
     await page.keyboard.press('Tab');
-    await assertSeen(page);
+    await assertFocusVisible(page);
     if (await isFocused(target)) return;
   }
-  assert.fail('Tab does not lead there');
+  assert.fail('Tab does not reach the element');
 }
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let stage: Stage;
+    let site: Site;
     before(async () => {
-      stage = await openStage({ javaScriptEnabled });
+      site = await openSite({ javaScriptEnabled });
     });
-    after(() => stage.close());
+    after(() => site.close());
 
-    test('somebody logs in, opens a record, changes it and saves, with keys alone', async () => {
-      const page = await stage.open();
+    test('a record can be opened, changed and saved with the keyboard alone', async () => {
+      const page = await site.open();
       await page.goto('/admin/');
       assert.equal(await focused(page).getAttribute('name'), 'username');
       await page.keyboard.type('admin');
@@ -79,24 +79,24 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.keyboard.type('grace');
       await tabTo(page, page.getByRole('button', { name: 'Save', exact: true }));
       await press(page, 'Enter');
-      await told(page, 'Trips: “Trip 03 on foot” was changed.');
-      await sees(page.getByRole('row').filter({ hasText: 'Trip 03 on foot' }).getByText('grace'));
+      await expectMessage(page, 'Trips: “Trip 03 on foot” was changed.');
+      await expectVisible(page.getByRole('row').filter({ hasText: 'Trip 03 on foot' }).getByText('grace'));
     });
 
-    test('the first thing on a page leads past its head', async () => {
-      const page = await stage.enter();
+    test('the first link of a page skips to its content', async () => {
+      const page = await site.openAs();
       await page.goto('/admin/trip/');
       await page.keyboard.press('Tab');
       const skip = page.getByRole('link', { name: 'Skip to content' });
       assert.equal(await isFocused(skip), true);
-      await assertSeen(page);
+      await assertFocusVisible(page);
       await page.keyboard.press('Enter');
       await page.keyboard.press('Tab');
       assert.equal(await page.getByRole('main').locator(':focus').count(), 1);
     });
 
-    test('each place that Tab leads to can be seen, in both schemes', async () => {
-      const page = await stage.enter();
+    test('every focus that Tab reaches is visible, in both color schemes', async () => {
+      const page = await site.openAs();
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme });
         for (const path of ['/admin/trip/?id__lte=5&_filter=name', '/admin/thing/-/add/', '/admin/trip/2/']) {
@@ -107,8 +107,8 @@ for (const { mode, javaScriptEnabled } of MODES) {
       }
     });
 
-    test('what is wrong with a form is announced, and leads to the field', async () => {
-      const page = await stage.enter();
+    test('the errors of a form are announced and link to their fields', async () => {
+      const page = await site.openAs();
       await page.goto('/admin/thing/-/add/');
       await page.getByLabel('Name').focus();
       await page.keyboard.type('Anvil');
@@ -126,15 +126,15 @@ for (const { mode, javaScriptEnabled } of MODES) {
 }
 
 describe('the script', () => {
-  let stage: Stage;
+  let site: Site;
   let page: Page;
   before(async () => {
-    stage = await openStage();
-    page = await stage.enter();
+    site = await openSite();
+    page = await site.openAs();
   });
-  after(() => stage.close());
+  after(() => site.close());
 
-  test('goes to the search, through the rows and into a record by single keys', async () => {
+  test('has single keys for the search, the rows and a record', async () => {
     await page.goto('/admin/trip/');
     await page.keyboard.press('/');
     assert.equal(await isFocused(page.getByRole('searchbox')), true);
@@ -149,10 +149,10 @@ describe('the script', () => {
     assert.equal(await heading(page), 'Trip 02');
   });
 
-  test('tells of its keys, which can be switched off', async () => {
+  test('lists its keys, which can be disabled', async () => {
     await page.goto('/admin/trip/');
     await press(page, '?');
-    await sees(page.getByRole('row', { name: '/ Go to the search' }));
+    await expectVisible(page.getByRole('row', { name: '/ Go to the search' }));
     await page.getByLabel('Use keyboard shortcuts in this browser').uncheck();
     await page.goto('/admin/trip/');
     await page.keyboard.press('/');
@@ -161,13 +161,13 @@ describe('the script', () => {
     await page.getByLabel('Use keyboard shortcuts in this browser').check();
   });
 
-  test('searches records in a foreign key’s field, which arrows, Enter and Escape choose from', async () => {
+  test('searches related records, and arrow keys, Enter and Escape choose one', async () => {
     await page.goto('/admin/trip/-/add/');
     const town = page.getByRole('combobox', { name: 'Town' });
     const options = page.getByRole('option').filter({ hasText: 'Town' });
     await town.focus();
     await page.keyboard.type('town 10');
-    await sees(options.filter({ hasText: 'Town 109' }));
+    await expectVisible(options.filter({ hasText: 'Town 109' }));
     assert.equal(await town.getAttribute('aria-expanded'), 'true');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowDown');
@@ -178,46 +178,50 @@ describe('the script', () => {
     assert.equal(await town.inputValue(), chosen);
     assert.equal(await town.getAttribute('aria-expanded'), 'false');
     await town.fill('town 05');
-    await sees(options.filter({ hasText: 'Town 050' }));
+    await expectVisible(options.filter({ hasText: 'Town 050' }));
     await page.keyboard.press('Escape');
     assert.equal(await town.inputValue(), chosen);
     await page.getByLabel('Name').fill('By keys');
     await page.keyboard.press('Enter');
-    await told(page, 'was added.');
+    await expectMessage(page, 'was added.');
     await page.goto('/admin/trip/?name=By%20keys');
-    await sees(page.getByRole('row').filter({ hasText: 'By keys' }).getByRole('link', { name: chosen }));
+    await expectVisible(
+      page.getByRole('row').filter({ hasText: 'By keys' }).getByRole('link', { name: chosen }),
+    );
   });
 
-  test('takes the only record that words can mean when one goes on, and tells of more than it shows', async () => {
+  test('chooses the only matching record on Tab, and says when more records match than it shows', async () => {
     await page.goto('/admin/trip/-/add/');
     const town = page.getByRole('combobox', { name: 'Town' });
     const status = page.locator('.reference', { has: town }).getByRole('status');
     await town.focus();
     await page.keyboard.type('town');
-    await sees(page.getByRole('option', { name: 'More records match. Type more words.', disabled: true }));
+    await expectVisible(
+      page.getByRole('option', { name: 'More records match. Type more words.', disabled: true }),
+    );
     assert.equal(await status.innerText(), 'The first 20. More records match. Type more words.');
     await town.fill('town 07');
     await page.keyboard.press('Tab');
     assert.equal(await town.inputValue(), 'town 07');
     await town.fill('town 077');
     await page.keyboard.press('Tab');
-    await sees(status.filter({ hasText: 'Town 077 was chosen.' }));
+    await expectVisible(status.filter({ hasText: 'Town 077 was chosen.' }));
     assert.equal(await town.inputValue(), 'Town 077');
     assert.equal(await town.getAttribute('aria-expanded'), 'false');
     const cookies = await page.context().cookies();
     await page.context().clearCookies();
     await town.fill('town 08');
-    await sees(status.filter({ hasText: 'Your session has expired.' }));
+    await expectVisible(status.filter({ hasText: 'Your session has expired.' }));
     await page.context().addCookies(cookies);
-    // So that nobody is asked about what was not saved.
+    // Clears the field, so that the page can be left without a dialog.
     await town.fill('');
     await page.keyboard.press('Tab');
   });
 
-  test('asks before something that was typed gets lost, and not after saving', async () => {
-    const asked: string[] = [];
+  test('asks before typed values are lost, but not after a save', async () => {
+    const dialogs: string[] = [];
     page.on('dialog', (dialog) => {
-      asked.push(dialog.type());
+      dialogs.push(dialog.type());
       void dialog.dismiss();
     });
     await page.goto('/admin/note/1/');
@@ -228,10 +232,10 @@ describe('the script', () => {
     const shown = page.waitForEvent('dialog');
     await page.getByRole('link', { name: 'History' }).click({ noWaitAfter: true });
     await shown;
-    assert.deepEqual(asked, ['beforeunload']);
+    assert.deepEqual(dialogs, ['beforeunload']);
     assert.equal(await page.getByLabel('Message').inputValue(), 'Half a sentence');
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await told(page, 'was changed.');
-    assert.deepEqual(asked, ['beforeunload']);
+    await expectMessage(page, 'was changed.');
+    assert.deepEqual(dialogs, ['beforeunload']);
   });
 });

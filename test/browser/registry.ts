@@ -1,11 +1,11 @@
-// The shipped registry with the records that a first start brings, and models for what those do not show.
+// The registry and the records of the browser tests.
 import type { Panel, Resource } from '../../src/index.ts';
-import { resources as known } from '../admin/things.ts';
+import { resources as known } from '../admin/sample-resources.ts';
 import type { TestService } from '../support.ts';
 
-/** More records than a plain list to choose from is made for. */
+/** More records than a select field offers. */
 export const TOWNS = 120;
-/** More records than two pages of a list have. */
+/** More records than fit on two pages of a list. */
 export const TRIPS = 45;
 
 const town = {
@@ -51,7 +51,7 @@ export const panels: readonly Panel[] = [
     load: () =>
       Promise.resolve({
         columns: ['Rating', 'Trips', 'Seen'],
-        rows: [['5', 9, true], ['4', 9, null], ['4, of which nobody knows why they were not a 5', 12_345.678, false]], // prettier-ignore
+        rows: [['5', 9, true], ['4', 9, null], ['4, and no guide knows why it was not a full 5', 12_345.678, false]], // prettier-ignore
       }),
   },
   {
@@ -71,10 +71,10 @@ export const panels: readonly Panel[] = [
   { title: 'Broken', load: () => Promise.reject(new Error('on purpose')) },
 ];
 
-/** A word that fits into no narrow window. */
+/** A word that is wider than a narrow window. */
 export const LONG_WORD = 'Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft';
 
-/** Adds an admin `admin`, the sample records, and enough towns and trips. */
+/** Adds an admin `admin`, other users, and records of every model. */
 export async function addRecords({ sql, addUser }: TestService): Promise<void> {
   await addUser('admin', { admin: true });
   for (const name of ['ada', 'grace', 'linus']) await addUser(name);

@@ -1,4 +1,4 @@
-// Makes the pictures of docs/admin.md from the running service: npm run screenshots
+// Makes the screenshots of docs/admin.md: npm run screenshots
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
@@ -13,8 +13,8 @@ import { startEmbedded } from '../../src/db/connection/embedded.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const IMAGES = join(ROOT, 'docs', 'images');
 const CHINOOK = join(ROOT, 'examples', 'chinook');
-/** Bytes that a picture may have. */
-const LARGEST = 120 * 1024;
+/** The maximum size of a screenshot (bytes). */
+const MAX_SIZE = 120 * 1024;
 
 interface Service {
   readonly base: string;
@@ -22,16 +22,16 @@ interface Service {
   readonly stop: () => Promise<void>;
 }
 
-const vitrine = (words: readonly string[], cwd: string, env: NodeJS.ProcessEnv): ChildProcess =>
+const startVitrine = (words: readonly string[], cwd: string, env: NodeJS.ProcessEnv): ChildProcess =>
   spawn(process.execPath, [join(ROOT, 'bin', 'vitrine.js'), ...words], {
     cwd,
     env: { ...process.env, DATABASE_URL: '', ...env },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
 
-/** Starts the service, and reads from what it prints where it listens and, on a new database, the admin's password. */
+/** Starts the service. Its output has the address and, for a new database, the password of the admin. */
 async function serve(cwd: string, env: NodeJS.ProcessEnv, known = ''): Promise<Service> {
-  const child = vitrine(['serve'], cwd, { ...env, PORT: '0', LOG_LEVEL: 'error' });
+  const child = startVitrine(['serve'], cwd, { ...env, PORT: '0', LOG_LEVEL: 'error' });
   if (!child.stdout) throw new Error('the service has no output');
   let password = known;
   for await (const line of createInterface(child.stdout)) {
@@ -48,7 +48,7 @@ async function serve(cwd: string, env: NodeJS.ProcessEnv, known = ''): Promise<S
   throw new Error('the service ended before it listened');
 }
 
-/** The SQL of a script for psql, without the commands that make and enter a database of its own. */
+/** The SQL of a psql script, without the commands that create and enter a database. */
 const sqlOf = (script: string): string =>
   script
     .split('\n')
@@ -61,25 +61,25 @@ async function serveChinook(databaseUrl: string): Promise<Service> {
     await sql.unsafe(sqlOf(await readFile(join(CHINOOK, file), 'utf8'))).simple();
   await sql.end();
   const env = { DATABASE_URL: databaseUrl, RESOURCES: join(CHINOOK, 'resources.ts') };
-  const child = vitrine(['user', 'add', 'andrew', '--admin'], ROOT, env);
+  const child = startVitrine(['user', 'add', 'andrew', '--admin'], ROOT, env);
   child.stdin?.end('andrew-password\n');
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error('the user could not be added');
   return serve(ROOT, env, 'andrew-password');
 }
 
-interface Look {
+interface Display {
   readonly scheme?: 'light' | 'dark';
   readonly width?: number;
   readonly height?: number;
 }
 
-/** A page of somebody who is logged in. */
-async function visit(
+/** Opens the start page in a new browser context, logged in. */
+async function openAs(
   browser: Browser,
   { base, password }: Service,
   name: string,
-  { scheme = 'light', width = 1200, height = 720 }: Look = {},
+  { scheme = 'light', width = 1200, height = 720 }: Display = {},
 ): Promise<Page> {
   const context = await browser.newContext({
     baseURL: base,
@@ -97,24 +97,24 @@ async function visit(
   return page;
 }
 
-/** Takes a picture of what can be seen, without the empty part below. */
-async function shoot(page: Page, name: string): Promise<void> {
+/** Takes a screenshot of the window, without the empty part at the bottom. */
+async function takeScreenshot(page: Page, name: string): Promise<void> {
   const { width, height } = page.viewportSize() ?? { width: 0, height: 0 };
   const end = await page.evaluate('document.querySelector("main").getBoundingClientRect().bottom');
   const path = join(IMAGES, `${name}.png`);
   const clip = { x: 0, y: 0, width, height: Math.min(height, Math.ceil(Number(end))) };
   await page.screenshot({ path, clip, animations: 'disabled' });
   const { size } = await stat(path);
-  if (size > LARGEST) throw new Error(`${path} has ${size} bytes, more than ${LARGEST}`);
+  if (size > MAX_SIZE) throw new Error(`${path} has ${size} bytes, more than ${MAX_SIZE}`);
   process.stdout.write(`${path} ${Math.round(size / 1024)} KB\n`);
 }
 
-/** The pages with the records of the shipped registry. */
-async function shipped(browser: Browser, service: Service): Promise<void> {
-  const page = await visit(browser, service, 'admin');
+/** Takes the screenshots with the shipped registry. */
+async function takeShipped(browser: Browser, service: Service): Promise<void> {
+  const page = await openAs(browser, service, 'admin');
   const anonymous = await browser.newPage({ viewport: { width: 800, height: 520 } });
   await anonymous.goto(`${service.base}/admin/`);
-  await shoot(anonymous, 'login');
+  await takeScreenshot(anonymous, 'login');
 
   await page.goto('/admin/message/2/');
   const other = await page.context().newPage();
@@ -127,15 +127,15 @@ async function shipped(browser: Browser, service: Service): Promise<void> {
   await page.getByLabel('Content').fill('First actual case of a bug being found.');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByRole('heading', { name: /^Conflict: / }).waitFor();
-  await shoot(page, 'conflict');
+  await takeScreenshot(page, 'conflict');
   await page.getByLabel('First actual case').check();
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.waitForURL('**/admin/message/');
   await page.goto('/admin/message/2/history/');
-  await shoot(page, 'history');
+  await takeScreenshot(page, 'history');
 
   await page.goto('/admin/user/2/delete/');
-  await shoot(page, 'delete');
+  await takeScreenshot(page, 'delete');
 
   await page.goto('/admin/note/-/import/');
   const rows = [
@@ -147,16 +147,16 @@ async function shipped(browser: Browser, service: Service): Promise<void> {
   await page.getByLabel('Or paste the text').fill(rows.join('\n'));
   await page.getByRole('button', { name: 'Preview' }).click();
   await page.getByRole('button', { name: /^Import:/ }).waitFor();
-  await shoot(page, 'import');
+  await takeScreenshot(page, 'import');
 }
 
 const LONG_ROCK =
   '/admin/track/?genre__name=Rock&milliseconds__gte=500000&-composer__is=null&ordering=-milliseconds';
 
-/** The pages with a database that is larger, and was there before. */
-async function chinook(browser: Browser, service: Service): Promise<void> {
-  const page = await visit(browser, service, 'andrew');
-  // A few changes, so that there is something to tell on the start page.
+/** Takes the screenshots with the larger Chinook database. */
+async function takeChinook(browser: Browser, service: Service): Promise<void> {
+  const page = await openAs(browser, service, 'andrew');
+  // A few changes for the start page.
   for (const [address, label, value] of [
     ['/admin/artist/90/', 'Name', 'Iron Maiden (UK)'],
     ['/admin/track/1/', 'Composer', 'Angus Young, Malcolm Young & Brian Johnson'],
@@ -168,44 +168,44 @@ async function chinook(browser: Browser, service: Service): Promise<void> {
     await page.waitForURL((url) => url.pathname.split('/').length === 4);
   }
   await page.goto('/admin/');
-  await shoot(page, 'dashboard');
+  await takeScreenshot(page, 'dashboard');
   await page.setViewportSize({ width: 1200, height: 600 });
   await page.goto(LONG_ROCK);
-  await shoot(page, 'list');
+  await takeScreenshot(page, 'list');
   await page.goto('/admin/track/1/');
-  await shoot(page, 'record');
+  await takeScreenshot(page, 'record');
   await page.getByRole('combobox', { name: 'Album' }).fill('rock');
   await page.getByRole('option').first().waitFor();
   await page.keyboard.press('ArrowDown');
-  await shoot(page, 'search');
+  await takeScreenshot(page, 'search');
 
-  const dark = await visit(browser, service, 'andrew', { scheme: 'dark' });
+  const dark = await openAs(browser, service, 'andrew', { scheme: 'dark' });
   await dark.goto('/admin/');
-  await shoot(dark, 'dashboard-dark');
-  const narrow = await visit(browser, service, 'andrew', { width: 360, height: 780 });
+  await takeScreenshot(dark, 'dashboard-dark');
+  const narrow = await openAs(browser, service, 'andrew', { width: 360, height: 780 });
   await narrow.goto(LONG_ROCK);
-  await shoot(narrow, 'list-narrow');
+  await takeScreenshot(narrow, 'list-narrow');
 }
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-screenshots-'));
-await chmod(directory, 0o755); // the database server runs as another user when this is root
-const closing: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true })];
+await chmod(directory, 0o755); // as root, PostgreSQL runs as another user
+const cleanups: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true })];
 try {
   await mkdir(IMAGES, { recursive: true });
   const embedded = await startEmbedded(join(directory, 'chinook'));
-  closing.unshift(embedded.stop);
+  cleanups.unshift(embedded.stop);
   const browser = await chromium.launch({
     executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-    // Grey edges of letters make smaller files than coloured ones.
+    // Text without subpixel colors makes smaller files.
     args: ['--disable-lcd-text', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])],
   });
-  closing.unshift(() => browser.close());
+  cleanups.unshift(() => browser.close());
   const first = await serve(directory, {});
-  closing.unshift(first.stop);
-  await shipped(browser, first);
+  cleanups.unshift(first.stop);
+  await takeShipped(browser, first);
   const second = await serveChinook(embedded.url);
-  closing.unshift(second.stop);
-  await chinook(browser, second);
+  cleanups.unshift(second.stop);
+  await takeChinook(browser, second);
 } finally {
-  for (const close of closing) await close();
+  for (const close of cleanups) await close();
 }

@@ -8,31 +8,31 @@ import { createLogger } from '../../src/http/observability/logger.ts';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import { createService } from '../../src/service.ts';
 import type { TestService } from '../support.ts';
-import { PEOPLE, resources, startStage } from './stage.ts';
+import { USERS, resources, startSampleService } from './sample-service.ts';
 
 type Resources = typeof resources;
 
-describe('the typed client, in what is its own', () => {
+describe('the typed client', () => {
   let service: TestService;
   before(async () => {
-    service = await startStage();
+    service = await startSampleService();
   });
   after(() => service.close());
 
   const connect = (options = {}) =>
-    createClient<Resources>({ baseUrl: service.base, credentials: PEOPLE.ada, ...options });
+    createClient<Resources>({ baseUrl: service.base, credentials: USERS.ada, ...options });
 
-  test('null stands for NULL', async () => {
+  test('sends null as NULL', async () => {
     assert.equal(await connect().message.count({ stars__is: null }), 15);
   });
 
-  test('an empty list is an error, and never no filter', async () => {
+  test('rejects an empty list of values', async () => {
     const { message } = connect();
     await assert.rejects(message.list({ content: [] }), /^TypeError: content needs at least one value\.$/);
     await assert.rejects(message.count({ id__in: [] }), TypeError);
   });
 
-  test('a bigint keeps its digits in a body and in a filter', async () => {
+  test('keeps all digits of a bigint in a body and in a filter', async () => {
     const { account } = connect();
     const big = 9007199254740993n;
     const made = await account.create({ balance: 1, total: big });
@@ -44,7 +44,7 @@ describe('the typed client, in what is its own', () => {
     await account.delete(made.id);
   });
 
-  test('the ETag is that of a record that came alone', async () => {
+  test('has the ETag of a single record, but not of copies and list entries', async () => {
     const { message } = connect();
     const record = await message.get(1);
     assert.match(etagOf(record) ?? '', /^"\d+-[0-9a-f]{6}"$/);
@@ -54,7 +54,7 @@ describe('the typed client, in what is its own', () => {
     assert.equal(etagOf(objects[0]!), undefined);
   });
 
-  test('a record can be sent back as it was read', async () => {
+  test('can send a record back unchanged', async () => {
     const { message } = connect();
     const record = await message.get(1);
     const same = await message.update(1, record, { etag: etagOf(record) });
@@ -62,20 +62,20 @@ describe('the typed client, in what is its own', () => {
     assert.equal(etagOf(same), etagOf(record));
   });
 
-  test('iteration asks for no page before it is wanted', async () => {
-    const asked: string[] = [];
+  test('requests the next page only when the iteration needs it', async () => {
+    const requested: string[] = [];
     const spy: typeof fetch = (input, init) => {
-      asked.push(input as string);
+      requested.push(input as string);
       return fetch(input, init);
     };
     for await (const { id } of connect({ fetch: spy }).message.all({ limit: 10 })) if (id === 15) break;
-    assert.deepEqual(asked, [
+    assert.deepEqual(requested, [
       `${service.base}/api/message/?limit=10`,
       `${service.base}/api/message/?limit=10&page=2`,
     ]);
   });
 
-  test('an error reads like what it is', async () => {
+  test('throws errors with the messages of the service', async () => {
     await assert.rejects(connect().message.list({ limit: -1, page: 0 }), {
       name: 'VitrineError',
       message:
@@ -87,20 +87,20 @@ describe('the typed client, in what is its own', () => {
     });
   });
 
-  test('a client can be awaited, and is not taken for a promise', async () => {
+  test('is not a thenable', async () => {
     const client = connect();
     assert.equal(await Promise.resolve(client), client);
     assert.equal(client.message, client.message);
   });
 
-  test('with retries a call waits for a service that is starting', async () => {
+  test('retries reads, but not writes, while the service starts', async () => {
     const settings = { ...DEFAULTS, databaseUrl: service.url };
     const starting = createService(settings, resources, service.url, createLogger('error'));
     const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
     try {
       const waiting = createClient<Resources>({ baseUrl: server.url, retries: 5 }).message.count();
-      const written = createClient<Resources>({ baseUrl: server.url, retries: 5, credentials: PEOPLE.ada });
-      // A write may have been made behind a 503.
+      const written = createClient<Resources>({ baseUrl: server.url, retries: 5, credentials: USERS.ada });
+      // A write may have been made in spite of a 503.
       await assert.rejects(written.message.create({ content: 'x' }), { status: 503 });
       await starting.prepare();
       assert.equal(await waiting, 45);
@@ -111,7 +111,7 @@ describe('the typed client, in what is its own', () => {
   });
 });
 
-describe('the typed client, behind something else that answers', () => {
+describe('the typed client behind a proxy', () => {
   let answer: (request: IncomingMessage, response: ServerResponse) => void;
   const requests: IncomingMessage[] = [];
   const server = createServer((request, response) => {
@@ -141,27 +141,27 @@ describe('the typed client, behind something else that answers', () => {
       );
   };
 
-  const strange: [told: string, status: number, headers: Record<string, string>, body: string][] = [
-    ['a page of a proxy', 502, { 'content-type': 'text/html' }, '<h1>Bad Gateway</h1>'],
-    ['a problem that is no JSON', 503, { 'content-type': 'application/problem+json' }, '<h1>'],
-    ['nothing', 500, {}, ''],
+  const unusual: [name: string, status: number, headers: Record<string, string>, body: string][] = [
+    ['an HTML page', 502, { 'content-type': 'text/html' }, '<h1>Bad Gateway</h1>'],
+    ['a problem document that is not JSON', 503, { 'content-type': 'application/problem+json' }, '<h1>'],
+    ['an empty body', 500, {}, ''],
   ];
-  for (const [told, status, headers, body] of strange) {
-    test(`an error that is ${told} is one with a status`, async () => {
+  for (const [name, status, headers, body] of unusual) {
+    test(`throws an error with the status for ${name}`, async () => {
       const error = await fail(status, headers, body);
       assert.ok(error instanceof VitrineError);
       assert.deepEqual([error.status, error.problem, error.retryAfter], [status, undefined, undefined]);
     });
   }
 
-  test('a moment in Retry-After becomes seconds', async () => {
+  test('converts a date in Retry-After to seconds', async () => {
     const at = new Date(Date.now() + 60_000).toUTCString();
     const error = await fail(503, { 'retry-after': at }, '');
     assert.ok(error instanceof VitrineError && error.retryAfter !== undefined);
     assert.ok(error.retryAfter > 50 && error.retryAfter <= 60);
   });
 
-  test('retries come to an end, and there are none without being asked for', async () => {
+  test('retries as often as configured, by default never', async () => {
     for (const [options, count] of [
       [{}, 1],
       [{ retries: 2 }, 3],
@@ -171,18 +171,18 @@ describe('the typed client, behind something else that answers', () => {
     }
   });
 
-  test('waiting for a retry ends with its signal', async () => {
+  test('stops waiting for a retry when its signal aborts', async () => {
     answer = (_, response) => response.writeHead(503, { 'retry-after': '60' }).end();
     const { message } = createClient<Resources>({ baseUrl, retries: 1 });
     await assert.rejects(message.list({}, { signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
   });
 
-  test('a count that something has left out is an error, and not nothing', async () => {
+  test('throws an error when the response has no count', async () => {
     answer = (_, response) => response.end('{"meta":{},"objects":[]}');
     await assert.rejects(createClient<Resources>({ baseUrl }).message.count(), /no X-Total-Count/);
   });
 
-  test('a path in front and headers of its own go with each request', async () => {
+  test('sends the path prefix, headers and credentials with each request', async () => {
     const headers = { 'X-Mine': '1', authorization: 'Bearer x', accept: 'text/html' };
     await fail(404, {}, '', { baseUrl: `${baseUrl}/shop/`, headers });
     const [request] = requests;

@@ -10,11 +10,11 @@ import { ROOT } from '../docs/pages.ts';
 import { resolve, validator } from '../http/openapi.ts';
 import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from '../http/expect.ts';
-import { PEOPLE, startStage } from './stage.ts';
+import { USERS, startSampleService } from './sample-service.ts';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- documents are looked into as they come */
+/* eslint-disable @typescript-eslint/no-explicit-any -- the tests read documents without types */
 
-/** What somebody would write on the types of the document. */
+/** A program that uses the types of the document. */
 const PROGRAM = `
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api.js';
@@ -46,7 +46,7 @@ export async function run(baseUrl: string, authorization: string): Promise<unkno
   found.push(negated.data?.objects.length);
 
   const user = await client.GET('/api/user/{id}', { params: { path: { id: 2 } } });
-  // @ts-expect-error what is excluded is not in the record
+  // @ts-expect-error the record has no excluded column
   found.push([user.data?.username, user.data?.password ?? null]);
 
   const made = await client.POST('/api/message', { body: { content: 'x' } });
@@ -58,9 +58,9 @@ export async function run(baseUrl: string, authorization: string): Promise<unkno
   const missing = await client.GET('/api/message/{id}', { params: { path } });
   found.push([made, changed, late, gone, missing].map(({ response }) => response.status));
 
-  // @ts-expect-error what is required is missing
-  const faulty = await client.POST('/api/land', { body: { id: 'x' } });
-  found.push(typeof faulty.error === 'object' ? faulty.error.errors?.['name'] : faulty.error);
+  // @ts-expect-error a required field is missing
+  const invalid = await client.POST('/api/land', { body: { id: 'x' } });
+  found.push(typeof invalid.error === 'object' ? invalid.error.errors?.['name'] : invalid.error);
 
   const vault = await client.GET('/api/vault');
   const diary = await client.GET('/api/diary', { headers: { authorization: null } });
@@ -74,11 +74,11 @@ export async function run(baseUrl: string, authorization: string): Promise<unkno
 }
 `;
 
-describe('the OpenAPI document, as it is served', () => {
+describe('the OpenAPI document', () => {
   let service: TestService;
   let directory: string;
   before(async () => {
-    service = await startStage();
+    service = await startSampleService();
     directory = await mkdtemp(join(tmpdir(), 'vitrine-openapi-'));
     await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
   });
@@ -89,16 +89,19 @@ describe('the OpenAPI document, as it is served', () => {
 
   const PATH = '/api/openapi.json';
   const get = (options: RequestOptions = {}): Promise<Answer> => service.request(PATH, options);
-  const of = async (user?: string): Promise<any> => (await get(user === undefined ? {} : { user })).json;
+  const documentFor = async (user?: string): Promise<any> =>
+    (await get(user === undefined ? {} : { user })).json;
 
-  test('every caller gets what they may see', async () => {
+  test('shows each caller only the resources with access', async () => {
     const tags = (document: any): string[] => document.tags.map(({ name }: any) => name);
-    assert.ok(!tags(await of()).includes('diary'));
-    assert.ok(tags(await of('ada')).includes('diary') && !tags(await of('ada')).includes('vault'));
-    assert.ok(tags(await of('root')).includes('vault'));
+    assert.ok(!tags(await documentFor()).includes('diary'));
+    assert.ok(
+      tags(await documentFor('ada')).includes('diary') && !tags(await documentFor('ada')).includes('vault'),
+    );
+    assert.ok(tags(await documentFor('root')).includes('vault'));
   });
 
-  test('wrong credentials are 401, and parameters 400', async () => {
+  test('returns 401 for wrong credentials and 400 for parameters', async () => {
     assert.equal((await get({ headers: { authorization: basic('ada', 'wrong') } })).status, 401);
     const { status, json } = await service.request(`${PATH}?x=1`);
     assert.deepEqual(
@@ -107,7 +110,7 @@ describe('the OpenAPI document, as it is served', () => {
     );
   });
 
-  test('HEAD, OPTIONS, other methods and an ETag are as elsewhere', async () => {
+  test('supports HEAD, OPTIONS and If-None-Match, and returns 405 for other methods', async () => {
     const { status, headers } = await get();
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
@@ -126,10 +129,10 @@ describe('the OpenAPI document, as it is served', () => {
     assert.notEqual(other.headers.get('etag'), etag);
   });
 
-  test('every path, and every answer of a resource, is as the document says', async () => {
-    const document = await of('root');
-    const faults = validator(document);
-    const sent: [path: string, operation: string, method: string, target: string, body?: object][] = [
+  test('describes every path and the responses of the resources', async () => {
+    const document = await documentFor('root');
+    const errorsOf = validator(document);
+    const requests: [path: string, operation: string, method: string, target: string, body?: object][] = [
       ['/api', 'index', 'get', '/api'],
       ['/healthz', 'health', 'get', '/healthz'],
       ['/readyz', 'ready', 'get', '/readyz'],
@@ -150,7 +153,7 @@ describe('the OpenAPI document, as it is served', () => {
       ['/api/user', 'create_user', 'post', '/api/user', { username: 'new', password: 'x' }],
       ['/api/vault', 'list_vault', 'get', '/api/vault'],
     ];
-    for (const [path, operationId, method, target, body] of sent) {
+    for (const [path, operationId, method, target, body] of requests) {
       const operation = document.paths[path][method];
       assert.equal(operation.operationId, operationId);
       const answer = await service.request(target, { method: method.toUpperCase(), user: 'root', body });
@@ -158,7 +161,7 @@ describe('the OpenAPI document, as it is served', () => {
       const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
       const { schema } = response.content?.[type] ?? {};
       assert.ok(schema, `${method} ${target}: ${answer.status} ${type}`);
-      assert.deepEqual(faults(schema, answer.json), [], `${method} ${target}`);
+      assert.deepEqual(errorsOf(schema, answer.json), [], `${method} ${target}`);
       for (const [name, header] of Object.entries<any>(response.headers ?? {})) {
         const value = answer.headers.get(name);
         if (value !== null) assert.deepEqual(typeof value, 'string', resolve(document, header).description);
@@ -166,13 +169,13 @@ describe('the OpenAPI document, as it is served', () => {
       }
       if (body && answer.status < 300) {
         const content = resolve(document, operation.requestBody).content['application/json'];
-        assert.deepEqual(faults(content.schema, body), []);
+        assert.deepEqual(errorsOf(content.schema, body), []);
       }
     }
   });
 
-  test('the service takes every filter and every body that the document shows', async () => {
-    const document = await of('root');
+  test('lists only filters and example bodies that the service accepts', async () => {
+    const document = await documentFor('root');
     for (const [path, { get: operation }] of Object.entries<any>(document.paths)) {
       if (!operation?.operationId.startsWith('list_')) continue;
       for (const part of operation.parameters) {
@@ -193,8 +196,8 @@ describe('the OpenAPI document, as it is served', () => {
     );
   });
 
-  test('a client that is generated from it passes the compiler, and works', async () => {
-    const types = astToString(await openapiTS(await of('root')));
+  test('generates a client that compiles and works', async () => {
+    const types = astToString(await openapiTS(await documentFor('root')));
     await writeFile(join(directory, 'api.d.ts'), types);
     const main = join(directory, 'main.mts');
     await writeFile(main, PROGRAM);
@@ -218,9 +221,9 @@ describe('the OpenAPI document, as it is served', () => {
     const { run } = (await import(pathToFileURL(join(directory, 'main.mjs')).href)) as {
       run: (baseUrl: string, authorization: string) => Promise<unknown>;
     };
-    // The compiler has held the event loop, which the service runs on too, so that it refuses requests for a moment.
-    await eventually(async () => (await service.request('/api/user/2/')).status === 200, 'the end of that');
-    const { username, password } = PEOPLE.ada;
+    // The compiler blocked the event loop of the service, so it refuses requests for a moment.
+    await eventually(async () => (await service.request('/api/user/2/')).status === 200, 'a response');
+    const { username, password } = USERS.ada;
     assert.deepEqual(await run(service.base, basic(username, password)), [
       [{ content: 'message 45', stars: null }, 45],
       30,

@@ -9,7 +9,7 @@ import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
 import { ROOT } from '../docs/pages.ts';
 import type { TestService } from '../support.ts';
-import { PEOPLE, startStage } from './stage.ts';
+import { USERS, startSampleService } from './sample-service.ts';
 
 const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (file) => ts.sys.readFile(file));
 const { options } = ts.parseJsonConfigFileContent(
@@ -23,7 +23,7 @@ const messagesOf = (program: ts.Program, file: string): string[] =>
     .getPreEmitDiagnostics(program, program.getSourceFile(file))
     .map(({ start = 0, messageText }) => `${start}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
 
-test('the types hold for a project that sets nothing but strict', () => {
+test('the types compile in a project that only sets strict', () => {
   const file = join(ROOT, 'test/client-types.ts');
   const plain = { ...options, exactOptionalPropertyTypes: false, noUncheckedIndexedAccess: false };
   assert.deepEqual(messagesOf(ts.createProgram([file], plain), file), []);
@@ -38,20 +38,20 @@ const transpile = (file: string, module: ts.ModuleKind): string =>
     },
   }).outputText;
 
-describe('where there is no Node', () => {
+describe('the client outside Node.js', () => {
   let service: TestService;
   before(async () => {
-    service = await startStage();
+    service = await startSampleService();
   });
   after(() => service.close());
 
-  test('the client is one file that imports nothing', () => {
+  test('is one file without imports', () => {
     const text = transpile('src/client.ts', ts.ModuleKind.ESNext);
     const found = ts.preProcessFile(text).importedFiles.map(({ fileName }) => fileName);
     assert.deepEqual(found, []);
   });
 
-  test('it runs with what browsers have, and nothing of Node', async () => {
+  test('runs with the globals of browsers only', async () => {
     const web = { fetch, Headers, URLSearchParams, TextEncoder, btoa, setTimeout, clearTimeout };
     const code = transpile('src/client.ts', ts.ModuleKind.CommonJS);
     const found: unknown = await runInNewContext(
@@ -66,14 +66,14 @@ describe('where there is no Node', () => {
         await client.message.delete(made.id);
         return JSON.stringify([changed.content, count, late.status, late instanceof exports.VitrineError]);
       })()`,
-      { ...web, baseUrl: service.base, credentials: PEOPLE.lukasz },
+      { ...web, baseUrl: service.base, credentials: USERS.lukasz },
     );
     assert.equal(found, '["d",1,412,true]');
   });
 
-  // Node and browsers are held by the tests around this one; these two where they are installed.
+  // These run only where they are installed.
   for (const runtime of ['deno', 'bun'].filter((name) => spawnSync(name, ['--version']).status === 0)) {
-    test(`it runs in ${runtime}`, async () => {
+    test(`runs in ${runtime}`, async () => {
       const directory = await mkdtemp(join(tmpdir(), 'vitrine-client-'));
       try {
         await writeFile(join(directory, 'client.mjs'), transpile('src/client.ts', ts.ModuleKind.ESNext));
@@ -92,7 +92,7 @@ describe('where there is no Node', () => {
     });
   }
 
-  test('the declarations need no types of Node', async () => {
+  test('has declarations that do not need the types of Node.js', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'vitrine-client-'));
     try {
       const emitted = ts.createProgram([join(ROOT, 'src/client.ts')], {

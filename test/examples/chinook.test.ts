@@ -13,13 +13,13 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}/examples/chinook`;
 const README = readFileSync(`${FOLDER}/README.md`, 'utf8');
 
-/** A command of the README, and what the README says that it prints. */
+/** A command of the README and the output that the README shows. */
 interface Example {
   readonly command: string;
   readonly output: string;
 }
 
-/** The examples under each heading: in `console` blocks a command stands behind `$ ` and its output below it. */
+/** Reads the examples under each heading. In `console` blocks a command follows `$ `, and its output is below it. */
 function readExamples(markdown: string): Map<string, Example[]> {
   const sections = new Map<string, Example[]>();
   for (const section of markdown.split(/^## /m).slice(1)) {
@@ -38,7 +38,7 @@ function readExamples(markdown: string): Map<string, Example[]> {
   return sections;
 }
 
-/** What differs from run to run, and how a terminal would show the rest. */
+/** Replaces the parts of an output that differ from run to run, and removes carriage returns. */
 const masked = (output: string): string =>
   output
     .replaceAll('\r', '')
@@ -46,7 +46,7 @@ const masked = (output: string): string =>
     .replace(/^ETag: "\d+-[0-9a-f]{6}"$/m, 'ETag: …')
     .trimEnd();
 
-/** The SQL of a script for psql, without the commands that make and enter a database of its own. */
+/** The SQL of a psql script, without the commands that create and enter a database. */
 function sqlOf(script: string): string {
   const isForPsql = /^(\\|(drop|create) database\b)/i;
   return script
@@ -57,12 +57,12 @@ function sqlOf(script: string): string {
 
 const SEPARATOR = '\x1e';
 
-/** Runs the commands in one shell, as the README's reader would, on the service and the database of this test. */
+/** Runs the commands in one shell, on the service and the database of this test. @returns the output of each */
 async function run(commands: readonly string[], { base, url }: TestService): Promise<string[]> {
   const { host } = new URL(base);
   const script = [
     'exec 2>&1',
-    // npx would look for the package first; here it is the checkout itself.
+    // `npx` would look for an installed package.
     `npx() { shift; '${process.execPath}' bin/vitrine.js "$@"; }`,
     ...commands.map((command) => `${command.replaceAll('localhost:8000', host)}\nprintf '\\036'`),
   ];
@@ -81,7 +81,7 @@ async function run(commands: readonly string[], { base, url }: TestService): Pro
   return stdout.split(SEPARATOR).slice(0, -1);
 }
 
-describe('the example of the Chinook database', () => {
+describe('the Chinook example', () => {
   const sections = readExamples(README);
   const examples = [...sections.values()].flat();
   const outputs = new Map<Example, string>();
@@ -98,14 +98,14 @@ describe('the example of the Chinook database', () => {
   });
   after(() => service.close());
 
-  test('every table of the script is served but playlist_track, which has no key of one column', async () => {
+  test('serves every table except playlist_track, which has a key of two columns', async () => {
     const rows = await service.sql<{ name: string }[]>`
       select tablename as name from pg_tables where schemaname = 'public' and tablename not like 'vitrine%'`;
     const served = resources.map(({ model, ...rest }) => ('table' in rest ? rest.table : model));
     assert.deepEqual(rows.map(({ name }) => name).sort(), [...served, 'playlist_track'].sort());
   });
 
-  test('every column is served but the personal ones of employees and the password hashes', async () => {
+  test('serves every column except private data of employees and password hashes', async () => {
     const rows = await service.sql<{ path: string }[]>`
       select table_name || '.' || column_name as path from information_schema.columns
       where table_schema = 'public' and table_name <> 'playlist_track' and table_name not like 'vitrine%'`;
@@ -137,7 +137,7 @@ describe('the example of the Chinook database', () => {
   const catalogue = ['artist', 'album', 'track', 'genre', 'media_type', 'playlist'];
   for (const { model } of resources) {
     const isPublic = catalogue.includes(model);
-    test(`without a login ${model} can${isPublic ? '' : 'not'} be read, and not be written`, async () => {
+    test(`${isPublic ? 'allows' : 'denies'} reading and denies writing ${model} without credentials`, async () => {
       assert.equal((await service.request(`/api/${model}/?limit=1`)).status, isPublic ? 200 : 401);
       assert.equal((await service.request(`/api/${model}/1/`)).status, isPublic ? 200 : 401);
       for (const [method, path] of [
@@ -151,17 +151,17 @@ describe('the example of the Chinook database', () => {
     });
   }
 
-  describe('its README', () => {
+  describe('the README', () => {
     before(async () => {
-      const printed = await run(
+      const results = await run(
         examples.map(({ command }) => command),
         service,
       );
-      assert.equal(printed.length, examples.length, printed.at(-1));
-      examples.forEach((example, index) => outputs.set(example, printed[index] ?? ''));
+      assert.equal(results.length, examples.length, results.at(-1));
+      examples.forEach((example, index) => outputs.set(example, results[index] ?? ''));
     });
 
-    test('has no command that is not run here', () => {
+    test('has only commands that this test runs', () => {
       const commands = README.match(/^\$ .+$/gm) ?? [];
       assert.ok(commands.length > 0);
       assert.deepEqual(
@@ -170,10 +170,10 @@ describe('the example of the Chinook database', () => {
       );
     });
 
-    for (const [heading, own] of sections) {
-      test(`prints under "${heading}" what its commands print`, () => {
-        const shown = (printed: (example: Example) => string): string[] =>
-          own.map((example) => `$ ${example.command}\n${masked(printed(example))}`);
+    for (const [heading, inSection] of sections) {
+      test(`shows the output of the commands under "${heading}"`, () => {
+        const shown = (outputOf: (example: Example) => string): string[] =>
+          inSection.map((example) => `$ ${example.command}\n${masked(outputOf(example))}`);
         assert.deepEqual(
           shown((example) => outputs.get(example) ?? ''),
           shown(({ output }) => output),
@@ -182,8 +182,8 @@ describe('the example of the Chinook database', () => {
     }
   });
 
-  test('the admin area calls albums by their artists too, invoices by their numbers, and finds both', async () => {
-    // The README has let this admin in.
+  test('labels albums with their artists and invoices with their numbers, and finds both', async () => {
+    // The commands of the README added this admin.
     const andrew = await logIn(service, 'andrew', 'andrew-password');
     const labels = async (model: string, words: string): Promise<string[]> => {
       const { text } = await andrew.get(`/admin/${model}/-/lookup/?_search=${encodeURIComponent(words)}`);
@@ -195,7 +195,7 @@ describe('the example of the Chinook database', () => {
     assert.equal((await labels('track', 'love'))[0], 'Love');
     const filters = await andrew.get('/admin/track/?_filter=name&genre__in=1,2');
     assert.match(readable(filters), /Genre is one of Rock, Jazz .* contains begins with/);
-    // People of one name stand together.
+    // Customers are sorted by both of their names.
     const { text } = await andrew.get('/admin/invoice/?ordering=total');
     assert.ok(text.includes('?ordering=customer__first_name%2Ccustomer__last_name%2Ctotal"'));
   });

@@ -11,8 +11,8 @@ import { openApiDocument } from '../../src/http/openapi/openapi.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import shipped from '../../src/resources/registry.ts';
 import { serveResources } from '../../src/resources/serve/served-resource.ts';
-import { resources as things } from '../admin/things.ts';
-import { resources as stage } from '../client/stage.ts';
+import { resources as things } from '../admin/sample-resources.ts';
+import { resources as stage } from '../client/sample-service.ts';
 import { ROOT } from '../docs/pages.ts';
 import { resolve, validator } from './openapi.ts';
 

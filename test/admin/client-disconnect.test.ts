@@ -1,13 +1,13 @@
-// A client that leaves while its password waits to be verified does not keep its place in the queue.
+// A client that disconnects while its password waits for verification leaves the queue.
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
-import { resources } from './things.ts';
+import { resources } from './sample-resources.ts';
 
-describe('a client that leaves before its own password is verified', () => {
+describe('a client that disconnects before its password is verified', () => {
   let service: TestService;
   let ada: Browser;
   let other: number;
@@ -26,18 +26,18 @@ describe('a client that leaves before its own password is verified', () => {
       .filter((line) => line['path'] === path && line['method'] === 'POST')
       .map(({ status }) => status);
 
-  async function assertLeaves(path: string, users: readonly string[]): Promise<void> {
+  async function assertLeavesQueue(path: string, users: readonly string[]): Promise<void> {
     const { text } = await ada.get(path);
     const csrf = /name="_csrf" value="([^"]*)"/.exec(text)?.[1] ?? '';
     const before = statusesOf(path).length;
-    // Both places are taken for a long time.
-    let isOver = false;
+    // Two slow verifications run at once; the client waits behind them.
+    let isSlowDone = false;
     const slow = users.map(async (name) => {
       await service.request('/api/thing/', {
         headers: { authorization: basic(name, 'wrong') },
         method: 'POST',
       });
-      isOver = true;
+      isSlowDone = true;
     });
     await eventually(
       async () =>
@@ -64,13 +64,13 @@ describe('a client that leaves before its own password is verified', () => {
     await assert.rejects(sent, /abort/);
     await eventually(() => statusesOf(path).length > before, 'the end of the request');
     assert.equal(statusesOf(path).at(-1), 499);
-    assert.equal(isOver, false, 'it ends while the verifications before it are still running');
+    assert.equal(isSlowDone, false, 'the request ends while the slow verifications are still running');
     await Promise.all(slow);
   }
 
-  test('leaves the queue of the change of its own password', () =>
-    assertLeaves('/admin/-/account/', ['bob', 'eve']));
+  test('leaves the queue when it changes its own password', () =>
+    assertLeavesQueue('/admin/-/account/', ['bob', 'eve']));
 
-  test('leaves the queue of a confirmation', () =>
-    assertLeaves(`/admin/user/${other}/password/`, ['joe', 'kim']));
+  test('leaves the queue when it confirms a change', () =>
+    assertLeavesQueue(`/admin/user/${other}/password/`, ['joe', 'kim']));
 });

@@ -1,4 +1,4 @@
-// What a form answers whose change is committed, while the database is in the way of reading the record again.
+// Responses after a committed change, when the record cannot be read again.
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
@@ -34,8 +34,8 @@ before(async () => {
 });
 after(() => service.close());
 
-/** Begins a transaction, and gives what ends it. */
-async function holding(lock: (sql: Sql) => Promise<unknown>): Promise<() => Promise<void>> {
+/** Runs `lock` in a new transaction. @returns a function that rolls it back */
+async function holdLock(lock: (sql: Sql) => Promise<unknown>): Promise<() => Promise<void>> {
   const connection = await service.sql.reserve();
   await connection`begin`;
   await lock(connection);
@@ -45,7 +45,7 @@ async function holding(lock: (sql: Sql) => Promise<unknown>): Promise<() => Prom
   };
 }
 
-/** How many statements wait for a lock. */
+/** The number of statements that wait for a lock. */
 const waiting = async (): Promise<number> =>
   (
     await service.sql`select from pg_stat_activity
@@ -57,32 +57,32 @@ async function untilOneWaits(): Promise<void> {
 }
 
 /**
- * Sends a form whose write waits for a lock, and then commits. What a song is called cannot be read by then, since the table of
- * bands is locked. (The table of albums would keep a new song from being written, too.)
+ * Saves a song while its label cannot be read. The write first waits for `lock`. Then the table of bands is locked, which the
+ * label needs, and the write commits. The table of albums stays free, because the insert of a song needs it.
  */
 async function saveUnread(
   path: string,
   title: string,
-  held: (sql: Sql) => Promise<unknown>,
+  lock: (sql: Sql) => Promise<unknown>,
 ): Promise<AdminAnswer> {
   const fields = { ...fieldsOf(await ada.get(path)), title, _save: 'stay' };
-  const letWrite = await holding(held);
+  const releaseWrite = await holdLock(lock);
   const answer = ada.post(path, fields);
   await untilOneWaits();
-  const letRead = await holding((sql) => sql`lock table band in access exclusive mode`);
-  await letWrite();
+  const releaseRead = await holdLock((sql) => sql`lock table band in access exclusive mode`);
+  await releaseWrite();
   try {
     return await answer;
   } finally {
-    await letRead();
+    await releaseRead();
   }
 }
 
 const flash = ({ text }: AdminAnswer): string =>
   (/class="flash[^>]*>([\s\S]*?)<\/p>/.exec(text)?.[1] ?? '').replace(/<[^>]*>/g, '').trim();
 
-describe('a form whose change is committed is answered as done where the name cannot be read', () => {
-  test('of a new record', async () => {
+describe('a label that cannot be read after the commit', () => {
+  test('does not fail the creation of a record', async () => {
     const answer = await saveUnread(
       '/admin/song/-/add/',
       'New',
@@ -95,7 +95,7 @@ describe('a form whose change is committed is answered as done where the name ca
     assert.match(flash(await ada.follow(answer)), /^Songs: the record was added\./);
   });
 
-  test('of a changed record', async () => {
+  test('does not fail the change of a record', async () => {
     const answer = await saveUnread(
       '/admin/song/1001/',
       'Changed',
@@ -108,7 +108,7 @@ describe('a form whose change is committed is answered as done where the name ca
   });
 });
 
-test('a record that is gone right after its change leads to the list', async () => {
+test('a save redirects to the list when a trigger deletes the record', async () => {
   await service.sql.unsafe(`
     create function vanish() returns trigger language plpgsql as $$
       begin delete from song where id = new.id; return null; end $$;

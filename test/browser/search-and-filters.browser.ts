@@ -1,19 +1,29 @@
-// Finding records: search, filters, sorting, dates, pages.
+// Lists: search, filters, sorting, date links, pages.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
-import { button, follow, heading, link, MODES, names, openStage, sees, type Stage } from './stage.ts';
+import {
+  button,
+  follow,
+  heading,
+  link,
+  MODES,
+  names,
+  openSite,
+  expectVisible,
+  type Site,
+} from './support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let stage: Stage;
+    let site: Site;
     let page: Page;
     before(async () => {
-      stage = await openStage({ javaScriptEnabled });
-      page = await stage.enter();
+      site = await openSite({ javaScriptEnabled });
+      page = await site.openAs();
     });
-    after(() => stage.close());
+    after(() => site.close());
 
     const openList = async (title: string): Promise<void> => {
       await page.goto('/admin/');
@@ -33,53 +43,53 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(button(page, 'Filter'));
     };
 
-    test('a record is found by words, those of related records too', async () => {
+    test('the search finds records by their words and those of related records', async () => {
       await openList('Trips');
       await search('trip 07');
       assert.deepEqual(await names(page), ['Trip 07']);
       await search('town 012');
       assert.deepEqual(await names(page), ['Trip 12']);
       await search('nowhere at all');
-      await sees(page.getByText('No matching records.'));
+      await expectVisible(page.getByText('No matching records.'));
       await follow(link(page, 'Show all records'));
-      await sees(page.getByText('1–20 of 45 records'));
+      await expectVisible(page.getByText('1–20 of 45 records'));
     });
 
-    test('a record is found by filters made in the panel, which go away one by one', async () => {
+    test('filters are added with the panel and removed one by one', async () => {
       await openList('Trips');
       await addFilter('Rating', 'is at least', '5');
-      await sees(page.getByText('1–9 of 9 records'));
+      await expectVisible(page.getByText('1–9 of 9 records'));
       await addFilter('Name', 'contains', '4');
       assert.deepEqual(await names(page), ['Trip 04', 'Trip 14', 'Trip 24', 'Trip 34', 'Trip 44']);
       await addFilter('Day', 'is before', '2025-12-05');
       assert.deepEqual(await names(page), ['Trip 04', 'Trip 14']);
       const chips = page.getByRole('list', { name: 'Active filters' });
-      await sees(chips.getByText('Rating is at least “5”'));
-      await sees(chips.getByText('Name contains “4”'));
+      await expectVisible(chips.getByText('Rating is at least “5”'));
+      await expectVisible(chips.getByText('Name contains “4”'));
       await follow(page.getByRole('link', { name: 'Remove the filter: Day is before' }));
       assert.equal((await names(page)).length, 5);
       await follow(page.getByRole('link', { name: 'Remove the filter: Name contains' }));
-      await sees(page.getByText('1–9 of 9 records'));
+      await expectVisible(page.getByText('1–9 of 9 records'));
       await follow(page.getByRole('link', { name: 'Remove the filter: Rating is at least' }));
-      await sees(page.getByText('1–20 of 45 records'));
+      await expectVisible(page.getByText('1–20 of 45 records'));
       assert.equal(await chips.count(), 0);
     });
 
-    test('a filter takes the words by which a related record is called', async () => {
+    test('a filter accepts the label of a related record', async () => {
       await openList('Trips');
       await addFilter('Town', 'is', 'Town 03');
       assert.equal(await heading(page), 'Which town do you mean?');
       await page.getByRole('searchbox', { name: 'Search Towns' }).fill('nowhere');
       await follow(button(page, 'Search'));
-      await sees(page.getByText('No records match “nowhere”.'));
+      await expectVisible(page.getByText('No records match “nowhere”.'));
       await page.getByRole('searchbox', { name: 'Search Towns' }).fill('town 03');
       await follow(button(page, 'Search'));
       await follow(link(page, 'Town 031'));
       assert.deepEqual(await names(page), ['Trip 31']);
-      await sees(page.getByRole('list', { name: 'Active filters' }).getByText('Town is Town 031'));
+      await expectVisible(page.getByRole('list', { name: 'Active filters' }).getByText('Town is Town 031'));
     });
 
-    test('a comparison without a value has no box for one with the script, and says so without it', async () => {
+    test('a comparison without a value hides the value field, or says so without the script', async () => {
       await page.goto('/admin/trip/?_filter=day');
       const how = page.getByRole('combobox', { name: 'Day' });
       const value = page.getByLabel('Value', { exact: true });
@@ -88,23 +98,23 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await value.isVisible(), !javaScriptEnabled);
       assert.equal(await page.getByText('not needed for “has no value”').isVisible(), !javaScriptEnabled);
       await follow(button(page, 'Filter'));
-      await sees(page.getByText('No matching records.'));
+      await expectVisible(page.getByText('No matching records.'));
       await follow(link(page, 'Day has no value'));
       assert.equal(await value.isVisible(), !javaScriptEnabled);
       await how.selectOption('is');
       assert.equal(await value.isVisible(), true);
     });
 
-    test('a filter that cannot be used says so, and the list is not shown as if there were none', async () => {
+    test('an invalid filter shows an error instead of the list', async () => {
       await openList('Trips');
       await addFilter('Rating', 'is', 'many');
-      await sees(page.getByRole('alert'));
+      await expectVisible(page.getByRole('alert'));
       assert.equal(await page.locator('table.records').count(), 0);
       await follow(page.getByRole('link', { name: 'Remove the filter: Rating is' }));
       assert.equal((await names(page)).length, 20);
     });
 
-    test('a list is sorted by two columns, the one that was clicked last first', async () => {
+    test('a list is sorted by two columns, first by the one that was clicked last', async () => {
       await openList('Trips');
       await follow(link(page, 'Name'));
       await follow(link(page, 'Name'));
@@ -119,41 +129,41 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.deepEqual((await names(page)).slice(0, 3), ['Trip 45', 'Trip 44', 'Trip 43']);
     });
 
-    test('a list is narrowed to a year, a month and a day, and widened again', async () => {
+    test('date links narrow a list to a year, a month and a day, and show all dates again', async () => {
       await openList('Trips');
       const dates = page.getByRole('navigation', { name: 'Day' });
       await follow(dates.getByRole('link', { name: '2026' }));
-      await sees(page.getByText('1–4 of 4 records'));
+      await expectVisible(page.getByText('1–4 of 4 records'));
       await follow(dates.getByRole('link', { name: 'January' }));
       await follow(dates.getByRole('link', { name: '3', exact: true }));
       assert.deepEqual(await names(page), ['Trip 44']);
       await follow(dates.getByRole('link', { name: 'All dates' }));
-      await sees(page.getByText('1–20 of 45 records'));
+      await expectVisible(page.getByText('1–20 of 45 records'));
     });
 
-    test('the pages of a list lead on and back, and can be longer', async () => {
+    test('a list has links to other pages and to longer pages', async () => {
       await openList('Trips');
       const pages = page.getByRole('navigation', { name: 'Pages' });
       await follow(pages.getByRole('link', { name: 'Next' }));
-      await sees(page.getByText('21–40 of 45 records'));
+      await expectVisible(page.getByText('21–40 of 45 records'));
       await follow(pages.getByRole('link', { name: 'Last' }).or(pages.getByRole('link', { name: 'Next' })));
-      await sees(page.getByText('41–45 of 45 records'));
+      await expectVisible(page.getByText('41–45 of 45 records'));
       await follow(pages.getByRole('link', { name: 'Previous' }));
       await follow(pages.getByRole('link', { name: '100' }));
       assert.equal((await names(page)).length, 45);
     });
 
-    test('a list that was seen before costs one request', async () => {
+    test('the next page of a list needs one request', async () => {
       await openList('Trips');
-      const from = stage.service.lines.length;
+      const from = site.service.lines.length;
       await follow(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Next' }));
       await page.waitForLoadState('load');
       await page.goto('/admin/-/keys/');
-      const paths = (): unknown[] => stage.service.lines.slice(from).map(({ path }) => path);
-      while (!paths().includes('/admin/-/keys/')) await sleep(10); // lines are written some at a time
-      // The line of the page before may be written only now.
-      const asked = paths().filter((path) => path !== '/admin/trip/');
-      assert.deepEqual(asked, ['/admin/trip/?page', '/admin/-/keys/']);
+      const paths = (): unknown[] => site.service.lines.slice(from).map(({ path }) => path);
+      while (!paths().includes('/admin/-/keys/')) await sleep(10); // lines are written in batches
+      // The log line of the previous page may be written late.
+      const requested = paths().filter((path) => path !== '/admin/trip/');
+      assert.deepEqual(requested, ['/admin/trip/?page', '/admin/-/keys/']);
     });
   });
 }

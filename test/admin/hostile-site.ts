@@ -1,8 +1,8 @@
-// Hostile text in every place where the admin area shows what came from somebody, for the tests that look whether it is just text.
+// Records with hostile text in every place that the admin area shows, for the tests of escaping.
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
-import { resources as shipped, thing } from './things.ts';
+import { resources as shipped, thing } from './sample-resources.ts';
 
 export const HOSTILE = [
   '<script>alert(1)</script>',
@@ -36,13 +36,13 @@ const resources: readonly Resource[] = [
   { model: 'named', primaryKey: { type: 'string', column: 'code' }, columns: { title: { type: 'text' } }, admin: { label: 'title' } },
 ] as unknown as Resource[]; // prettier-ignore
 
-/** A service full of hostile text, and an admin who is called by one. */
+/** A service with hostile text in its records, and an admin with a hostile name. */
 export interface HostileSite {
   readonly service: TestService;
   readonly ada: Browser;
-  /** Pages that show the texts, and pages that are asked for with them. */
+  /** Pages that show the texts, and pages with the texts in their URLs. */
   readonly addresses: readonly string[];
-  /** The keys of the things. */
+  /** The ids of the records of `thing`. */
   readonly ids: readonly string[];
 }
 

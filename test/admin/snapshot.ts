@@ -1,8 +1,8 @@
 import type { Sql } from '../support.ts';
 
 /**
- * All rows of all tables as one text for each, for comparing before and after; of sessions not when they were last used, which
- * any request may note.
+ * The rows of each table as one text, to compare before and after. The column `seen` of sessions is left out, because any
+ * request may update it.
  */
 export async function snapshot(sql: Sql): Promise<Record<string, string>> {
   const tables = await sql<{ name: string }[]>`select relname as name from pg_class

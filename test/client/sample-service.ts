@@ -1,4 +1,4 @@
-// A registry with what clients stumble over, and the records of the cases.
+// The registry and the records for the tests of clients: text keys, big numbers, owners, access levels.
 import type { Resource } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 
@@ -60,17 +60,17 @@ export const resources = [
   },
 ] as const satisfies readonly Resource[];
 
-/** Names and passwords of the users, one of them with what only UTF-8 can write. */
-export const PEOPLE = {
+/** The credentials of the users. Those of `lukasz` need UTF-8. */
+export const USERS = {
   root: { username: 'root', password: 'pw-root' },
   ada: { username: 'ada', password: 'pw-ada' },
   lukasz: { username: 'Łukasz', password: 'pässwörd:ключ:🔑' },
 } as const;
 
-/** The service with the three users, and 45 messages of ada's. */
-export async function startStage(): Promise<TestService> {
+/** Starts a service with the three users and 45 messages of `ada`. */
+export async function startSampleService(): Promise<TestService> {
   const service = await startService(resources, { trustProxy: 1 });
-  for (const { username, password } of Object.values(PEOPLE)) {
+  for (const { username, password } of Object.values(USERS)) {
     const row = { username, password: await cheapHash(password), admin: username === 'root' };
     await service.sql`insert into "user" ${service.sql(row)}`;
   }

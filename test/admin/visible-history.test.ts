@@ -4,7 +4,7 @@ import { createVitrine, type Resource } from '../../src/index.ts';
 import { startWith, users, type WritableService } from '../db/helpers.ts';
 import { csrfIn, logIn, readable, type Browser } from './support.ts';
 
-/** The registry as it was when the changes were made: everything is shown. */
+/** The registry at the time of the changes. It shows everything. */
 const earlier: Resource[] = [
   {
     model: 'patient',
@@ -25,7 +25,7 @@ const earlier: Resource[] = [
   { model: 'ward', columns: { name: { type: 'string' } }, access: 'user' },
 ];
 
-/** The registry of today: a column is excluded, one is a password now, and a resource is hidden. */
+/** The registry of today: one column is excluded, one is a password, and two resources are hidden. */
 const later: Resource[] = [
   {
     model: 'patient',
@@ -48,10 +48,10 @@ const later: Resource[] = [
   { model: 'ward', columns: { name: { type: 'string' } }, access: 'user', admin: { hidden: true } },
 ];
 
-/** Everything that is hidden today, whatever it was called then. */
+/** Values that are hidden today. */
 const HIDDEN = /MELANCHOLY|4711|BEARER|SCOPED|NORTH/i;
 
-describe('the history after the registry has hidden more', () => {
+describe('the history after the registry was changed to hide values', () => {
   let service: WritableService;
   let ada: Browser;
   let close: () => Promise<void>;
@@ -94,7 +94,7 @@ describe('the history after the registry has hidden more', () => {
 
   const HISTORY = '/admin/vitrine_history/';
 
-  test('shows nothing hidden on any page', async () => {
+  test('shows no hidden value on any page', async () => {
     const list = await ada.get(`${HISTORY}?limit=200`);
     const lines = [...list.text.matchAll(/href="(\/admin\/vitrine_history\/\d+\/)"/g)].map(
       ([, path]) => path ?? '',
@@ -114,7 +114,7 @@ describe('the history after the registry has hidden more', () => {
     assert.equal((await ada.get('/admin/token/BEARER-1/history/')).status, 404);
   });
 
-  test('keeps the hidden values out of both exports, by link and by choice', async () => {
+  test('exports no hidden value, from the list or by a bulk action', async () => {
     const list = await ada.get(HISTORY);
     const exports = [
       await ada.get(`${HISTORY}-/export.csv`),
@@ -130,7 +130,7 @@ describe('the history after the registry has hidden more', () => {
     }
   });
 
-  test('keeps what is shown as it was written, and of a password only that it changed', async () => {
+  test('exports visible values unchanged, and of a password only that it changed', async () => {
     const { text } = await ada.get(`${HISTORY}-/export.json?model=patient&record=${kept}&ordering=id`);
     const lines = JSON.parse(text) as { action: string; before: string | null; after: string | null }[];
     assert.deepEqual(
@@ -143,7 +143,7 @@ describe('the history after the registry has hidden more', () => {
     );
   });
 
-  test('finds nothing by hidden values, whichever way it is asked', async () => {
+  test('finds nothing by hidden values, with filters or the search', async () => {
     const count = async (query: string): Promise<number> => {
       const answer = await ada.get(`${HISTORY}-/export.json?${query}`);
       assert.equal(answer.status, 200, query);
@@ -166,7 +166,7 @@ describe('the history after the registry has hidden more', () => {
     assert.equal(await count(`record=${kept}&model=patient`), 3);
   });
 
-  test('has an order that hidden values do not change', async () => {
+  test('is sorted independently of hidden values', async () => {
     const order = async (column: string): Promise<number[]> => {
       const { text } = await ada.get(`${HISTORY}-/export.json?ordering=${column},id`);
       return (JSON.parse(text) as { id: string }[]).map(({ id }) => Number(id));
@@ -186,7 +186,7 @@ describe('the history after the registry has hidden more', () => {
       record = replace(record, '!', 'BEARER')`;
   });
 
-  test('adds a deleted record again without its hidden values', async () => {
+  test('offers to add a deleted record again without its hidden values', async () => {
     const page = await ada.get(`/admin/patient/${gone}/history/`);
     const link = /href="(\/admin\/patient\/-\/add\/[^"]*)"/.exec(page.text)?.[1] ?? '';
     assert.match(link, /name=Gone/);
@@ -194,7 +194,7 @@ describe('the history after the registry has hidden more', () => {
     assert.doesNotMatch((await ada.get(link.replaceAll('&amp;', '&'))).text, HIDDEN);
   });
 
-  test('says of a hidden model who did what, and of its records no key but a generated one', async () => {
+  test('shows users and actions of a hidden model, and only generated keys of its records', async () => {
     const list = readable(await ada.get(`${HISTORY}?model=token`));
     assert.match(list, /2 records/);
     assert.match(list, /ada API added token/);
@@ -210,7 +210,7 @@ describe('the history after the registry has hidden more', () => {
     assert.deepEqual(await linesOf('ward'), [['1', null, '{}']]);
   });
 
-  test('reads values that no text of PostgreSQL can hold', async () => {
+  test('shows values that PostgreSQL cannot store as text', async () => {
     const values = String.raw`{"name":"\\u0000","notes":["\u0000","\\\ud800"],"diagnosis":"\u0000"}`;
     const [row] = await service.sql<{ id: string }[]>`
       insert into vitrine_history (door, action, model, record, before, after)

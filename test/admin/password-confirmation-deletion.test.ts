@@ -4,10 +4,10 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
-import { hiddenFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 
 const team: Resource = { model: 'team', columns: { name: { type: 'string' } }, access: 'user' };
-/** Its key to users is known to the database alone. */
+/** Users refer to it through tables that are not in the registry. */
 const club: Resource = { model: 'club', columns: { name: { type: 'string' } }, access: 'user' };
 const member: Resource = {
   ...user,
@@ -26,16 +26,13 @@ before(async () => {
 });
 after(() => service.close());
 
-const faulty = ({ text }: AdminAnswer): string[] =>
-  [...text.matchAll(/id="field-(\w+)-error"/g)].map(([, name = '']) => name);
-
 const insert = async (table: string): Promise<number> => {
   const [row] = await service.sql<{ id: number }[]>`
     insert into ${service.sql(table)} (name) values ('x') returning id`;
   return row?.id ?? 0;
 };
 
-/** Every table that a deletion could touch. */
+/** The contents of every table that a deletion could change. */
 const stored = async (): Promise<unknown> =>
   (
     await service.sql`
@@ -43,20 +40,20 @@ const stored = async (): Promise<unknown> =>
       (select count(*) from club) clubs, (select count(*) from vitrine_history) changes`
   )[0];
 
-const ask = (path: string, ids: readonly number[] | 'all', state = ''): Promise<AdminAnswer> => {
+const openConfirmation = (path: string, ids: readonly number[] | 'all', state = ''): Promise<AdminAnswer> => {
   if (!path.endsWith('/bulk/')) return ada.get(path);
   const choice = ids === 'all' ? { _all: '1' } : { _id: ids.map(String) };
   return ada.post(path, { ...choice, _state: state, _action: 'delete' });
 };
 
-/** Answers the page that asks: without the own password, with a wrong one, and with the right one, which alone deletes. */
+/** Checks that a deletion asks for the current password, and works only with the right one. */
 async function assertConfirmed(
   path: string,
   ids: readonly number[] | 'all' = [],
   state?: string,
 ): Promise<void> {
   const before = await stored();
-  const page = await ask(path, ids, state);
+  const page = await openConfirmation(path, ids, state);
   assert.match(page.text, /<input[^>]*name="_current"[^>]*type="password"/s);
   assert.match(readable(page), /Required to delete an admin\./);
   const fields = hiddenFields(page, 'confirm');
@@ -64,12 +61,12 @@ async function assertConfirmed(
     const sent = current === undefined ? fields : { ...fields, _current: current };
     const refused = await ada.post(path, sent, fromNewAddress());
     assert.equal(refused.status, 400, readable(refused));
-    assert.deepEqual(faulty(refused), ['_current']);
+    assert.deepEqual(invalidFields(refused), ['_current']);
     assert.match(
       readable(refused),
       current === 'wrong' ? /Is not your password\./ : /Is required to confirm this change\./,
     );
-    assert.match(refused.text, /class="danger"/, 'asks again');
+    assert.match(refused.text, /class="danger"/, 'the page asks again');
     assert.deepEqual(await stored(), before);
   }
   const done = await ada.post(path, { ...fields, _current: 'pw-ada' }, fromNewAddress());
@@ -77,56 +74,56 @@ async function assertConfirmed(
   assert.notDeepEqual(await stored(), before);
 }
 
-/** Deletes where the page asks for no password. */
-async function assertFree(path: string, ids: readonly number[] = []): Promise<void> {
-  const page = await ask(path, ids);
+/** Checks that a deletion works without a password. */
+async function assertUnconfirmed(path: string, ids: readonly number[] = []): Promise<void> {
+  const page = await openConfirmation(path, ids);
   assert.doesNotMatch(page.text, /_current/);
   assert.equal((await ada.post(path, hiddenFields(page, 'confirm'))).status, 303);
 }
 
-test('an admin is deleted with one’s own password, and another user without', async () => {
-  await assertFree(`/admin/user/${await service.addUser('bob')}/delete/`);
+test('deleting an admin needs the current password, deleting another user does not', async () => {
+  await assertUnconfirmed(`/admin/user/${await service.addUser('bob')}/delete/`);
   await assertConfirmed(`/admin/user/${await service.addUser('bea', { admin: true })}/delete/`);
   const inactive = await service.addUser('ben', { admin: true, active: false });
   await assertConfirmed(`/admin/user/${inactive}/delete/`);
 });
 
-test('a user who becomes an admin after the page was made is not deleted without it', async () => {
+test('deleting a user who became an admin since the page was shown needs the current password', async () => {
   const id = await service.addUser('cleo');
   const path = `/admin/user/${id}/delete/`;
   const fields = hiddenFields(await ada.get(path), 'confirm');
   await service.sql`update "user" set admin = true where id = ${id}`;
   const refused = await ada.post(path, fields);
   assert.equal(refused.status, 400);
-  assert.deepEqual(faulty(refused), ['_current']);
+  assert.deepEqual(invalidFields(refused), ['_current']);
   assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
 });
 
-test('many users are deleted with one’s own password where an admin is among them', async () => {
+test('deleting many users needs the current password when one of them is an admin', async () => {
   const path = '/admin/user/-/bulk/';
   const add = (name: string, admin: boolean): Promise<number> => service.addUser(name, { admin });
-  await assertFree(path, [await add('dan', false), await add('dea', false)]);
+  await assertUnconfirmed(path, [await add('dan', false), await add('dea', false)]);
   await assertConfirmed(path, [await add('dora', true), await add('dirk', false)]);
   await add('eve', true);
   await add('emil', false);
   await assertConfirmed(path, 'all', 'username__in=eve,emil');
 });
 
-describe('deleting what users go with', () => {
-  test('needs one’s own password where one of them is an admin', async () => {
+describe('deleting a record on which users depend', () => {
+  test('needs the current password when one of them is an admin', async () => {
     const [free, ours, theirs] = [await insert('team'), await insert('team'), await insert('team')];
     await service.addUser('fay', { team_id: free });
     await service.addUser('finn', { team_id: ours, admin: true });
     await service.addUser('fred', { team_id: theirs, admin: true });
-    await assertFree(`/admin/team/${free}/delete/`);
+    await assertUnconfirmed(`/admin/team/${free}/delete/`);
     await assertConfirmed(`/admin/team/${ours}/delete/`);
-    await assertFree('/admin/team/-/bulk/', [await insert('team'), await insert('team')]);
+    await assertUnconfirmed('/admin/team/-/bulk/', [await insert('team'), await insert('team')]);
     await assertConfirmed('/admin/team/-/bulk/', [theirs, await insert('team')]);
   });
 
-  test('always needs it where they go by foreign keys that the registry does not know', async () => {
+  test('always needs it when they depend through foreign keys that are not in the registry', async () => {
     const free = await insert('club');
-    await assertFree(`/admin/club/${free}/delete/`);
+    await assertUnconfirmed(`/admin/club/${free}/delete/`);
     await service.sql.unsafe(`
       create table section (id serial primary key, club_id integer not null references club on delete cascade);
       alter table "user" add column section_id integer references section on delete cascade`);
@@ -135,11 +132,11 @@ describe('deleting what users go with', () => {
     const admin = await service.addUser('gus', { admin: true, section_id: 1 });
     await assertConfirmed(`/admin/club/${id}/delete/`);
     assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 0);
-    await assertFree(`/admin/team/${await insert('team')}/delete/`);
+    await assertUnconfirmed(`/admin/team/${await insert('team')}/delete/`);
   });
 });
 
-test('guesses of the own password are throttled here, too', async () => {
+test('returns 429 after ten wrong passwords for a deletion', async () => {
   const id = await service.addUser('ina', { admin: true });
   const address = fromNewAddress();
   const path = `/admin/user/${id}/delete/`;
@@ -149,7 +146,7 @@ test('guesses of the own password are throttled here, too', async () => {
   for (const current of ['wrong', 'pw-ada']) {
     const refused = await ada.post(path, { ...fields, _current: current }, address);
     assert.equal(refused.status, 429);
-    assert.deepEqual(faulty(refused), ['_current']);
+    assert.deepEqual(invalidFields(refused), ['_current']);
   }
   assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
 });

@@ -1,4 +1,4 @@
-// What stands in a database that has a mind of its own, and what it says to a form.
+// Errors that only the database finds, and how a form shows them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
@@ -18,9 +18,6 @@ const paper: Resource = {
   admin: { title: 'Papers', label: '{name}' },
 };
 
-/** Each kind of JSON; texts that look like something else among them. */
-const VALUES = ['""', '"1"', '"true"', '"{}"', '"null"', '"a \\"b\\""', '1', 'true', '{"a": [1.50]}', '[]'];
-
 const DDL = `
   alter table paper add constraint low check (level < 1000);
   create function refuse() returns trigger language plpgsql as $$
@@ -31,7 +28,7 @@ const DDL = `
     end $$;
   create trigger refuse before update or delete on paper for each row execute function refuse();`;
 
-describe('a record of a database with a mind of its own', () => {
+describe('a form with an error', () => {
   let service: TestService;
   let ada: Browser;
   before(async () => {
@@ -56,36 +53,13 @@ describe('a record of a database with a mind of its own', () => {
     return ada.post(path, { ...fieldsOf(await ada.get(path)), ...fields });
   }
 
-  for (const value of VALUES) {
-    test(`keeps the JSON ${value}, as it is and in a copy`, async () => {
-      const path = await insert('kept', value);
-      const { doc } = await row(path);
-      const fields = fieldsOf(await ada.get(path));
-      assert.deepEqual([fields['doc'], fields['must']], [doc, doc]);
-      assert.equal((await save(path, { name: 'changed' })).status, 303);
-      assert.deepEqual(await row(path), { name: 'changed', doc, must: doc, level: 5 });
-      const copy = await save(path, { name: 'copy', _save: 'new' });
-      assert.equal(copy.status, 303, copy.text);
-      assert.deepEqual(await row(copy.location ?? ''), { name: 'copy', doc, must: doc, level: 5 });
-      const history = await ada.get(`${path}history/`);
-      assert.doesNotMatch(readable(history), /Doc/, 'what was not touched');
-    });
-  }
-
-  test('begins with a JSON text as its default, quotes and all', async () => {
-    const page = await ada.get('/admin/paper/-/add/');
-    assert.equal(fieldsOf(page)['must'], '"a \\"text\\""');
-    const { location = '' } = await save('/admin/paper/-/add/', { name: 'new', _save: 'stay' });
-    assert.equal((await row(location))['must'], '"a \\"text\\""');
-  });
-
-  test('wants a value in the place of a default that was taken out of the form', async () => {
+  test('reports a required column when its default was cleared', async () => {
     const answer = await save('/admin/paper/-/add/', { name: 'new', level: '' });
     assert.equal(answer.status, 400);
     assert.match(answer.text, /id="field-level-error"[^>]*>\s*<span>Is required/);
   });
 
-  test('tells of a rule of the database on the form, with everything typed kept', async () => {
+  test('reports a violated check constraint and keeps all typed values', async () => {
     const path = await insert('ruled');
     for (const [at, name] of [
       [path, 'ruled'],
@@ -99,7 +73,7 @@ describe('a record of a database with a mind of its own', () => {
     }
   });
 
-  test('tells of a lock on the form, too', async () => {
+  test('reports a locked row and keeps all typed values', async () => {
     const path = await insert('locked');
     const holder = await service.sql.reserve();
     await holder`begin`;
@@ -113,7 +87,7 @@ describe('a record of a database with a mind of its own', () => {
     assert.equal((await row(path))['level'], 8);
   });
 
-  test('tells of a trigger that keeps it from being deleted, and of one that says nothing', async () => {
+  test('reports a trigger that raises an error, and one that silently skips the row', async () => {
     for (const [name, status, words] of [
       ['guarded', 400, /A rule of the database does not allow this\./],
       ['silent', 409, /A rule of the database does not allow this\./],
@@ -125,8 +99,8 @@ describe('a record of a database with a mind of its own', () => {
       assert.match(readable(answer), words);
       const bulk = '/admin/paper/-/bulk/';
       const choice = { _state: '', _id: path.split('/')[3] ?? '' };
-      const asked = await ada.post(bulk, { ...choice, _action: 'delete' });
-      const many = await ada.post(bulk, hiddenFields(asked, 'confirm'));
+      const confirmation = await ada.post(bulk, { ...choice, _action: 'delete' });
+      const many = await ada.post(bulk, hiddenFields(confirmation, 'confirm'));
       assert.equal(many.status, status);
       assert.match(readable(many), words);
       const set = { ...choice, _action: 'set', _column: 'level', _value: '1', level: '9' };
@@ -135,12 +109,5 @@ describe('a record of a database with a mind of its own', () => {
       assert.match(readable(done), words);
       assert.deepEqual(await row(path), { name, doc: null, must: '{}', level: 5 });
     }
-  });
-
-  test('takes the same change once more for done, and another one for a conflict', async () => {
-    const path = await insert('twice');
-    const fields = { ...fieldsOf(await ada.get(path)), level: '6' };
-    for (let times = 0; times < 2; times += 1) assert.equal((await ada.post(path, fields)).status, 303);
-    assert.equal((await ada.post(path, { ...fields, level: '7' })).status, 409);
   });
 });

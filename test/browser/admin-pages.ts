@@ -1,35 +1,35 @@
-// Every page of the admin area, and how somebody comes to it.
+// Every page of the admin area, and the steps to open it.
 import type { Page } from 'playwright-core';
 import { LONG_WORD } from './registry.ts';
-import { button, follow, link, logIn, type Stage } from './stage.ts';
+import { button, follow, link, logIn, type Site } from './support.ts';
 
-export interface Place {
+export interface AdminPage {
   readonly name: string;
-  /** Opens it in a tab of somebody who is logged in, which is given, or in one of its own. */
-  readonly open: (page: Page, stage: Stage) => Promise<Page | void>;
-  /** Where only those come whose browsers run the script, or do not. */
+  /** Opens the page in a given tab with a session. @returns the tab, if it is another one */
+  readonly open: (page: Page, site: Site) => Promise<Page | void>;
+  /** The page exists only with, or only without, JavaScript. */
   readonly onlyWith?: 'script' | 'no script';
 }
 
 const at =
-  (path: string): Place['open'] =>
+  (path: string): AdminPage['open'] =>
   async (page) =>
     void (await page.goto(path));
 
-const choose = async (page: Page, action: string): Promise<void> => {
+const startAction = async (page: Page, action: string): Promise<void> => {
   await page.getByLabel(/^With /).selectOption(action);
   await follow(button(page, 'Continue'));
 };
 
-const chooseSome = async (page: Page, path: string, action: string): Promise<void> => {
+const startActionOnFirst = async (page: Page, path: string, action: string): Promise<void> => {
   await page.goto(path);
   await page.locator('tbody input[type=checkbox]').first().check();
-  await choose(page, action);
+  await startAction(page, action);
 };
 
-/** Goes on to the value that a column shall have in some records, and on from there with one. */
-async function set(page: Page, path: string, column: string, value?: string): Promise<void> {
-  await chooseSome(page, path, 'Set a column …');
+/** Opens the step for the new value of a column. With a value it continues to the next step. */
+async function setColumn(page: Page, path: string, column: string, value?: string): Promise<void> {
+  await startActionOnFirst(page, path, 'Set a column …');
   await page.getByLabel('Column').selectOption(column);
   await follow(button(page, 'Continue'));
   if (value === undefined) return;
@@ -43,7 +43,7 @@ async function preview(page: Page, text: string): Promise<void> {
   await follow(button(page, 'Preview'));
 }
 
-async function conflict(page: Page, { service }: Stage): Promise<void> {
+async function conflict(page: Page, { service }: Site): Promise<void> {
   await page.goto('/admin/trip/7/');
   await service.sql`update trip set name = name || '!', rating = rating % 5 + 1 where id = 7`;
   await page.getByLabel('Name').fill('Mine');
@@ -51,7 +51,7 @@ async function conflict(page: Page, { service }: Stage): Promise<void> {
   await follow(button(page, 'Save'));
 }
 
-async function faultyThing(page: Page): Promise<void> {
+async function sendInvalidThing(page: Page): Promise<void> {
   await page.goto('/admin/thing/-/add/');
   await page.getByLabel('Name').fill('Anvil');
   await page.getByLabel('Note').first().fill('A text\nof several lines');
@@ -60,7 +60,7 @@ async function faultyThing(page: Page): Promise<void> {
   await follow(button(page, 'Save'));
 }
 
-const newPassword = async (page: Page, path: string, submit: string): Promise<void> => {
+const sendWrongPassword = async (page: Page, path: string, submit: string): Promise<void> => {
   await page.goto(path);
   for (const field of await page.locator('main input[type=password]').all()) await field.fill('wrong');
   await page.getByLabel('New password, again').fill('something else');
@@ -68,23 +68,23 @@ const newPassword = async (page: Page, path: string, submit: string): Promise<vo
 };
 
 /** Runs in the browser. */
-function spoil(field: { value: string }): void {
-  field.value = 'spoilt';
+function invalidate(field: { value: string }): void {
+  field.value = 'invalid';
 }
 
-export const PLACES: readonly Place[] = [
+export const ADMIN_PAGES: readonly AdminPage[] = [
   {
     name: 'the login',
-    open: async (_page, stage) => {
-      const page = await stage.open();
+    open: async (_page, site) => {
+      const page = await site.open();
       await page.goto('/admin/');
       return page;
     },
   },
   {
     name: 'the login after a wrong password',
-    open: async (_page, stage) => {
-      const page = await stage.open();
+    open: async (_page, site) => {
+      const page = await site.open();
       await page.goto('/admin/');
       await logIn(page, 'nobody');
       return page;
@@ -95,38 +95,38 @@ export const PLACES: readonly Place[] = [
   { name: 'a list with a column of every type', open: at('/admin/thing/') },
   { name: 'a list narrowed to a month', open: at('/admin/trip/?day__gte=2025-12-01&day__lt=2026-01-01') },
   { name: 'a list with the form of a filter', open: at('/admin/trip/?rating__gte=2&_filter=day') },
-  { name: 'a list with faulty filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
+  { name: 'a list with invalid filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
   { name: 'a list without records', open: at('/admin/land/') },
-  { name: 'a list in which nothing fits', open: at('/admin/trip/?rating=5&_search=nowhere') },
+  { name: 'a list without matching records', open: at('/admin/trip/?rating=5&_search=nowhere') },
   {
-    name: 'a list with its columns to filter by unfolded',
+    name: 'a list with the open filter menu',
     open: async (page) => {
       await page.goto('/admin/thing/');
       await page.getByText('Add a filter').click();
     },
   },
   {
-    name: 'a list after something was done',
+    name: 'a list with a success message',
     open: async (page) => {
       await page.goto('/admin/note/1/');
       await follow(button(page, 'Save'));
     },
   },
   {
-    name: 'a list after something could not be done',
+    name: 'a list with an error message',
     open: async (page) => {
       await page.goto('/admin/note/');
-      await choose(page, 'Delete …');
+      await startAction(page, 'Delete …');
     },
   },
   { name: 'the choice of a record to filter by', open: at('/admin/trip/-/filter/?_path=town&_how=eq&_value=Town%200') },
-  { name: 'the form of a new record', open: at('/admin/thing/-/add/') },
-  { name: 'the form of a new user', open: at('/admin/user/-/add/') },
-  { name: 'the form of a new record with faults', open: faultyThing },
+  { name: 'the form for a new record', open: at('/admin/thing/-/add/') },
+  { name: 'the form for a new user', open: at('/admin/user/-/add/') },
+  { name: 'the form for a new record with errors', open: sendInvalidThing },
   { name: 'a record', open: at('/admin/thing/1/') },
-  { name: 'a record with others that refer to it', open: at('/admin/trip/1/') },
+  { name: 'a record with records that refer to it', open: at('/admin/trip/1/') },
   {
-    name: 'a field that searches, with what it found',
+    name: 'a search field with its results',
     onlyWith: 'script',
     open: async (page) => {
       await page.goto('/admin/trip/-/add/');
@@ -136,7 +136,7 @@ export const PLACES: readonly Place[] = [
     },
   },
   {
-    name: 'the step that searches for a record',
+    name: 'the lookup page',
     onlyWith: 'no script',
     open: async (page) => {
       await page.goto('/admin/trip/-/add/');
@@ -144,21 +144,21 @@ export const PLACES: readonly Place[] = [
     },
   },
   { name: 'a conflict', open: conflict },
-  { name: 'a deletion that is forbidden', open: at('/admin/town/2/delete/') },
+  { name: 'a deletion that is not possible', open: at('/admin/town/2/delete/') },
   { name: 'a deletion', open: at('/admin/trip/1/delete/') },
-  { name: 'many: which column', open: (page) => chooseSome(page, '/admin/trip/', 'Set a column …') },
-  { name: 'many: which value', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating') },
-  { name: 'many: a faulty value', open: (page) => set(page, '/admin/thing/', 'Extra', '{') },
-  { name: 'many: is it meant', open: (page) => set(page, '/admin/trip/?_search=town', 'Rating', '4') },
-  { name: 'many: delete them', open: (page) => chooseSome(page, '/admin/trip/', 'Delete …') },
-  { name: 'many: a deletion that is forbidden', open: (page) => chooseSome(page, '/admin/town/', 'Delete …') },
+  { name: 'a bulk action: the column', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Set a column …') },
+  { name: 'a bulk action: the value', open: (page) => setColumn(page, '/admin/trip/?_search=town', 'Rating') },
+  { name: 'a bulk action: an invalid value', open: (page) => setColumn(page, '/admin/thing/', 'Extra', '{') },
+  { name: 'a bulk action: the confirmation', open: (page) => setColumn(page, '/admin/trip/?_search=town', 'Rating', '4') },
+  { name: 'a bulk deletion', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Delete …') },
+  { name: 'a bulk deletion that is not possible', open: (page) => startActionOnFirst(page, '/admin/town/', 'Delete …') },
   { name: 'an import', open: at('/admin/trip/-/import/') },
-  { name: 'an import of something else', open: (page) => preview(page, 'no,such\ncolumns,here') },
-  { name: 'an import with faults', open: (page) => preview(page, 'id,name,rating\n2,Trip two,3\n3,Trip three,99\n,New,many') },
-  { name: 'an import before it is done', open: (page) => preview(page, 'id,name,town_id\n2,Trip two,9\n,New,5') },
+  { name: 'an import of an invalid file', open: (page) => preview(page, 'no,such\ncolumns,here') },
+  { name: 'an import with errors', open: (page) => preview(page, 'id,name,rating\n2,Trip two,3\n3,Trip three,99\n,New,many') },
+  { name: 'the preview of an import', open: (page) => preview(page, 'id,name,town_id\n2,Trip two,9\n,New,5') },
   { name: 'the history of a record', open: at('/admin/note/2/history/') },
-  { name: 'the history of a record that is gone', open: at('/admin/ticket/3/history/') },
-  { name: 'the history of all', open: at('/admin/vitrine_history/') },
+  { name: 'the history of a deleted record', open: at('/admin/ticket/3/history/') },
+  { name: 'the whole history', open: at('/admin/vitrine_history/') },
   {
     name: 'an entry of the history',
     open: async (page) => {
@@ -166,23 +166,23 @@ export const PLACES: readonly Place[] = [
       await follow(page.locator('tbody th[scope=row] a').first());
     },
   },
-  { name: 'one’s account', open: at('/admin/-/account/') },
+  { name: 'the account page', open: at('/admin/-/account/') },
   {
-    name: 'one’s account after a wrong password',
-    open: (page) => newPassword(page, '/admin/-/account/', 'Change password'),
+    name: 'the account page after a wrong password',
+    open: (page) => sendWrongPassword(page, '/admin/-/account/', 'Change password'),
   },
-  { name: 'the keys', open: at('/admin/-/keys/') },
+  { name: 'the keyboard shortcuts', open: at('/admin/-/keys/') },
   { name: 'the password of a user', open: at('/admin/user/2/password/') },
   {
-    name: 'the password of a user with faults',
-    open: (page) => newPassword(page, '/admin/user/2/password/', 'Set password'),
+    name: 'the password of a user with errors',
+    open: (page) => sendWrongPassword(page, '/admin/user/2/password/', 'Set password'),
   },
-  { name: 'a page that is not there', open: at('/admin/nothing/') },
+  { name: 'a missing page', open: at('/admin/nothing/') },
   {
-    name: 'a form that is no longer valid',
+    name: 'a form with an invalid token',
     open: async (page) => {
       await page.goto('/admin/note/1/');
-      await page.locator('main input[name=_csrf]').first().evaluate(spoil as never);
+      await page.locator('main input[name=_csrf]').first().evaluate(invalidate as never);
       await follow(button(page, 'Save'));
     },
   },
@@ -201,7 +201,7 @@ export const PLACES: readonly Place[] = [
   { name: 'an import with long words', open: (page) => preview(page, `id,name\n2,${LONG_WORD}\n,${LONG_WORD}`) },
 ]; // prettier-ignore
 
-/** Makes something for the history to tell. */
+/** Makes changes that the history shows. */
 export async function makeHistory(page: Page): Promise<void> {
   await page.goto('/admin/note/2/');
   await page.getByLabel('Message').fill('The key is with somebody else.');

@@ -1,4 +1,4 @@
-// A second click, or a page that is sent again, does nothing a second time.
+// A second click, or a reload that sends a form again, has no second effect.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
@@ -13,7 +13,7 @@ const genre: Resource = {
   admin: { title: 'Genres', label: '{name}' },
 };
 
-describe('a form that is sent twice', () => {
+describe('a form that is submitted twice', () => {
   let service: TestService;
   let ada: Browser;
   const add = '/admin/genre/-/add/';
@@ -30,10 +30,10 @@ describe('a form that is sent twice', () => {
   }
 
   for (const [how, send] of [
-    ['one after the other', async (once: () => Promise<unknown>) => [await once(), await once()]],
-    ['at once', (once: () => Promise<unknown>) => Promise.all([once(), once(), once()])],
+    ['sequentially', async (submit: () => Promise<unknown>) => [await submit(), await submit()]],
+    ['concurrently', (submit: () => Promise<unknown>) => Promise.all([submit(), submit(), submit()])],
   ] as const) {
-    test(`adds one record, ${how}`, async () => {
+    test(`adds one record when it is sent ${how}`, async () => {
       const fields = { ...fieldsOf(await ada.get(add)), name: how, _save: 'stay' };
       const locations: (string | undefined)[] = [];
       await send(async () => {
@@ -46,7 +46,7 @@ describe('a form that is sent twice', () => {
     });
   }
 
-  test('is told so', async () => {
+  test('is reported by the message on the next page', async () => {
     const fields = { ...fieldsOf(await ada.get(add)), name: 'Told' };
     assert.match((await ada.follow(await ada.post(add, fields))).text, /“Told” was added\./);
     assert.match(
@@ -55,14 +55,14 @@ describe('a form that is sent twice', () => {
     );
   });
 
-  test('adds another record where something else stands in it', async () => {
+  test('adds another record when its values differ', async () => {
     const fields = fieldsOf(await ada.get(add));
     for (const name of ['First', 'Second'])
       assert.equal((await ada.post(add, { ...fields, name })).status, 303);
     assert.deepEqual([await countOf('First'), await countOf('Second')], [1, 1]);
   });
 
-  test('can be sent again after a fault', async () => {
+  test('can be sent again after a validation error', async () => {
     const fields = { ...fieldsOf(await ada.get(add)), name: 'Mended' };
     for (const [rank, status] of [
       ['10', 400],
@@ -73,7 +73,7 @@ describe('a form that is sent twice', () => {
     assert.equal(await countOf('Mended'), 1);
   });
 
-  test('makes one copy of a record', async () => {
+  test('adds one copy with “Save as new”', async () => {
     const [row] = await service.sql`insert into genre (name) values ('Copied') returning id`;
     const path = `/admin/genre/${row?.['id']}/`;
     const fields = { ...fieldsOf(await ada.get(path)), _save: 'new' };
@@ -100,5 +100,13 @@ describe('a form that is sent twice', () => {
     );
     assert.match((await ada.follow(await send())).text, /The file was submitted twice and imported once\./);
     assert.equal(await countOf('Imported'), 1);
+  });
+
+  test('saves the same change twice without a conflict, and reports another change as one', async () => {
+    const [row] = await service.sql`insert into genre (name, rank) values ('Twice', 5) returning id`;
+    const path = `/admin/genre/${row?.['id']}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), rank: '6' };
+    for (let times = 0; times < 2; times += 1) assert.equal((await ada.post(path, fields)).status, 303);
+    assert.equal((await ada.post(path, { ...fields, rank: '7' })).status, 409);
   });
 });

@@ -20,7 +20,7 @@ import { createDatabase, type TestDatabase } from '../support.ts';
 
 const PASSWORD = 'the password that was printed';
 
-describe('the programs of the pages', () => {
+describe('the programs of the documentation print what the page shows', () => {
   let database: TestDatabase;
   let service: Service;
   let server: RunningServer;
@@ -50,7 +50,7 @@ describe('the programs of the pages', () => {
     await rm(directory, { recursive: true });
   });
 
-  /** What a program prints. */
+  /** Runs a program of a page against the service. @returns its output */
   async function run(program: string): Promise<string> {
     const file = join(directory, 'main.ts');
     await writeFile(
@@ -58,15 +58,15 @@ describe('the programs of the pages', () => {
       program.replaceAll('http://127.0.0.1:8000', server.url).replaceAll("'PASSWORD'", `'${PASSWORD}'`),
     );
     const child = spawn(process.execPath, ['--import', 'tsx', file], { cwd: directory });
-    const [printed, failed] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    assert.equal(failed, '');
-    return printed;
+    const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    assert.equal(errors, '');
+    return output;
   }
 
   const programOf = (page: string, language: string): [program: string, shown: string] => {
     const [program, ...others] = codeBlocks(page, language);
     const [shown] = codeBlocks(page, 'text');
-    assert.ok(program && shown && others.length === 0, `${page} has one program, and what it prints`);
+    assert.ok(program && shown && others.length === 0, `${page} has one program and its output`);
     return [program, shown];
   };
 
@@ -95,9 +95,9 @@ describe('the programs of the pages', () => {
   });
 });
 
-test('docs/client.md tells of everything that the client exports, and of every option and method', () => {
+test('docs/client.md mentions every export, option and method of the client', () => {
   const page = readPage('docs/client.md');
-  const told = new Set([...page.matchAll(/`(\w+)[`(]/g)].map(([, name]) => name));
+  const mentioned = new Set([...page.matchAll(/`(\w+)[`(]/g)].map(([, name]) => name));
   const program = ts.createProgram([join(ROOT, 'src/client.ts')], { noResolve: true, types: [] });
   const checker = program.getTypeChecker();
   const source = program.getSourceFile(join(ROOT, 'src/client.ts'));
@@ -109,6 +109,6 @@ test('docs/client.md tells of everything that the client exports, and of every o
   const members = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(options));
   const methods = Object.keys(client.createClient({ baseUrl: '' })['any'] ?? {});
   for (const name of [...exported, ...members].map(({ name }) => name).concat(methods)) {
-    assert.ok(told.has(name), name);
+    assert.ok(mentioned.has(name), name);
   }
 });

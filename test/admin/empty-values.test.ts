@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
+import { resources } from './sample-resources.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
 
 const choices = ['', ' a ', '(none)', 'b,c'];
@@ -20,11 +20,11 @@ const sample: Resource = {
   access: 'user',
 };
 
-describe('what a form leaves open', () => {
+describe('empty values and defaults in forms', () => {
   let service: TestService;
   let ada: Browser;
   before(async () => {
-    service = await startService([...shipped, sample]);
+    service = await startService([...resources, sample]);
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
   });
@@ -44,7 +44,7 @@ describe('what a form leaves open', () => {
     return { ...found };
   }
 
-  /** The values of a choice, by the words that stand for them. */
+  /** The values of a select field, by their labels. */
   function optionsOf({ text }: AdminAnswer, name: string): Record<string, string> {
     const [, inner = ''] =
       new RegExp(`<select[^>]*name="${name}"[^>]*>([\\s\\S]*?)</select>`).exec(text) ?? [];
@@ -52,7 +52,7 @@ describe('what a form leaves open', () => {
     return Object.fromEntries([...all].map(([, value = '', words = '']) => [words.trim(), value]));
   }
 
-  test('a choice holds each of its texts, the empty one too, and no value beside them', async () => {
+  test('a select field offers each choice, the empty text among them, and “no value”', async () => {
     const page = await ada.get('/admin/sample/-/add/');
     const options = optionsOf(page, 'mark');
     assert.equal(Object.keys(options).length, choices.length + 1);
@@ -78,7 +78,7 @@ describe('what a form leaves open', () => {
     });
   }
 
-  test('an empty text that must be there is kept, chosen, and set in many records', async () => {
+  test('the empty text is a valid choice of a required column', async () => {
     const path = await added({ must: '' });
     assert.equal((await ada.post(path, { ...fieldsOf(await ada.get(path)), shown: 'other' })).status, 303);
     assert.equal((await row(path))['must'], '');
@@ -86,7 +86,7 @@ describe('what a form leaves open', () => {
     assert.match((await add({ must: none })).text, /id="field-must-error"/);
   });
 
-  test('no value is set in many records, and so is the empty text', async () => {
+  test('a bulk action can set the empty text and no value', async () => {
     const id = (await added({ mark: ' a ' })).split('/')[3] ?? '';
     const { 'no value': none = '' } = optionsOf(await ada.get('/admin/sample/-/add/'), 'mark');
     for (const [sent, expected] of [
@@ -95,14 +95,14 @@ describe('what a form leaves open', () => {
     ] as const) {
       const bulk = '/admin/sample/-/bulk/';
       const fields = { _state: '', _action: 'set', _id: id, _column: 'mark', _value: '1', mark: sent };
-      const asked = await ada.post(bulk, fields);
-      const done = await ada.post(bulk, { ...hiddenFields(asked, 'record'), _confirm: '1' });
+      const confirmation = await ada.post(bulk, fields);
+      const done = await ada.post(bulk, { ...hiddenFields(confirmation, 'record'), _confirm: '1' });
       assert.equal(done.status, 303, done.text);
       assert.equal((await row(`/admin/sample/${id}/`))['mark'], expected);
     }
   });
 
-  test('a default that stands in the form is no longer meant once it is emptied', async () => {
+  test('a default that was cleared in the form is not stored', async () => {
     const page = fieldsOf(await ada.get('/admin/sample/-/add/'));
     assert.deepEqual(
       [page['shown'], page['text'], page['level'], page['at']],
@@ -110,22 +110,32 @@ describe('what a form leaves open', () => {
     );
     const { shown, text, level, at } = await row(await added({ shown: '', text: '', level: '' }));
     assert.deepEqual([shown, text, level], [null, '', null]);
-    assert.ok(at instanceof Date, 'one that the database makes is');
+    assert.ok(at instanceof Date, 'a default of the database is stored');
     const path = await added({ shown: '', shown__null: [] });
     assert.equal((await row(path))['shown'], '');
   });
 
-  test('a default of the empty text is stored by a form that is left as it comes', async () => {
+  test('a default of the empty text is stored by an unchanged form', async () => {
     const path = await added({});
     assert.equal((await row(path))['empty'], '');
     assert.equal((await row(await added({ empty: '', empty__null: '1' })))['empty'], null);
   });
 
-  test('a number beyond its bounds does not keep the form from being sent', async () => {
+  test('a stored number above the maximum does not prevent a save', async () => {
     const [made] = await service.sql`insert into sample (must, level) values ('x', 99) returning id`;
     const control = async (path: string): Promise<string> =>
       /<input[^>]*name="level"[^>]*>/.exec((await ada.get(path)).text)?.[0] ?? '';
     assert.doesNotMatch(await control(`/admin/sample/${made?.['id']}/`), /max=/);
     assert.match(await control('/admin/sample/-/add/'), /max="10"/);
+  });
+
+  test('a cleared text is stored as NULL', async () => {
+    const [made] =
+      await service.sql`insert into thing (name, note) values ('Cleared', 'before') returning id`;
+    const address = `/admin/thing/${made?.['id']}/`;
+    const fields = fieldsOf(await ada.get(address));
+    await ada.post(address, { ...fields, note: '' });
+    const [cleared] = await service.sql`select note from thing where name = 'Cleared'`;
+    assert.equal(cleared?.['note'], null);
   });
 });

@@ -1,4 +1,4 @@
-// A model with a column of every type, for what forms make of them.
+// The registry of most tests of the admin area. The model `thing` has a column of every type.
 import shipped from '../../src/resources/registry.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 
@@ -35,7 +35,7 @@ export const thing = {
   },
 } satisfies Resource;
 
-/** A model whose key people give themselves. */
+/** A model with a text key that users enter. */
 export const land = {
   model: 'land',
   primaryKey: { type: 'string', column: 'code' },

@@ -1,0 +1,189 @@
+// Files for CSV imports: accepted and invalid ones, hostile text, and protection of the form.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  browser,
+  crlf,
+  hidden,
+  paste,
+  PATH,
+  visibleText,
+  service,
+  titles,
+  upload,
+  useImports,
+} from './import-support.ts';
+import { openBrowser } from './support.ts';
+
+describe('an import', () => {
+  useImports();
+
+  test('accepts cells up to 1,048,576 characters', async () => {
+    const text = await upload(crlf('title,note', `Long,${'x'.repeat(1024 * 1024 + 1)}`));
+    assert.match(
+      visibleText(text.text),
+      /must be at most 1,048,576 characters in an import \(got 1,048,577\)/,
+    );
+    const long = await upload(crlf('title,data', `Long,${'['.repeat(2 * 1024 * 1024)}`));
+    assert.match(
+      visibleText(long.text),
+      /must be at most 1,048,576 characters in an import \(got 2,097,152\)/,
+    );
+    const short = await upload(crlf('title,data', `Short,"""${'v'.repeat(1024 * 1024 - 10)}"""`));
+    assert.doesNotMatch(visibleText(short.text), /must be/);
+  });
+
+  test('starts with a page that lists the limits and the columns of a file', async () => {
+    const { status, text } = await browser.get(PATH);
+    assert.equal(status, 200);
+    assert.match(text, /<input\s+type="file"\s+id="file"\s+name="_file"/);
+    assert.match(text, /enctype="multipart\/form-data"/);
+    assert.match(visibleText(text), /10,000 rows and 5 MiB/);
+    assert.match(visibleText(text), /reader_id Reader the id in user/);
+    assert.doesNotMatch(text, /secret/);
+  });
+
+  test('accepts a byte order mark, spaces around names, and empty columns and rows of spreadsheets', async () => {
+    const preview = await upload(`\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,,,', '')}`);
+    const page = visibleText(preview.text);
+    assert.match(page, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/);
+    assert.match(page, /Reader: was — → becomes ada/);
+    assert.match(page, /3 — Title: is required/);
+  });
+
+  const invalidFiles: [file: string, content: string, message: RegExp][] = [
+    ['an empty file', '', /cannot be imported Choose a file or paste its text\./],
+    ['empty lines', '\r\n\r\n', /The file is empty\./],
+    ['a header without rows', 'id,title\r\n', /column names, but no rows/],
+    ['an unknown column', crlf('title,colour', 'a,b'), /no column “colour”/],
+    [
+      'a title instead of a name',
+      crlf('title,Reader', 'a,1'),
+      /no column “Reader”. Use its name “reader_id”/,
+    ],
+    ['a hidden column', crlf('title,secret', 'a,b'), /no column “secret”/],
+    ['a column twice', crlf('title,reader,reader_id', 'a,,'), /“reader_id” appears twice/],
+    ['a column without a name', crlf('title,,pages', 'a,,'), /Column 2 has no name/],
+    ['only columns that cannot be set', crlf('id,stamp', '1,x'), /no column that an import can set/],
+    ['semicolons', crlf('title;pages', 'a;1'), /must be separated by commas/],
+    ['semicolons and quotes', crlf('"title";"pages"', '"a";1'), /must be separated by commas/],
+    ['an unclosed quote', crlf('title,pages', 'a,1', '"b,2'), /Line 3: a quoted cell is not closed/],
+    [
+      'a quote inside a cell',
+      crlf('title,pages', 'a"b,1'),
+      /Line 2: a quoted cell is not closed, or a quote inside/,
+    ],
+    [
+      'text after a closing quote',
+      crlf('title,pages', '"a"b,1'),
+      /Line 2: a quoted cell is not closed, or a quote inside/,
+    ],
+    ['too many rows', `title\r\n${'x\r\n'.repeat(10_001)}`, /must have at most 10,000 rows/],
+    [
+      'too many bytes',
+      `title\r\n"${'x'.repeat(5 * 1024 * 1024)}"\r\n`,
+      /at most 5,242,880 bytes \(got [\d,]+\)/,
+    ],
+  ];
+
+  for (const [file, content, message] of invalidFiles) {
+    test(`of ${file} returns 400, and the page keeps the pasted text unless it is long`, async () => {
+      for (const answer of [await upload(content), await paste(content)]) {
+        assert.equal(answer.status, 400);
+        assert.match(visibleText(answer.text), message);
+        assert.match(answer.text, /name="_file"/);
+      }
+      const kept = /<textarea[^>]*>\n([^<]*)<\/textarea/.exec((await paste(content)).text)?.[1] ?? '';
+      const unescaped = kept.replaceAll('&quot;', '"').replace(/\r?\n/g, '\r\n');
+      assert.equal(unescaped, content.length > 65_536 ? '' : content);
+    });
+  }
+
+  test('does not repeat a long pasted text, and says so', async () => {
+    const short = `title,pages\r\n${'<'.repeat(20)},0\r\n`;
+    assert.match((await paste(short)).text, /<textarea[^>]*>\ntitle,pages/);
+    for (const text of [`nope\r\n${'<'.repeat(100_000)}`, `title,pages\r\n${'<,1\r\n'.repeat(20_000)}`]) {
+      const { status, text: page } = await paste(text);
+      assert.equal(status, 400);
+      assert.match(page, /<textarea[^>]*>\n<\/textarea>/);
+      assert.match(
+        visibleText(page),
+        /Your text has 10\d,\d{3} characters, which is too long .* Paste it again/,
+      );
+      assert.ok(page.length < 50_000, `${page.length}`);
+    }
+  });
+
+  test('returns 400 for a password column', async () => {
+    const answer = await upload(crlf('id,username,password', '1,ada,secret'), '/admin/user/-/import/');
+    assert.equal(answer.status, 400);
+    assert.match(visibleText(answer.text), /set passwords on the password page/);
+  });
+
+  const HOSTILE = '"><script>alert(1)</script>&amp;';
+
+  const quoted = `"${HOSTILE.replaceAll('"', '""')}"`;
+
+  const hostile: [where: string, csv: string][] = [
+    ['a header', crlf(`title,${quoted}`, 'a,b')],
+    ['a value of a new record', crlf('title,note', `a,${quoted}`)],
+    ['a changed value', crlf('id,note', `1,${quoted}`)],
+    ['an invalid key', crlf('id,note', `${quoted},x`)],
+    ['an invalid value', crlf('title,pages', `a,${quoted}`)],
+    ['the pasted text', HOSTILE],
+  ];
+
+  for (const [where, csv] of hostile) {
+    test(`shows hostile text in ${where} as text`, async () => {
+      for (const answer of [
+        await upload(csv, PATH, `${HOSTILE.replaceAll('"', "'")}.csv`),
+        await paste(csv),
+      ]) {
+        assert.ok(!answer.text.includes('<script>alert'));
+        assert.ok(!answer.text.includes('<b>papers'));
+        assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+      }
+    });
+  }
+
+  test('shows a hostile stored value as text', async () => {
+    await service.sql`update book set note = ${HOSTILE} where id = 1`;
+    const { text } = await upload(crlf('id,note', '1,calm'));
+    assert.ok(text.includes('&lt;script&gt;alert(1)'));
+    assert.ok(!text.includes('<script>alert'));
+  });
+
+  test('without a session redirects to the login', async () => {
+    const anonymous = openBrowser(service);
+    assert.match((await anonymous.get(PATH)).location ?? '', /^\/admin\/-\/login\/\?next=/);
+    const form = new FormData();
+    form.append('_text', crlf('title', 'mine'));
+    form.append('_csrf', 'x');
+    assert.match((await anonymous.upload(PATH, form)).location ?? '', /^\/admin\/-\/login\/\?next=/);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('returns 403 without the CSRF token', async () => {
+    const preview = await upload(crlf('title', 'mine'));
+    for (const csrf of ['', 'x']) {
+      const form = new FormData();
+      form.append('_csrf', csrf);
+      for (const name of ['_csv', '_digest']) form.append(name, hidden(preview.text, name) ?? '');
+      assert.equal((await browser.upload(PATH, form)).status, 403);
+    }
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('returns 400 for a file that is not UTF-8 and 413 for one above 8 MiB, with the form to try again', async () => {
+    const cases: [content: Uint8Array, status: number, message: RegExp][] = [
+      [Buffer.from('title\r\nm\xfcde\r\n', 'latin1'), 400, /The file is not UTF-8\./],
+      [Buffer.alloc(9 * 1024 * 1024, 'x'), 413, /The file is larger than 8388608 bytes/],
+    ];
+    for (const [content, status, message] of cases) {
+      const answer = await upload(content);
+      assert.equal(answer.status, status);
+      assert.match(visibleText(answer.text), message);
+      assert.match(answer.text, /name="_file"/);
+    }
+  });
+});

@@ -1,0 +1,143 @@
+// Setting passwords in the admin area: rules for new passwords, and the end of sessions.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { basic, startService, type TestService } from '../support.ts';
+import {
+  errorsIn,
+  invalidFields,
+  logIn,
+  readable,
+  type AdminAnswer,
+  type Browser,
+  type Fields,
+} from './support.ts';
+import { resources } from './sample-resources.ts';
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService(resources);
+  await service.addUser('ada', { admin: true });
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+
+test('a new user needs a password typed twice, which no page repeats', async () => {
+  const fields = { username: 'grace', email: 'g@example.org', active: 'true', _save: 'stay' };
+  const differs = await ada.post('/admin/user/-/add/', { ...fields, _password: 'one', _repeat: 'two' });
+  assert.match(errorsIn(differs)['_repeat'] ?? '', /does not match the new password/i);
+  assert.doesNotMatch(differs.text, /value="(one|two)"/);
+  const none = await ada.post('/admin/user/-/add/', fields);
+  assert.match(errorsIn(none)['_password'] ?? '', /required/i);
+  const done = await ada.post('/admin/user/-/add/', {
+    ...fields,
+    _password: 'hopper of words',
+    _repeat: 'hopper of words',
+  });
+  assert.equal(done.status, 303);
+  const page = await ada.follow(done);
+  assert.doesNotMatch(page.text, /argon2|hopper/);
+  assert.equal(
+    (
+      await service.request('/api/note/', {
+        method: 'POST',
+        headers: { authorization: basic('grace', 'hopper of words') },
+        body: { message: 'Hi' },
+      })
+    ).status,
+    201,
+  );
+});
+
+test('two different passwords are reported as one error, on the second field', async () => {
+  const fields = { username: 'new', email: 'e', active: 'true' };
+  const page = await ada.post('/admin/user/-/add/', { ...fields, _password: 'a', _repeat: 'b' });
+  assert.match(readable(page), /One field has an error New password, again ?: does not match the new/);
+});
+
+test('setting a password on its page ends the sessions of the user', async () => {
+  const id = await service.addUser('linus', { admin: true });
+  const linus = await logIn(service, 'linus');
+  const page = await ada.get(`/admin/user/${id}/password/`);
+  assert.equal(page.status, 200);
+  const long = await ada.post(`/admin/user/${id}/password/`, {
+    _password: 'x'.repeat(1025),
+    _repeat: 'x'.repeat(1025),
+  });
+  assert.equal(long.status, 400);
+  const fields = { _current: 'pw-ada', _password: 'a new password', _repeat: 'a new password' };
+  const done = await ada.post(`/admin/user/${id}/password/`, fields);
+  assert.equal(done.location, `/admin/user/${id}/`);
+  assert.match((await linus.get('/admin/')).location ?? '', /login/);
+  await logIn(service, 'linus', 'a new password');
+  const [last] =
+    await service.sql`select before, after from vitrine_history where model = 'user' order by id desc limit 1`;
+  assert.equal(last?.['after'], '{"password":true}');
+  assert.doesNotMatch(String(last?.['before']), /argon/);
+});
+
+test('a short password and one that equals the user name return 400 on every page', async () => {
+  const plain = await service.addUser('a very long name');
+  const jo = await service.addUser('jo and her long name', { admin: true });
+  const browser = await logIn(service, 'jo and her long name');
+  const twice = (password: string): Fields => ({ _password: password, _repeat: password });
+  const user = { email: 'e', active: 'true' };
+  for (const [answer, message] of [
+    [
+      await ada.post(`/admin/user/${plain}/password/`, twice('eleven char')),
+      /at least 12 characters \(got 11\)/,
+    ],
+    [await ada.post(`/admin/user/${plain}/password/`, twice('A Very Long NAME')), /not be the user name/],
+    [
+      await ada.post('/admin/user/-/add/', { ...user, username: 'x', ...twice('🦉'.repeat(11)) }),
+      /\(got 11\)/,
+    ],
+    [
+      await ada.post('/admin/user/-/add/', { ...user, username: 'Twelve chars', ...twice('twelve chars') }),
+      /name/,
+    ],
+    [
+      await browser.post('/admin/-/account/', { ...twice('short'), _current: 'pw-jo and her long name' }),
+      /\(got 5\)/,
+    ],
+    [
+      await browser.post('/admin/-/account/', { ...twice('Jo and her long name'), _current: 'x' }),
+      /user name/,
+    ],
+  ] as const) {
+    assert.equal(answer.status, 400);
+    assert.deepEqual(invalidFields(answer), ['_password']);
+    assert.match(readable(answer), message);
+  }
+  const page = await ada.get('/admin/user/-/add/');
+  assert.match(readable(page), /At least 12 characters, and not the user name\./);
+  const [row] = await service.sql`select username from "user" where id = ${jo}`;
+  assert.equal(row?.['username'], 'jo and her long name');
+});
+
+test('a password column of another model has its own minLength', async () => {
+  const device = {
+    model: 'device',
+    columns: { name: { type: 'string' }, pin: { type: 'password', minLength: 4 } },
+    access: 'user',
+  } as const;
+  const other = await startService([...resources, device]);
+  try {
+    await other.addUser('ada', { admin: true });
+    const browser = await logIn(other, 'ada');
+    const add = (pin: string): Promise<AdminAnswer> =>
+      browser.post('/admin/device/-/add/', { name: 'Door', _password: pin, _repeat: pin });
+    assert.match(readable(await add('123')), /at least 4 characters \(got 3\)/);
+    assert.equal((await add('1234')).status, 303);
+    const post = (pin: string) =>
+      other.request('/api/device/', { method: 'POST', user: 'ada', body: { name: 'Gate', pin } });
+    const refused = await post('123');
+    assert.equal(refused.status, 400);
+    assert.deepEqual(refused.json.errors, { pin: ['must be at least 4 characters (got 3)'] });
+    assert.equal((await post('1234')).status, 201);
+    const { json } = await other.request('/api/openapi.json', { user: 'ada' });
+    assert.equal(json.components.schemas['device.New'].properties.pin.minLength, 4);
+  } finally {
+    await other.close();
+  }
+});

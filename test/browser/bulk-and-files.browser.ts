@@ -1,0 +1,167 @@
+// Bulk actions, exports and imports.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import type { Locator, Page } from 'playwright-core';
+import {
+  button,
+  follow,
+  heading,
+  link,
+  MODES,
+  names,
+  openSite,
+  expectVisible,
+  expectMessage,
+  type Site,
+} from './support.ts';
+
+for (const { mode, javaScriptEnabled } of MODES) {
+  describe(mode, () => {
+    let site: Site;
+    let page: Page;
+    before(async () => {
+      site = await openSite({ javaScriptEnabled });
+      page = await site.openAs();
+    });
+    after(() => site.close());
+
+    const openList = async (title: string): Promise<void> => {
+      await page.goto('/admin/');
+      await follow(page.getByRole('rowheader').getByRole('link', { name: title, exact: true }));
+    };
+    const search = async (words: string): Promise<void> => {
+      await page.getByRole('searchbox', { name: 'Search' }).fill(words);
+      await follow(button(page, 'Search'));
+    };
+    const choose = (name: string): Promise<void> =>
+      page.getByLabel(`Select ${name}`, { exact: true }).check();
+    const chooseAll = (): Promise<void> =>
+      page.getByRole('checkbox', { name: /^all \d+ records in this list$/ }).check();
+    const startAction = async (action: string): Promise<void> => {
+      await page.getByLabel(/^With (\d+ selected|selected|all)/).selectOption(action);
+      await follow(button(page, 'Continue'));
+    };
+    const download = async (target: Locator): Promise<{ name: string; text: string }> => {
+      const coming = page.waitForEvent('download');
+      await target.click();
+      const file = await coming;
+      return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
+    };
+
+    describe('bulk actions', () => {
+      test('set a column of selected records', async () => {
+        await openList('Trips');
+        await choose('Trip 03');
+        await choose('Trip 04');
+        await startAction('Set a column …');
+        await page.getByLabel('Column').selectOption('Rating');
+        await follow(button(page, 'Continue'));
+        assert.equal(await heading(page), 'Set Rating of 2 records');
+        await page.getByLabel('Rating').fill('1');
+        await follow(button(page, 'Continue'));
+        await expectVisible(page.getByText('Rating becomes “1” in 2 records.'));
+        await follow(button(page, 'Update 2 records'));
+        await expectMessage(page, 'Rating was set in 2 records.');
+        const row = page.getByRole('row').filter({ hasText: 'Trip 03' });
+        assert.equal(await row.getByRole('cell').last().innerText(), '1');
+      });
+
+      test('set a foreign key in all records that match a search', async () => {
+        await openList('Trips');
+        await search('town 02');
+        await chooseAll();
+        await startAction('Set a column …');
+        await page.getByLabel('Column').selectOption('Guide');
+        await follow(button(page, 'Continue'));
+        await page.getByLabel('Guide').selectOption('ada');
+        await follow(button(page, 'Continue'));
+        await expectVisible(page.getByText('Guide becomes “ada” in 11 records.'));
+        await follow(button(page, 'Update 11 records'));
+        await expectMessage(page, 'Guide was set in 11 records.');
+        assert.equal(await link(page, 'ada').count(), 11);
+      });
+
+      test('delete all records that match a filter, after a confirmation with their number', async () => {
+        await openList('Towns');
+        await page.getByText('Add a filter').click();
+        const panel = page.getByRole('group').filter({ hasText: 'Add a filter' });
+        await follow(panel.getByRole('link', { name: 'Name', exact: true }));
+        await page.getByRole('combobox', { name: 'Name' }).selectOption('begins with');
+        await page.getByLabel('Value', { exact: true }).fill('Town 11');
+        await follow(button(page, 'Filter'));
+        await expectVisible(page.getByText('1–10 of 10 records'));
+        await chooseAll();
+        await startAction('Delete …');
+        assert.equal(await heading(page), 'Delete 10 records?');
+        await follow(button(page, 'Delete 10 records'));
+        await expectMessage(page, '10 records deleted.');
+        await expectVisible(page.getByText('No matching records.'));
+      });
+
+      test('do nothing without selected records', async () => {
+        await openList('Notes');
+        await startAction('Delete …');
+        await expectMessage(page, 'No records selected.');
+      });
+
+      test('export the selected records', async () => {
+        await openList('Trips');
+        await choose('Trip 10');
+        await choose('Trip 11');
+        await page.getByLabel(/^With (\d+ selected|selected|all)/).selectOption('Export as JSON');
+        const { name, text } = await download(button(page, 'Continue'));
+        assert.equal(name, 'trip.json');
+        const records = JSON.parse(text) as { name: string }[];
+        assert.deepEqual(records.map((record) => record.name).sort(), ['Trip 10', 'Trip 11']);
+      });
+    });
+
+    describe('files', () => {
+      test('an export has the filters and the order of the list', async () => {
+        await openList('Trips');
+        await search('town 04');
+        await follow(link(page, 'Name'));
+        await follow(link(page, 'Name'));
+        const { name, text } = await download(link(page, 'CSV'));
+        assert.equal(name, 'trip.csv');
+        const [first = '', ...rows] = text.trim().split('\r\n');
+        assert.equal(first, 'id,name,town_id,guide_id,day,rating');
+        assert.deepEqual(
+          rows.map((row) => row.split(',')[1]),
+          [45, 44, 43, 42, 41, 40, 4].map((number) => `"Trip ${String(number).padStart(2, '0')}"`),
+        );
+      });
+
+      test('an import with an error changes nothing, and a corrected one is made after the preview', async () => {
+        await openList('Trips');
+        await search('town 045');
+        const { text } = await download(link(page, 'CSV'));
+        const [first = '', row = ''] = text.trim().split('\r\n');
+        const changed = row.replace('Trip 45', 'Trip 45 again');
+        const upload = async (...rows: readonly string[]): Promise<void> => {
+          const buffer = Buffer.from([first, ...rows].join('\r\n'));
+          await page
+            .getByLabel('CSV file')
+            .setInputFiles({ name: 'trips.csv', mimeType: 'text/csv', buffer });
+          await follow(button(page, 'Preview'));
+        };
+        await follow(link(page, 'Import'));
+        await upload(changed, ',Trip 46,46,,2026-03-01,9');
+        await expectVisible(
+          page.getByRole('alert').filter({ hasText: 'Nothing was imported: 1 row has errors.' }),
+        );
+        const errorRow = page.getByRole('row').filter({ hasText: 'Rating' });
+        assert.match(await errorRow.innerText(), /^3\s/);
+        await upload(changed, ',Trip 46,46,,2026-03-01,4');
+        await expectVisible(page.getByText('2 rows: 1 new, 1 changed, 0 unchanged, 0 with errors.'));
+        await expectVisible(page.getByRole('deletion').filter({ hasText: 'Trip 45' }));
+        await follow(button(page, /^Import: /));
+        await expectMessage(page, '1 record added, 1 changed.');
+        await search('trip 4');
+        const shown = await names(page);
+        assert.ok(shown.includes('Trip 45 again') && shown.includes('Trip 46'), shown.join());
+      });
+    });
+  });
+}
