@@ -27,6 +27,17 @@ export class Problem extends Error {
   }
 }
 
+/** A problem with the body as a whole. A page may name what the body holds: `The file ${predicate}`. */
+export class BodyProblem extends Problem {
+  /** The message without its subject, such as `is not UTF-8.` */
+  readonly predicate: string;
+
+  constructor(status: number, predicate: string, options?: ProblemOptions) {
+    super(status, `The body ${predicate}`, options);
+    this.predicate = predicate;
+  }
+}
+
 /** The RFC 9457 problem document as JSON; `extra` adds fields such as `errors` and `requestId`. */
 export function problemDocument(status: number, detail: string, extra: Record<string, unknown> = {}): string {
   return JSON.stringify({
