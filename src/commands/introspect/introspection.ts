@@ -21,7 +21,7 @@ import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
 import { isSecret, nameColumn, nameModel } from './model-names.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 
-export interface IntrospectedColumn {
+interface IntrospectedColumn {
   readonly name: string;
   readonly definition: Readonly<Record<string, Printed>>;
 }

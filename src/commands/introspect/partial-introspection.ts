@@ -7,7 +7,7 @@ import type { IntrospectedResource, Introspection } from './introspection.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 
 /** The resource as the printed file defines it. */
-export function definitionOf({ model, table, primaryKey, columns, readonly, secrets }: IntrospectedResource) {
+function definitionOf({ model, table, primaryKey, columns, readonly, secrets }: IntrospectedResource) {
   return {
     model,
     ...(table === model ? {} : { table }),

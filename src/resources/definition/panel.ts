@@ -4,7 +4,7 @@ import { faultIf, type Fault } from '../../errors.ts';
 import { checkKeys, isObject, unknownKeys } from './check-keys.ts';
 
 /** A parameter's value. PostgreSQL converts it to the type that the statement needs. */
-export type PanelValue = string | number | boolean | null;
+type PanelValue = string | number | boolean | null;
 
 export interface PanelContext {
   /**
@@ -32,7 +32,7 @@ export interface PanelSeries {
   readonly kind?: 'bar' | 'line';
 }
 
-export type PanelContent = number | string | PanelTable | PanelSeries;
+type PanelContent = number | string | PanelTable | PanelSeries;
 
 /** A part of the admin area's start page, exported by a registry file (see docs/admin.md). */
 export interface Panel {
