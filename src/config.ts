@@ -1,7 +1,8 @@
 // The settings: their environment variables, defaults and validation.
 import { excerpt, startError } from './errors.ts';
 
-export type AccessLevel = 'default' | 'user' | 'admin';
+export const ACCESS_LEVELS = ['default', 'user', 'admin'] as const;
+export type AccessLevel = (typeof ACCESS_LEVELS)[number];
 export type LogLevel = 'info' | 'warn' | 'error';
 export type LogFormat = 'json' | 'text';
 
@@ -152,7 +153,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     key: 'access',
     meaning: 'the access level of resources without their own: default, user or admin',
     fallback: 'default',
-    parse: oneOf('default', 'user', 'admin'),
+    parse: oneOf(...ACCESS_LEVELS),
   },
   USER_MODEL: {
     key: 'userModel',

@@ -27,6 +27,17 @@ export class Problem extends Error {
   }
 }
 
+/** A problem with the body as a whole. A page may name what the body holds: `The file ${predicate}`. */
+export class BodyProblem extends Problem {
+  /** The message without its subject, such as `is not UTF-8.` */
+  readonly predicate: string;
+
+  constructor(status: number, predicate: string, options?: ProblemOptions) {
+    super(status, `The body ${predicate}`, options);
+    this.predicate = predicate;
+  }
+}
+
 /** The RFC 9457 problem document as JSON; `extra` adds fields such as `errors` and `requestId`. */
 export function problemDocument(status: number, detail: string, extra: Record<string, unknown> = {}): string {
   return JSON.stringify({
@@ -92,6 +103,27 @@ export const TOO_MANY = new Refusal(
   RETRY,
 );
 
+/** An error in a registry, or in the tables of the database. */
+export interface Fault {
+  /** The model's name, or else `resource 3`, `panel "Sales"` or `the registry`. */
+  readonly model: string;
+  /** The faulty key inside the resource, such as `columns.email.type`; empty for the resource as a whole. */
+  readonly key: string;
+  /** What is wrong, without the two above. */
+  readonly text: string;
+}
+
+/** A fault inside of something that the caller knows. */
+export type KeyFault = Omit<Fault, 'model'>;
+
+/** A list with this fault, or an empty one: `key` is the faulty key, `text` says what is wrong. */
+export const faultIf = (isFaulty: boolean, key: string, text: string): KeyFault[] =>
+  isFaulty ? [{ key, text }] : [];
+
+/** A fault in one line: `note: columns.created.type: must be one of…`. */
+const printFault = ({ model, key, text }: Fault): string =>
+  [model, key, text].filter((part) => part !== '').join(': ');
+
 /** An error that prevents the start. The operator sees its message without a stack trace. */
 export class StartError extends Error {
   /** One text per problem; the message alone if there is only one. */
@@ -105,8 +137,9 @@ export class StartError extends Error {
 }
 
 /** A start error that lists each fault on its own line. */
-export function startError(title: string, faults: readonly string[]): StartError {
-  return new StartError([`${title}:`, ...faults.map((fault) => `  - ${fault}`)].join('\n'), faults);
+export function startError(title: string, faults: readonly (Fault | string)[]): StartError {
+  const texts = faults.map((fault) => (typeof fault === 'string' ? fault : printFault(fault)));
+  return new StartError([`${title}:`, ...texts.map((text) => `  - ${text}`)].join('\n'), texts);
 }
 
 /** Adds a message to a map of field errors. Long names are shortened. */

@@ -1,11 +1,10 @@
 import { readSettings } from '../config.ts';
-import { startError, StartError } from '../errors.ts';
-import { checkRegistry } from '../resources/check/check-registry.ts';
+import { StartError } from '../errors.ts';
 import { loadResources } from '../resources/load-registry.ts';
 import { printMatrix } from './check/access-matrix.ts';
-import { checkPanels } from '../resources/definition/panel.ts';
-import { examine, type Fault, type RegistryReport } from './check/registry-report.ts';
-import type { Resource } from '../resources/definition/resource.ts';
+import { misfit } from '../resources/serve/schema-setup.ts';
+import { requireRegistry } from '../service.ts';
+import { examine, type RegistryReport } from './check/registry-report.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase } from './command.ts';
 
 const HELP = `
@@ -34,42 +33,40 @@ const OPTIONS = {
   strict: { type: 'boolean' },
 } as const;
 
-interface Outcome extends RegistryReport {
-  /** The errors as the service reports them at the start; undefined when there are none. */
-  readonly message: string | undefined;
+interface Outcome extends Omit<RegistryReport, 'faults'> {
+  /** The step of the check that failed, if any. */
+  readonly kind: 'settings' | 'registry' | 'database';
+  /** The error with which the service does not start; undefined when there is none. */
+  readonly error: StartError | undefined;
   readonly resourceCount: number;
 }
 
 /** Checks the settings, then the registry, then the database. Each step needs the one before, so errors end the check. */
 async function examineAll(): Promise<Outcome> {
-  let kind: Fault['kind'] = 'settings';
+  let kind: Outcome['kind'] = 'settings';
   try {
     const settings = readSettings(process.env);
     kind = 'registry';
     const { registry, panels } = await loadResources(settings.resources);
-    const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
-    if (faults.length > 0) throw startError('The registry cannot be used', faults);
-    const resources = registry as readonly Resource[];
+    const resources = requireRegistry(registry, settings, panels);
     kind = 'database';
-    const report = await withSettingsDatabase(settings, (database) =>
+    const { faults, warnings, matrix } = await withSettingsDatabase(settings, (database) =>
       examine(database, resources, settings, settings.databaseUrl === undefined),
     );
-    const texts = report.errors.map(({ text }) => text);
-    const { message } = startError('The database does not fit the registry', texts);
-    return { ...report, message: texts.length > 0 ? message : undefined, resourceCount: resources.length };
+    const error = faults.length > 0 ? misfit(faults) : undefined;
+    return { kind, error, warnings, matrix, resourceCount: resources.length };
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    const errors = error.faults.map((text) => ({ kind, text }));
-    return { errors, message: error.message, warnings: [], matrix: [], resourceCount: 0 };
+    return { kind, error, warnings: [], matrix: [], resourceCount: 0 };
   }
 }
 
 /** Prints text: all errors in one message, and one message per warning. */
-function printText({ message, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
-  if (message !== undefined) printMessage(message);
+function printText({ error, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
+  if (error) printMessage(error.message);
   for (const { text } of warnings) printMessage(`warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(`${printMatrix(matrix)}\n`);
-  if (message === undefined)
+  if (!error)
     print(
       `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
     );
@@ -82,7 +79,8 @@ export async function checkCommand(args: readonly string[]): Promise<number> {
   refuseArguments(parsed.positionals);
   const { matrix, json, strict } = parsed.values;
   const outcome = await examineAll();
-  const { errors, warnings } = outcome;
+  const { kind, error, warnings } = outcome;
+  const errors = (error?.faults ?? []).map((text) => ({ kind, text }));
   if (json) print(JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
   else printText(outcome, matrix === true);
   if (errors.length > 0) return 1;

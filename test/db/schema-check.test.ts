@@ -200,7 +200,7 @@ describe('a start with a database that does not match the registry', () => {
         ],
         { schema },
       );
-      assert.deepEqual(faults, ['  - two (table public.one): the model one already uses this table']);
+      assert.deepEqual(faults, ['  - two: table: the model one already uses the table public.one']);
     }
   });
 

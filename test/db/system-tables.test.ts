@@ -154,7 +154,7 @@ describe('a database role with few privileges', () => {
         schema: 'check',
         log: () => undefined,
       });
-      await assert.rejects(started, /note \(table note\): the database role may not INSERT/);
+      await assert.rejects(started, /note: table: the database role may not INSERT/);
     } finally {
       await drop();
     }

@@ -125,7 +125,7 @@ const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegEx
         admin: {},
       },
     ],
-    [/columns\.username.*unique/, /columns\.password.*password/, /columns\.active.*boolean/, /columns\.active\.default/, /columns\.admin.*boolean/, /columns\.admin\.default/],
+    [/columns\.username.*unique/, /columns\.password\.type.*password/, /columns\.active\.type.*boolean/, /columns\.admin\.type.*boolean/],
   ], // prettier-ignore
   'a USER_MODEL that does not exist': [
     [users, { ...note, access: 'user' }],

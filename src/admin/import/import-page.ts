@@ -1,5 +1,5 @@
 // The import pages: takes a CSV file, shows a preview, and imports the file after confirmation.
-import { notFound, type Problem } from '../../errors.ts';
+import { BodyProblem, notFound, type Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import {
@@ -157,9 +157,9 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
 export function showImport(context: AdminContext, resource: AdminResource, problem?: Problem): Reply {
   assertImportable(resource);
   if (!problem) return uploadPage(context, resource, {});
-  const { status, headers } = problem;
+  const { status, headers, message } = problem;
   // People know the file, not the request body that contains it.
-  const fault = problem.message.replace(/^The body (?=is not UTF-8|is larger)/, 'The file ');
+  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : message;
   return uploadPage(context, resource, { faults: [fault], status }, headers);
 }
 

@@ -18,7 +18,7 @@ import { addLockOut } from '../session/lock-out.ts';
 export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
 
 /** The value of a column before and after the import; null for no value. */
-export interface ColumnChange {
+interface ColumnChange {
   readonly column: Column;
   readonly before: string | null;
   readonly after: string | null;

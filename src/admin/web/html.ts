@@ -36,23 +36,14 @@ function render(content: Content): string {
   return escape(String(content));
 }
 
-/** The fixed parts of each template, without the indentation of the source. */
-const compacted = new WeakMap<TemplateStringsArray, readonly string[]>();
-
-function compact(strings: TemplateStringsArray): readonly string[] {
-  const known = compacted.get(strings);
-  if (known) return known;
-  const texts = strings.map((text) => text.replace(/\s*\n\s*/g, '\n'));
-  compacted.set(strings, texts);
-  return texts;
-}
+/** A fixed part of a template, without the indentation of the source. */
+const unindented = (text = ''): string => (text.includes('\n') ? text.replace(/\n\s*/g, '\n') : text);
 
 /** A template whose values are escaped for text and quoted attributes: html`<b title="${title}">${name}</b>`. */
 export function html(strings: TemplateStringsArray, ...contents: readonly Content[]): Html {
-  const texts = compact(strings);
-  let text = texts[0] ?? '';
+  let text = unindented(strings[0]);
   contents.forEach((content, index) => {
-    text += render(content) + (texts[index + 1] ?? '');
+    text += render(content) + unindented(strings[index + 1]);
   });
   return new Html(text);
 }

@@ -9,7 +9,7 @@ export type Who = (typeof WHO)[number];
 const WHO = ['anyone', 'users', 'owner', 'admins', 'nobody'] as const;
 
 /** Who may do what with one column: in the API, in the admin area, in exports and in the history. */
-export interface ColumnAccess {
+interface ColumnAccess {
   readonly column: string;
   readonly read: { readonly api: Who; readonly admin: Who; readonly export: Who; readonly history: Who };
   /** `join`: from other resources, through a foreign key. Filtering by a column reveals its values. */

@@ -1,5 +1,6 @@
 // The report of `vitrine check`.
 import type { Settings } from '../../config.ts';
+import type { Fault } from '../../errors.ts';
 import { text, type Database } from '../../db/connection/database.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { databaseInfoStatement, type DatabaseInfo } from '../../db/schema/relations.ts';
@@ -11,15 +12,10 @@ import { compareSchema, readCatalog } from '../../resources/serve/schema-setup.t
 import { hasLogins } from '../../resources/serve/served-resource.ts';
 import { warningsOf, type Warning } from './risk-warnings.ts';
 
-/** An error with which the service does not start. */
-export interface Fault {
-  readonly kind: 'settings' | 'registry' | 'database';
-  readonly text: string;
-}
-
-/** The result of `vitrine check`. */
+/** What `vitrine check` finds in a valid registry. */
 export interface RegistryReport {
-  readonly errors: readonly Fault[];
+  /** The differences to the database, with which the service does not start. */
+  readonly faults: readonly Fault[];
   readonly warnings: readonly Warning[];
   readonly matrix: readonly ResourceAccess[];
 }
@@ -51,9 +47,5 @@ export async function examine(
     databaseInfo,
     isEmbedded,
   });
-  return {
-    errors: faults.map((fault) => ({ kind: 'database', text: fault })),
-    warnings,
-    matrix: accessMatrix(served, adminResources),
-  };
+  return { faults, warnings, matrix: accessMatrix(served, adminResources) };
 }

@@ -36,7 +36,7 @@ export interface Warning {
 }
 
 /** What the warnings depend on. */
-export interface RiskInput {
+interface RiskInput {
   readonly settings: Settings;
   readonly resources: readonly Resource[];
   readonly served: ServedResources;

@@ -6,7 +6,13 @@ import {
   type CatalogColumn,
   type CatalogTable,
 } from '../../db/schema/catalog.ts';
-import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../../db/types/column-types.ts';
+import {
+  COLUMN_TYPES,
+  KEY_TYPE_NAMES,
+  KEY_TYPES,
+  type KeyTypeName,
+  type TypeName,
+} from '../../db/types/column-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';
@@ -15,7 +21,7 @@ import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
 import { isSecret, nameColumn, nameModel } from './model-names.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 
-export interface IntrospectedColumn {
+interface IntrospectedColumn {
   readonly name: string;
   readonly definition: Readonly<Record<string, Printed>>;
 }
@@ -51,13 +57,6 @@ const TYPES = Object.entries(COLUMN_TYPES).filter(([name]) => name !== 'password
   TypeName,
   ColumnType,
 ][];
-const KEYS: Readonly<Record<KeyTypeName, readonly string[]>> = {
-  integer: ['int4', 'int2'],
-  bigint: ['int8'],
-  uuid: KEY_TYPES.uuid.accepts,
-  string: KEY_TYPES.string.accepts,
-};
-
 /** The name of a table in a registry: with its schema when the search path does not find it. */
 export const tableName = ({ schema, name, isHidden }: Relation): string =>
   isHidden ? `${schema}.${name}` : name;
@@ -73,7 +72,7 @@ function typeFor({ type }: CatalogColumn): TypeName | undefined {
 }
 
 const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
-  (Object.keys(KEYS) as KeyTypeName[]).find((name) => KEYS[name].includes(type));
+  KEY_TYPE_NAMES.find((name) => (KEY_TYPES[name].accepts as readonly string[]).includes(type));
 
 interface Key {
   readonly field: string;
@@ -185,9 +184,9 @@ function defineColumn(
   };
   const initial = about?.isGenerated ? undefined : defaultOf(about?.default ?? null, type, columnType);
   if (initial === undefined) return definition;
-  const faults: string[] = [];
-  checkValues({ ...definition, default: initial }, columnType, (key) => faults.push(key));
-  return faults.includes('default') ? definition : { ...definition, default: initial };
+  const withDefault = { ...definition, default: initial };
+  const faults = checkValues(withDefault, columnType);
+  return faults.some(({ key }) => key === 'default') ? definition : withDefault;
 }
 
 function describe(one: Served, served: readonly Served[]): IntrospectedResource {

@@ -1,11 +1,10 @@
 // Names for models and columns, made from the names in the database.
+import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
 import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 
 /** Names of columns that probably hold secrets. They are excluded until the author decides otherwise. */
 const SECRET =
   /(^|_)(pass(word|wd|phrase|code)?|pwd?|secret|token|hash|salt|(api|private|access|secret)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)/;
-/** Column names that the service reserves. */
-const RESERVED = new Set(['id', 'ordering', 'limit', 'page']);
 /** Bytes. Leaves room for `_id` and a number. */
 const MAX_LENGTH = 50;
 
@@ -59,7 +58,9 @@ export function nameColumn(
   return unique(plainName(short, 'column'), (name) =>
     keys(name).some(
       (key) =>
-        RESERVED.has(key) || names.has(key) || fields.some((other) => other === key && other !== field),
+        (RESERVED_NAMES as readonly string[]).includes(key) ||
+        names.has(key) ||
+        fields.some((other) => other === key && other !== field),
     ),
   );
 }

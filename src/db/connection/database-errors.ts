@@ -26,6 +26,8 @@ export const duplicated = (model: Model, error: DatabaseError): readonly Column[
 const BUSY = 'The database is busy. Try again.';
 export const UNAVAILABLE = 'The database is unavailable. Try again.';
 
+/** What a trigger or a rule refused, when it does not say more. */
+export const NOT_ALLOWED = 'A rule of the database does not allow this.';
 const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
@@ -76,7 +78,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '55P03': [503, BUSY],
   '57': [503, UNAVAILABLE],
   '57014': [503, 'The database took too long. Request less data, or try again.'],
-  P0: [400, 'A rule of the database does not allow this.'],
+  P0: [400, NOT_ALLOWED],
   CONNECTION_CLOSED: [503, UNAVAILABLE],
   CONNECTION_ENDED: [503, UNAVAILABLE],
   CONNECTION_DESTROYED: [503, UNAVAILABLE],

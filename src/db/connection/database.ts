@@ -1,9 +1,7 @@
 // The connection to the database: the interface that all other code uses to run SQL.
-import { isIP } from 'node:net';
-import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import type postgres from 'postgres';
 import { createCursors } from './cursors.ts';
-import { openPostgres, type OpenClient, type RawRow } from './driver.ts';
+import { mayPipeline, openPostgres, type OpenClient, type RawRow } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
@@ -66,29 +64,6 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   },
 };
 
-/**
- * Checks the certificate of a server given by IP address, if `sslmode` asks for it. The driver would let Node compare the
- * certificate with `localhost`.
- */
-function certificateCheck(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
-  const { hostname, searchParams } = new URL(url);
-  const host = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
-  return {
-    ssl: {
-      checkServerIdentity: (_: string, certificate: PeerCertificate) =>
-        checkServerIdentity(host, certificate),
-    },
-  };
-}
-
-/**
- * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
- * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
- */
-const mayPipeline = (url: string): boolean =>
-  !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
-
 /** The parts that the databases of all requesters share. */
 interface Shared {
   readonly runner: Runner;
@@ -139,11 +114,10 @@ class RequesterDatabase implements Database {
  * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
  */
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
-  const options = { ...OPTIONS, ...certificateCheck(url) };
-  const open: OpenClient = (onclose) => openPostgres(url, { ...options, onclose });
+  const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
   const shared: Shared = {
     runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),
-    transaction: createTransactions(url, options),
+    transaction: createTransactions(open),
     cursor: createCursors(open, slowTimeout),
   };
   return new RequesterDatabase(shared, SERVICE);

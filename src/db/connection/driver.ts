@@ -1,4 +1,7 @@
-// Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4 safe.
+// Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. test/db/driver.test.ts has a
+// test for each; run it before the exact version in package.json changes.
+import { isIP } from 'node:net';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
 import type { Statement } from '../fragment.ts';
@@ -7,14 +10,46 @@ import { UNAVAILABLE } from './database-errors.ts';
 /** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
 
+/** The rows of a statement, and its column names if it returns rows. */
+export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
+
+/**
+ * Sends parameters of these inferred types as they are: boolean, bytea, json, date, timestamp, timestamptz and jsonb. The driver's
+ * own serializers change some values.
+ */
+const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
+
+/**
+ * Checks the certificate of a server given by IP address, if `sslmode` asks for it. The driver would let Node compare the
+ * certificate with `localhost`.
+ */
+function certificateCheck(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
+  const { hostname, searchParams } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
+  return {
+    ssl: {
+      checkServerIdentity: (_: string, certificate: PeerCertificate) =>
+        checkServerIdentity(host, certificate),
+    },
+  };
+}
+
 /** Opens connections to PostgreSQL. Nothing else does. */
 export const openPostgres = (
   url: string,
   options: postgres.Options<Record<string, postgres.PostgresType>>,
-): postgres.Sql => postgres(url, options);
+): postgres.Sql => postgres(url, { ...options, ...certificateCheck(url), types: { text: AS_TEXT } });
+
+/**
+ * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
+ * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
+ */
+export const mayPipeline = (url: string): boolean =>
+  !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
 
 /** A statement that was passed to the driver. */
-export interface Query extends PromiseLike<RawRow[]> {
+export interface Query extends PromiseLike<RawRows> {
   /** Whether PostgreSQL runs it now, and not an earlier one. */
   readonly active: boolean;
   /** The connection's process and secret, once the statement was sent. */
@@ -28,7 +63,8 @@ export interface Query extends PromiseLike<RawRow[]> {
  * the wrong query; see `isStalePrepared`.
  */
 export function sendStatement(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
-  // The type declarations lack these options. Without `simple: false`, a statement without values could not be prepared.
+  // The type declarations lack these options. Without `simple: false`, the driver uses the simple protocol for a statement without
+  // values, which cannot prepare it and allows several statements in one text.
   // `onexecute` runs when a pipelined statement was written. It clears `prepared`, without which the driver does not retry.
   const options: object = { prepare, simple: false, onexecute: () => !(query.prepared = false) };
   const query = sql.unsafe(text, values as string[], options).raw() as unknown as Query & {
@@ -63,7 +99,7 @@ export const isAnswer = (rows: RawRow[]): boolean =>
   typeof (rows as { readonly command?: unknown }).command === 'string';
 
 /** A connection for one stream or transaction, whose statements run one after the other. */
-export interface DedicatedConnection {
+interface DedicatedConnection {
   /**
    * Runs a statement. It rejects when the connection ends.
    * @param timeout milliseconds after which the statement is canceled and the connection ends

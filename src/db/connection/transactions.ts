@@ -1,12 +1,8 @@
-import type postgres from 'postgres';
-import { openPostgres, openDedicated, type RawRow } from './driver.ts';
+import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
-
-/** The rows of a statement, and its column names if it returns rows. */
-export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
 
 /** Runs one statement of a transaction. */
 export type RunInTransaction = (text: string, values?: Statement['values']) => Promise<RawRows>;
@@ -34,12 +30,6 @@ const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
 
-/** Sends parameters of these inferred types unchanged; the driver's own serializers change some values. */
-const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
-
-/** Without this, the driver uses the simple protocol for a statement without values, which allows several statements. */
-const ONE_STATEMENT = { prepare: false, simple: false } as postgres.UnsafeQueryOptions;
-
 /** @throws LostWrite if the answer to the commit is lost, so that the outcome is unknown */
 async function commit(run: RunInTransaction): Promise<void> {
   try {
@@ -51,7 +41,7 @@ async function commit(run: RunInTransaction): Promise<void> {
 }
 
 /** @returns a function that runs statements in one transaction on a dedicated connection; an error rolls it back */
-export function createTransactions(url: string, options: postgres.Options<Record<string, never>>) {
+export function createTransactions(open: OpenClient) {
   const slots = new Slots({
     max: { anonymous: 2, user: 4, admin: 8 },
     perClient: { anonymous: 1, user: 2, admin: 6 },
@@ -66,15 +56,10 @@ export function createTransactions(url: string, options: postgres.Options<Record
   ): Promise<T> {
     const leave = await slots.enter(requester);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
-    const connection = openDedicated((onclose) =>
-      openPostgres(url, { ...options, types: { text: AS_TEXT }, onclose }),
-    );
+    const connection = openDedicated(open);
     // Preparing is safe without a limit: the connection ends with the transaction.
     const run: RunInTransaction = (text, values = []) =>
-      connection.run(
-        (sql) => sql.unsafe(text, values as string[], { ...ONE_STATEMENT, prepare: values.length > 0 }).raw(),
-        TIMEOUTS[limits],
-      );
+      connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
     try {
       await connection.run((sql) => sql.unsafe(`begin; ${LIMITS[limits]}`), BEGIN_TIMEOUT);
       const result = await work(run);

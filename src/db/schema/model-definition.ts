@@ -6,6 +6,9 @@ import type { OnDelete } from './model.ts';
 /** A string that keeps its literal type in an object with `satisfies`; plain `string` would not. */
 export type Name = Lowercase<string> | (string & {});
 
+/** Names that no column may have, because a query gives them another meaning. */
+export const RESERVED_NAMES = ['id', 'ordering', 'limit', 'page'] as const;
+
 interface CommonColumn {
   /** Allows NULL. Otherwise the column is required, unless it has a default. */
   readonly null?: boolean;

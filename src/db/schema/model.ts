@@ -3,7 +3,8 @@ import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
 import { identifier, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
 
-export type OnDelete = 'restrict' | 'cascade' | 'setNull';
+export const ON_DELETE = ['restrict', 'cascade', 'setNull'] as const;
+export type OnDelete = (typeof ON_DELETE)[number];
 
 /** A column of a model with all names resolved. If it exists in the database, the facts come from there. */
 export interface Column extends Facts {

@@ -1,6 +1,7 @@
 // Compares the registry with the database.
 import { isKey, isTable, lengthOf, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
-import { COLUMN_TYPES } from '../types/column-types.ts';
+import { KEY_TYPES } from '../types/column-types.ts';
+import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import {
   fieldOf,
   isAddable,
@@ -16,54 +17,58 @@ import {
 export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Lists every difference between the database and the registry, one text each.
+ * Every difference between the database and the registry.
  * @param privileges the privileges that each model needs; with INSERT, unmapped columns must not be required
  */
 export function differences(
   definitions: readonly ModelDefinition[],
   catalog: Catalog,
   privileges: ReadonlyMap<string, readonly Privilege[]>,
-): string[] {
+): Fault[] {
   const served = new Map<number, string>();
   return definitions.flatMap((definition) => {
-    const found = catalog.get(tableOf(definition));
-    if (!found) return [`${definition.model}: there is no table ${tableOf(definition)}`];
+    const { model } = definition;
+    const table = tableOf(definition);
+    const found = catalog.get(table);
+    if (!found) return [{ model, key: '', text: `there is no table ${table}` }];
     const other = served.get(found.oid);
-    served.set(found.oid, definition.model);
-    const needs = privileges.get(definition.model) ?? [];
-    const prefix = `${definition.model} (table ${tableOf(definition)})`;
+    served.set(found.oid, model);
+    const needs = privileges.get(model) ?? [];
+    const mayInsert = needs.includes('INSERT');
     return [
-      ...(other === undefined ? [] : [`the model ${other} already uses this table`]),
+      ...faultIf(other !== undefined, 'table', `the model ${other} already uses the table ${table}`),
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
-        columnDifferences(name, column, definitions, found),
+        columnDifferences(column, fieldOf(name, column), definitions, found).map((text) => ({
+          key: `columns.${name}`,
+          text,
+        })),
       ),
-      ...(needs.includes('INSERT') ? unmappedRequiredColumns(definition, found) : []),
-      ...needs
-        .filter((privilege) => !isGranted(privilege, definition, found))
-        .map((privilege) => `the database role may not ${privilege}`),
-      ...(needs.includes('INSERT') ? found.unusableSequences : []).map(
-        (sequence) => `the database role may not use the sequence ${sequence}`,
-      ),
+      ...[
+        ...(mayInsert ? unmappedRequiredColumns(definition, found) : []),
+        ...needs
+          .filter((privilege) => !isGranted(privilege, definition, found))
+          .map((privilege) => `the database role may not ${privilege}`),
+        ...(mayInsert ? found.unusableSequences : []).map(
+          (sequence) => `the database role may not use the sequence ${sequence}`,
+        ),
+      ].map((text) => ({ key: 'table', text })),
       ...unusableTypes(definition, found),
-    ].map((text) => `${prefix}: ${text}`);
+    ].map((fault) => ({ model, ...fault }));
   });
 }
 
 /** Faults for served columns with a type in a schema that the role may not use. */
-function unusableTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
-  const served = new Set([
-    keyFieldOf(definition),
-    ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
-  ]);
-  return columns
-    .filter(({ field }) => served.has(field))
-    .flatMap(({ field, unusableSchemas }) =>
-      unusableSchemas.map(
-        (schema) => `the database role may not use the schema ${schema}, which contains the type of ${field}`,
-      ),
-    );
-}
+const unusableTypes = (definition: ModelDefinition, { columns }: CatalogTable): KeyFault[] =>
+  [
+    ['primaryKey', keyFieldOf(definition)],
+    ...Object.entries(definition.columns).map(([name, column]) => [`columns.${name}`, fieldOf(name, column)]),
+  ].flatMap(([key = '', field]) =>
+    (columns.find((column) => column.field === field)?.unusableSchemas ?? []).map((schema) => ({
+      key,
+      text: `the database role may not use the schema ${schema}, which contains the type of ${field}`,
+    })),
+  );
 
 /**
  * Whether the role has a privilege: on the table, or on each column that needs it. Reads need every column; read-only columns
@@ -91,40 +96,45 @@ const HASH_LENGTH = 97;
 export const inheritance = ({ childTables }: CatalogTable): string =>
   `other tables inherit from it (${childTables.join(', ')}), and its key is not unique across their rows`;
 
-function keyDifferences(definition: ModelDefinition, found: CatalogTable): string[] {
-  if (!isTable(found)) return ['it is not a table; views and foreign tables cannot be served'];
-  if (found.childTables.length > 0) return [`${inheritance(found)}; such a table cannot be served`];
+function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
+  const fault = (key: string, text: string): KeyFault[] => [{ key, text }];
+  if (!isTable(found)) return fault('table', 'it is not a table; views and foreign tables cannot be served');
+  if (found.childTables.length > 0)
+    return fault('table', `${inheritance(found)}; such a table cannot be served`);
   const field = keyFieldOf(definition);
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   if (!isKey(found, field)) {
     if (primary.length > 1)
-      return [`its key is made of several columns (${primary.join(', ')}); such a table cannot be served`];
+      return fault(
+        'table',
+        `its key is made of several columns (${primary.join(', ')}); such a table cannot be served`,
+      );
     const hint = primary[0]
       ? `; its key is ${primary[0]}: set primaryKey: { type, column: '${primary[0]}' }`
       : '';
-    return [`${field} is not its key (a primary key, or a unique column that is NOT NULL)${hint}`];
+    return fault(
+      'primaryKey',
+      `${field} is not its key (a primary key, or a unique column that is NOT NULL)${hint}`,
+    );
   }
   const stored = found.columns.find((column) => column.field === field);
-  const accepts = {
-    integer: ['int4', 'int2'],
-    bigint: ['int8', 'int4', 'int2'],
-    uuid: ['uuid'],
-    string: COLUMN_TYPES.string.accepts,
-  };
-  return stored && !accepts[keyTypeOf(definition)].includes(stored.type)
-    ? [
-        `the key ${field} is ${stored.printed}, which primaryKey type '${keyTypeOf(definition)}' does not support`,
-      ]
+  const type = keyTypeOf(definition);
+  const accepts: readonly string[] = KEY_TYPES[type].accepts;
+  return stored && !accepts.includes(stored.type)
+    ? fault(
+        'primaryKey',
+        `the key ${field} is ${stored.printed}, which primaryKey type '${type}' does not support`,
+      )
     : [];
 }
 
+/** The differences of one column. If its type is wrong, there is no other: they would follow from it. */
 function columnDifferences(
-  name: string,
   column: ColumnDefinition,
+  field: string,
   definitions: readonly ModelDefinition[],
   found: CatalogTable,
 ): string[] {
-  const field = fieldOf(name, column);
   const stored = found.columns.find((candidate) => candidate.field === field);
   if (!stored)
     return [
@@ -132,58 +142,51 @@ function columnDifferences(
         ? `there is no column ${field}`
         : `there is no column ${field}: set null: true or a default for the existing records, or add the column yourself`,
     ];
-  const texts: string[] = [];
   const type = typeOf(column, definitions);
   // PostgreSQL allows a foreign key of another width than the referenced key.
   const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
   if (![...type.accepts, ...widths].includes(stored.type))
-    texts.push(`${field} is ${stored.printed}, which type '${column.type}' does not support`);
+    return [`${field} is ${stored.printed}, which type '${column.type}' does not support`];
   const length = lengthOf(stored);
-  if (column.type === 'password' && length !== undefined && length < HASH_LENGTH)
-    texts.push(`${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`);
-  if (stored.nullable && !isNullable(column))
-    texts.push(`${field} may be NULL in the database: set null: true`);
-  if (!stored.nullable && isNullable(column) && !stored.generated)
-    texts.push(`${field} is NOT NULL in the database: remove null: true`);
-  if (column.default !== undefined && !stored.hasDefault)
-    texts.push(`${field} has no default in the database`);
-  if (
-    column.unique &&
-    !found.indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]))
-  ) {
-    texts.push(`${field} is not unique in the database`);
-  }
-  if (column.type === 'foreignKey') texts.push(...foreignKeyDifferences(field, column, definitions, found));
-  return texts;
+  const isShort = column.type === 'password' && length !== undefined && length < HASH_LENGTH;
+  const isUnique = found.indexes.some(
+    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
+  );
+  return [
+    isShort && `${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`,
+    stored.nullable && !isNullable(column) && `${field} may be NULL in the database: set null: true`,
+    !stored.nullable &&
+      isNullable(column) &&
+      !stored.generated &&
+      `${field} is NOT NULL in the database: remove null: true`,
+    column.default !== undefined && !stored.hasDefault && `${field} has no default in the database`,
+    column.unique && !isUnique && `${field} is not unique in the database`,
+    column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found),
+  ].filter((text) => typeof text === 'string');
 }
 
-function foreignKeyDifferences(
+function foreignKeyDifference(
   field: string,
   column: ColumnDefinition & { type: 'foreignKey' },
   definitions: readonly ModelDefinition[],
   found: CatalogTable,
-): string[] {
+): string | undefined {
   const target = definitions.find(({ model }) => model === column.references);
-  if (!target) return [];
+  if (!target) return undefined;
   const foreignKeys = found.foreignKeys.filter(
     ({ fields, target: table }) => sameFields(fields, [field]) && table === tableOf(target),
   );
   const key = keyFieldOf(target);
   const foreignKey = foreignKeys.find(({ targetFields }) => sameFields(targetFields, [key]));
-  if (!foreignKey) {
-    const [other] = foreignKeys;
-    return [
-      other
-        ? `${field} references ${other.targetFields.join(', ')} of ${tableOf(target)} in the database, not its key ${key}`
-        : `${field} has no foreign key to ${tableOf(target)} in the database`,
-    ];
-  }
+  const [other] = foreignKeys;
+  if (!foreignKey)
+    return other
+      ? `${field} references ${other.targetFields.join(', ')} of ${tableOf(target)} in the database, not its key ${key}`
+      : `${field} has no foreign key to ${tableOf(target)} in the database`;
   const declared = column.onDelete ?? 'restrict';
   return foreignKey.onDelete === declared
-    ? []
-    : [
-        `the foreign key of ${field} has on delete ${foreignKey.onDelete} in the database, but ${declared} in the registry`,
-      ];
+    ? undefined
+    : `the foreign key of ${field} has on delete ${foreignKey.onDelete} in the database, but ${declared} in the registry`;
 }
 
 /** Faults for columns that are not in the registry but that every INSERT must fill. */

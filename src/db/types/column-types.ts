@@ -246,15 +246,16 @@ export const COLUMN_TYPES = {
 
 export type TypeName = keyof typeof COLUMN_TYPES;
 
+export const KEY_TYPE_NAMES = ['integer', 'bigint', 'uuid', 'string'] as const;
+export type KeyTypeName = (typeof KEY_TYPE_NAMES)[number];
+
 /** The types of primary keys. A bigint `id` is a JSON number, unlike other bigint columns. */
 export const KEY_TYPES = {
   integer: COLUMN_TYPES.integer,
   bigint: { ...bigint, json: 'bare', schema: integerSchema },
   uuid: COLUMN_TYPES.uuid,
   string: COLUMN_TYPES.string,
-} satisfies Record<string, ColumnType>;
-
-export type KeyTypeName = keyof typeof KEY_TYPES;
+} satisfies Record<KeyTypeName, ColumnType>;
 
 /** Casts a text parameter to the column's type. */
 export const cast = (value: Fragment, { castType }: Facts): Fragment =>

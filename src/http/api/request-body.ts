@@ -1,6 +1,6 @@
 // Reads request bodies, and takes the JSON text out of each form that the API accepts.
 import type { IncomingMessage } from 'node:http';
-import { Problem } from '../../errors.ts';
+import { BodyProblem, Problem } from '../../errors.ts';
 import { decodeField } from '../../query/parse/grammar.ts';
 import type { ApiRequest } from '../message/message.ts';
 import { readMultipart } from './multipart.ts';
@@ -12,7 +12,7 @@ const MAX_FIELDS = 2000;
 const INCOMPLETE = 'The body is incomplete: the connection ended before its last byte.';
 
 const tooLarge = (limit: number): Problem =>
-  new Problem(413, `The body is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
+  new BodyProblem(413, `is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
 
 /** Bodies up to this many bytes need no budget, so small writes succeed even when the budget is used up. */
 const UNBUDGETED = 16_384;

@@ -1,7 +1,7 @@
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { Usage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
-import { HeavyWork, type HeavyClient } from './heavy-work.ts';
+import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
 import type { HasNetwork } from '../message/message.ts';
 
 // Decides when a request may start, so that clients share a busy process fairly.
@@ -18,8 +18,6 @@ const MAX_START_TIME = 5;
 const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
-/** Milliseconds for which a client counts as present after its last request. */
-const PRESENCE_TIME = 100;
 /** Milliseconds of uninterrupted work from which the time is charged to the client. */
 export const MIN_CHARGED = 0.5;
 /** Charged milliseconds, beyond the client's fair share, from which its requests wait in the queue of heavy work. */

@@ -5,7 +5,7 @@ import { ByteBudget } from './byte-budget.ts';
 // Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
 
 /** Milliseconds for which a client counts as present after its last request. */
-const PRESENCE_TIME = 100;
+export const PRESENCE_TIME = 100;
 /**
  * Minimum iterations of the event loop between two tasks. Node accepts one connection in each iteration, so new clients would
  * otherwise wait for many tasks.

@@ -1,4 +1,4 @@
-import { Problem } from '../../errors.ts';
+import { BodyProblem } from '../../errors.ts';
 
 // Decodes UTF-8 bodies and header parameters.
 
@@ -10,7 +10,7 @@ export function decodeBody(bytes: Uint8Array): string {
   try {
     return UTF8_FATAL.decode(bytes);
   } catch {
-    throw new Problem(400, 'The body is not UTF-8.');
+    throw new BodyProblem(400, 'is not UTF-8.');
   }
 }
 

@@ -1,6 +1,6 @@
 // The components of the OpenAPI document that are the same for every registry: errors, headers, and common schemas.
 import { STATUS_CODES } from 'node:http';
-import type { AccessLevel } from '../../config.ts';
+import { ACCESS_LEVELS } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { badBody, badQuery } from '../../errors.ts';
 import { INTERNAL_ERROR, UNAUTHORIZED } from '../message/message.ts';
@@ -223,7 +223,7 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
       },
     },
   },
-  Level: { type: 'string', enum: ['default', 'user', 'admin'] satisfies AccessLevel[] },
+  Level: { type: 'string', enum: ACCESS_LEVELS },
   Status: {
     type: 'object',
     required: ['status'],

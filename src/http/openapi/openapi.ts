@@ -1,6 +1,6 @@
 // The OpenAPI 3.1 document of the resources, with only what the caller may see.
 import { createHash } from 'node:crypto';
-import type { AccessLevel } from '../../config.ts';
+import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
   viewOf,
@@ -43,8 +43,6 @@ A query can have at most 20 patterns, with 256 characters in total.
 A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
 `.trim();
 
-const RANK: readonly AccessLevel[] = ['default', 'user', 'admin'];
-
 type MayDo = (level: AccessLevel) => boolean;
 
 /** Whether the document shows the resource: the caller must be able to read it, or to write it if it has no GET. */
@@ -70,7 +68,7 @@ function usedComponents(all: JsonSchema, kind: string, text: string): JsonSchema
  * @param level the highest access level that the caller meets; `default` without credentials
  */
 export function openApiDocument(resources: ServedResources, level: AccessLevel): JsonSchema {
-  const may: MayDo = (needed) => RANK.indexOf(needed) <= RANK.indexOf(level);
+  const may: MayDo = (needed) => ACCESS_LEVELS.indexOf(needed) <= ACCESS_LEVELS.indexOf(level);
   const view = viewOf(resources, may);
   const shown = [...resources.values()].filter((resource) => isShown(resource, may));
   const writes = ({ access }: ServedResource): boolean => access !== 'default' && may(access);

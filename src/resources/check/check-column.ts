@@ -1,12 +1,14 @@
 // Checks one column of a registry, which may be anything, since a registry file need not use types.
 import { inspect } from 'node:util';
 import type { ColumnType, Facts } from '../../db/types/column-type.ts';
-import { isObject } from '../definition/is-object.ts';
+import { checkKeys, isBoolean, isIn, isObject, unknownKeys, type Loose } from '../definition/check-keys.ts';
+import { ON_DELETE } from '../../db/schema/model.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
+import { faultIf, type KeyFault } from '../../errors.ts';
 
 /** The object without its faulty keys. `faulty` has their paths. */
 export const withoutFaulty = (
-  object: Readonly<Record<string, unknown>>,
+  object: Loose,
   path: string,
   faulty: ReadonlySet<string>,
 ): Record<string, unknown> =>
@@ -17,32 +19,22 @@ export const isText = (value: unknown): boolean => typeof value === 'string' && 
 
 /** Whether PostgreSQL would truncate the name. */
 export const isTooLong = (name: unknown): boolean => typeof name === 'string' && Buffer.byteLength(name) > 63;
+export const NOT_TEXT = 'must be a non-empty string without NUL characters';
 export const TOO_LONG = 'must have at most 63 bytes, because PostgreSQL truncates longer names';
 
 const COMMON_KEYS = ['type', 'null', 'default', 'unique', 'index', 'choices', 'column', 'label', 'help'];
-const FLAGS = ['null', 'unique', 'index'];
-const TEXTS = ['column', 'label', 'help'];
-const ON_DELETE = ['restrict', 'cascade', 'setNull'];
 
-/** Takes a fault: the path of the faulty key and an error message. */
-export type Report = (key: string, text: string) => void;
-
-/**
- * Reports names that are not columns, and a value that is not an array of names.
- * @param names of the columns; undefined if they are unknown
- */
-export function checkNames(
-  value: unknown,
-  names: readonly string[] | undefined,
-  key: string,
-  report: Report,
-): void {
-  if (value === undefined) return;
-  if (!Array.isArray(value)) return report(key, 'must be an array of column names');
-  for (const name of value as unknown[]) {
-    if (typeof name !== 'string' || names?.includes(name) === false)
-      report(key, `there is no column ${printed(name)}`);
-  }
+/** The faults of a value that must be an array of column names. `names` of the columns is undefined if they are unknown. */
+export function checkNames(value: unknown, names: readonly string[] | undefined, key: string): KeyFault[] {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) return [{ key, text: 'must be an array of column names' }];
+  return Array.from(value as unknown[]).flatMap((name) =>
+    faultIf(
+      typeof name !== 'string' || names?.includes(name) === false,
+      key,
+      `there is no column ${printed(name)}`,
+    ),
+  );
 }
 
 /**
@@ -54,21 +46,17 @@ const KEYS_NOT_FOR_TYPE: Readonly<Record<string, readonly string[]>> = {
   json: ['choices'],
 };
 
-const allowedKeys = (typeName: string, type: ColumnType | undefined): Set<string> =>
-  new Set([
-    ...COMMON_KEYS.filter((key) => !KEYS_NOT_FOR_TYPE[typeName]?.includes(key)),
-    ...(type?.sized ? ['maxLength'] : []),
-    ...(type?.bounded ? ['min', 'max'] : []),
-    ...(typeName === 'password' ? ['minLength'] : []),
-    ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
-    ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
-  ]);
+/** The keys that only some types have. */
+const TYPE_KEYS = ['maxLength', 'minLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'];
 
-/** All keys that a column of any type may have. */
-const ANY_KEYS: ReadonlySet<string> = new Set([
-  ...COMMON_KEYS,
-  ...['maxLength', 'minLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'],
-]);
+const allowedKeys = (typeName: string, type: ColumnType | undefined): string[] => [
+  ...COMMON_KEYS.filter((key) => !KEYS_NOT_FOR_TYPE[typeName]?.includes(key)),
+  ...(type?.sized ? ['maxLength'] : []),
+  ...(type?.bounded ? ['min', 'max'] : []),
+  ...(typeName === 'password' ? ['minLength'] : []),
+  ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
+  ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
+];
 
 /** PostgreSQL's maximum length of a varchar. */
 const MAX_CHARACTERS = 10_485_760;
@@ -83,93 +71,86 @@ const typeNamed = (name: unknown): ColumnType | undefined =>
     ? COLUMN_TYPES[name as keyof typeof COLUMN_TYPES]
     : undefined;
 
-/** Whether a column is a foreign key or meant as one: its type is unknown, and it has a foreign key's keys or a similar type. */
-export const isForeignKey = ({ type, references, onDelete }: Record<string, unknown>): boolean =>
-  type === 'foreignKey' ||
-  (!typeNamed(type) &&
-    (references !== undefined ||
-      onDelete !== undefined ||
-      (typeof type === 'string' && /^foreign/i.test(type))));
-
-/** The probable type of a column whose type is unknown, guessed from its other keys, to check its values. */
-function likelyType({
-  maxLength,
-  precision,
-  scale,
-  min,
-  max,
-}: Record<string, unknown>): ColumnType | undefined {
-  if (maxLength !== undefined) return COLUMN_TYPES.text;
-  return [precision, scale, min, max].some((key) => key !== undefined) ? COLUMN_TYPES.decimal : undefined;
-}
-
-const isWhole = (value: unknown, min: number, max: number): boolean =>
+const isWhole = (value: unknown, min: number, max: number): value is number =>
   Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
 
-/** Reports all faults of one column of a registry by key. The key '' means the column itself. */
-export function checkColumn(column: unknown, onFault: Report): void {
-  if (!isObject(column)) return onFault('', 'must be an object such as { type: "string" }');
-  const faulty = new Set<string>();
-  const report: Report = (key, text) => {
-    faulty.add(key);
-    onFault(key, text);
-  };
-  const typeName = typeof column['type'] === 'string' ? column['type'] : '';
+/** The faults of the keys that every column may have. */
+const checkCommon = (column: Loose): KeyFault[] => [
+  ...checkKeys(column, ['null', 'unique', 'index'], isBoolean, 'must be true or false'),
+  ...checkKeys(column, ['column', 'label', 'help'], isText, NOT_TEXT),
+  ...faultIf(isTooLong(column['column']), 'column', TOO_LONG),
+];
+
+/** All faults of one column of a registry. The key '' means the column itself. */
+export function checkColumn(column: unknown): KeyFault[] {
+  if (!isObject(column)) return [{ key: '', text: 'must be an object such as { type: "string" }' }];
+  const { type: typeName } = column;
   const type = typeNamed(typeName);
-  const isKnown = typeName === 'foreignKey' || type !== undefined;
-  if (!isKnown) report('type', `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}`);
-  const kind = isForeignKey(column) ? 'foreignKey' : typeName;
-  const allowed = isKnown || kind === 'foreignKey' ? allowedKeys(kind, type) : ANY_KEYS;
-  const unknown = allowed === ANY_KEYS ? 'no type has such a key' : `type ${kind} has no such key`;
-  for (const key of Object.keys(column)) if (!allowed.has(key)) report(key, unknown);
-  for (const key of FLAGS) {
-    if (column[key] !== undefined && typeof column[key] !== 'boolean') report(key, 'must be true or false');
-  }
-  for (const key of TEXTS) {
-    const value = column[key];
-    if (value !== undefined && !isText(value))
-      report(key, 'must be a non-empty string without NUL characters');
-  }
-  if (isTooLong(column['column'])) report('column', TOO_LONG);
-  if (kind === 'foreignKey') checkForeignKey(column, report);
-  checkSizes(column, report);
-  const { choices } = column;
-  if (choices !== undefined && !(Array.isArray(choices) && choices.length > 0))
-    report('choices', 'must be an array of values');
+  const isForeignKey = typeName === 'foreignKey';
+  // The type decides what the other keys mean, so without it they are not checked.
+  if (!type && !isForeignKey)
+    return [
+      { key: 'type', text: `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}` },
+      ...unknownKeys(column, [...COMMON_KEYS, ...TYPE_KEYS], '', 'no type has such a key'),
+      ...checkCommon(column),
+    ];
+  const faults = [
+    ...unknownKeys(
+      column,
+      allowedKeys(String(typeName), type),
+      '',
+      `type ${String(typeName)} has no such key`,
+    ),
+    ...checkCommon(column),
+    ...(isForeignKey ? checkForeignKey(column) : []),
+    ...checkSizes(column),
+    ...checkKeys(
+      column,
+      ['choices'],
+      (all) => Array.isArray(all) && all.length > 0,
+      'must be an array of values',
+    ),
+  ];
   // Values of a foreign key are checked later, together with the related model.
-  if (kind !== 'foreignKey')
-    checkValues(withoutFaulty(column, '', faulty), type ?? likelyType(column), report);
+  if (isForeignKey) return faults;
+  return [...faults, ...checkValues(withoutFaulty(column, '', new Set(faults.map(({ key }) => key))), type)];
 }
 
-function checkForeignKey(column: Record<string, unknown>, report: Report): void {
-  const { references, onDelete } = column;
-  if (typeof references !== 'string') report('references', 'must be the name of a model');
-  if (onDelete === undefined) return;
-  if (!ON_DELETE.includes(onDelete as string)) report('onDelete', `must be one of ${ON_DELETE.join(', ')}`);
-  if (onDelete === 'setNull' && !column['null']) report('onDelete', 'setNull requires null: true');
-}
+const checkForeignKey = ({ references, onDelete, null: isNullable }: Loose): KeyFault[] => [
+  ...faultIf(typeof references !== 'string', 'references', 'must be the name of a model'),
+  ...checkKeys({ onDelete }, ['onDelete'], isIn(ON_DELETE), `must be one of ${ON_DELETE.join(', ')}`),
+  ...faultIf(onDelete === 'setNull' && !isNullable, 'onDelete', 'setNull requires null: true'),
+];
 
-function checkSizes(column: Record<string, unknown>, report: Report): void {
-  const { maxLength, minLength, precision, scale, min, max } = column;
-  if (maxLength !== undefined && !isWhole(maxLength, 1, MAX_CHARACTERS))
-    report('maxLength', `must be a whole number from 1 to ${MAX_CHARACTERS}`);
-  if (minLength !== undefined && !isWhole(minLength, 1, MAX_MIN_LENGTH))
-    report('minLength', `must be a whole number from 1 to ${MAX_MIN_LENGTH}`);
-  if (precision !== undefined && !isWhole(precision, 1, MAX_DIGITS))
-    report('precision', `must be a whole number from 1 to ${MAX_DIGITS}`);
-  const maxScale = isWhole(precision, 1, MAX_DIGITS) ? (precision as number) : MAX_DIGITS;
-  if (scale !== undefined && precision === undefined) report('scale', 'requires precision');
-  else if (scale !== undefined && !isWhole(scale, 0, maxScale))
-    report('scale', 'must be a whole number from 0 to precision');
-  for (const [key, bound] of [
-    ['min', min],
-    ['max', max],
-  ] as const) {
-    if (bound !== undefined && !(typeof bound === 'number' && Number.isFinite(bound)))
-      report(key, 'must be a number');
-  }
-  if (typeof min === 'number' && typeof max === 'number' && min > max)
-    report('min', 'must not be greater than max');
+/** The fault of a key whose value is not a whole number between two bounds. */
+const checkWhole = (
+  column: Loose,
+  key: string,
+  min: number,
+  max: number,
+  maxName = String(max),
+): KeyFault[] =>
+  checkKeys(
+    column,
+    [key],
+    (value) => isWhole(value, min, max),
+    `must be a whole number from ${min} to ${maxName}`,
+  );
+
+function checkSizes(column: Loose): KeyFault[] {
+  const { precision, scale, min, max } = column;
+  const maxScale = isWhole(precision, 1, MAX_DIGITS) ? precision : MAX_DIGITS;
+  const isReversed = typeof min === 'number' && typeof max === 'number' && min > max;
+  return [
+    ...checkWhole(column, 'maxLength', 1, MAX_CHARACTERS),
+    ...checkWhole(column, 'minLength', 1, MAX_MIN_LENGTH),
+    ...checkWhole(column, 'precision', 1, MAX_DIGITS),
+    ...(scale !== undefined && precision === undefined
+      ? [{ key: 'scale', text: 'requires precision' }]
+      : checkWhole(column, 'scale', 0, maxScale, 'precision')),
+    ...checkKeys(column, ['min', 'max'], Number.isFinite, 'must be a number'),
+    ...faultIf(isReversed, 'min', 'must not be greater than max'),
+  ];
 }
 
 /** Whether a value can be written as JSON, with everything in it: no functions, NaN, BigInts and the like. */
@@ -204,19 +185,11 @@ const isUnsafe = (value: unknown, { input }: ColumnType): boolean =>
   input.control === 'number' &&
   input.json === 'string';
 
-/** The error message of a value of a column, if any. Without a type, only what is wrong for every type. */
-function faultOf(
-  value: unknown,
-  column: Record<string, unknown>,
-  type: ColumnType | undefined,
-): string | undefined {
+/** The error message of a value of a column, if any. Without a type, only what is wrong for the keys of every model. */
+function faultOf(value: unknown, column: Loose, type: ColumnType | undefined): string | undefined {
   const source = jsonOf(value);
   const notJson = source === undefined ? 'cannot be written as JSON' : undefined;
-  if (!type) {
-    // Keys of all types are strings or numbers.
-    const mayBeKey = column['type'] !== 'foreignKey' || ['string', 'number'].includes(typeof value);
-    return mayBeKey ? notJson : 'must be a string or a number';
-  }
+  if (!type) return ['string', 'number'].includes(typeof value) ? notJson : 'must be a string or a number';
   if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
   const maxLength = column['type'] === 'string' ? 255 : undefined;
   const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
@@ -225,33 +198,26 @@ function faultOf(
 }
 
 /**
- * Reports choices and a default that the column cannot hold.
- * @param type undefined if it is unknown
+ * The faults of choices and of a default that the column cannot hold.
+ * @param type undefined for a foreign key to an unknown model
  */
-export function checkValues(
-  column: Record<string, unknown>,
-  type: ColumnType | undefined,
-  report: Report,
-): void {
-  const { choices } = column;
+export function checkValues(column: Loose, type: ColumnType | undefined): KeyFault[] {
+  const { choices, default: value } = column;
   // `checkColumn` reports choices that are not an array.
   const all = Array.isArray(choices) ? (choices as unknown[]) : undefined;
   const faults = (all ?? []).flatMap((choice) => {
     const text = faultOf(choice, column, type);
-    return text ? [`${printed(choice)} ${text}`] : [];
+    return text ? [{ key: 'choices', text: `${printed(choice)} ${text}` }] : [];
   });
-  for (const text of faults) report('choices', text);
-  const value = column['default'];
-  if (value === undefined || (value === 'now' && (!type || type.now))) return;
+  if (value === undefined || (value === 'now' && type?.now)) return faults;
   const text =
     value === null
       ? 'is not allowed: leave the default out and set null: true'
       : faultOf(value, column, type);
-  if (text) report('default', `${printed(value)} ${text}`);
-  else if (all && !all.includes(value)) {
-    // If a choice has the wrong type ("5" for 5), the default may well be one of the choices.
-    const bare = (one: unknown): string => printed(one).replaceAll('"', '');
-    if (faults.length === 0 || !all.map(bare).includes(bare(value)))
-      report('default', 'is not one of the choices');
-  }
+  if (text) return [...faults, { key: 'default', text: `${printed(value)} ${text}` }];
+  if (!all || all.includes(value)) return faults;
+  // If a choice has the wrong type ("5" for 5), the default may well be one of the choices.
+  const bare = (one: unknown): string => printed(one).replaceAll('"', '');
+  const mayBeChoice = faults.length > 0 && all.map(bare).includes(bare(value));
+  return [...faults, ...faultIf(!mayBeChoice, 'default', 'is not one of the choices')];
 }

@@ -1,113 +1,133 @@
 // Checks the names by which the resources of a registry refer to each other.
 import type { Settings } from '../../config.ts';
 import { fieldOf, keyFieldOf, tableOf, typeOf } from '../../db/schema/model-definition.ts';
-import type { FieldErrors } from '../../errors.ts';
+import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts';
-import { checkColumn, checkValues, type Report } from './check-column.ts';
+import { checkValues } from './check-column.ts';
+import type { Resource } from '../definition/resource.ts';
 import { LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
-import { isKeyTypeKnown, isTableKnown, isUncertain, type PartialResource } from './partial-resource.ts';
+import { isKeyTypeKnown, isTableKnown, type PartialResource } from './partial-resource.ts';
 
 export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
 
 export const OWNER_FAULT = 'must name a foreign key';
 
-/** Checks what needs all resources: tables, foreign keys, owners and the user model. @returns all faults */
-export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): string[] {
-  const faults: string[] = [];
+/** The faults that need all resources to be found: of tables, foreign keys, owners and the user model. */
+export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): Fault[] {
   const resources = parts.map(({ resource }) => resource);
-  const keys = new Map(parts.map((part) => [part.resource.model, isKeyTypeKnown(part)]));
-  const tables = new Set<string>();
-  for (const part of parts) {
-    const { resource, isFaulty } = part;
-    const { model, columns, ordering } = resource;
-    const report: Report = (key, text) => faults.push(`${model}: ${key}: ${text}`);
-    if (isTableKnown(part)) {
-      if (tables.has(tableOf(resource))) report('table', 'another resource has this table');
-      tables.add(tableOf(resource));
-    }
-    const errors: FieldErrors = {};
-    checkOrderingLength(ordering === undefined ? undefined : parseOrdering(ordering), errors);
-    for (const text of errors['ordering'] ?? []) report('ordering', text);
-    checkFields(part, report);
-    for (const [name, column] of Object.entries(columns)) {
-      if (column.type !== 'foreignKey') continue;
-      const isKeyKnown = keys.get(column.references);
-      if (isKeyKnown === undefined && !isFaulty(`columns.${name}.references`))
-        report(`columns.${name}.references`, `there is no model ${JSON.stringify(column.references)}`);
-      checkValues({ ...column }, isKeyKnown ? typeOf(column, resources) : undefined, (key, text) =>
-        report(`columns.${name}.${key}`, text),
-      );
-    }
-    checkOwner(part, settings.userModel, keys, report);
-  }
+  const isKeyKnown = new Map(parts.map((part) => [part.resource.model, isKeyTypeKnown(part)]));
+  const tables = parts.map((part) => (isTableKnown(part) ? tableOf(part.resource) : undefined));
+  const faults = parts.flatMap((part, index) => {
+    const table = tables[index];
+    return [
+      ...faultIf(
+        table !== undefined && tables.indexOf(table) < index,
+        'table',
+        'another resource has this table',
+      ),
+      ...checkOrdering(part.resource),
+      ...checkFields(part),
+      ...checkForeignKeys(part, resources, isKeyKnown),
+      ...checkOwner(part, settings.userModel, isKeyKnown),
+    ].map((fault) => ({ model: part.resource.model, ...fault }));
+  });
   const needed = neededUserModel(resources, settings);
-  if (needed) checkUserModel(parts, needed, settings.userModel, faults);
-  return faults;
+  return needed === undefined ? faults : [...faults, ...checkUserModel(parts, needed, settings.userModel)];
 }
+
+function checkOrdering({ ordering }: Resource): KeyFault[] {
+  const errors: FieldErrors = {};
+  checkOrderingLength(ordering === undefined ? undefined : parseOrdering(ordering), errors);
+  return (errors['ordering'] ?? []).map((text) => ({ key: 'ordering', text }));
+}
+
+const checkForeignKeys = (
+  { resource, isFaulty }: PartialResource,
+  resources: readonly Resource[],
+  isKeyKnown: ReadonlyMap<string, boolean>,
+): KeyFault[] =>
+  Object.entries(resource.columns).flatMap(([name, column]) => {
+    if (column.type !== 'foreignKey') return [];
+    const { references } = column;
+    const key = `columns.${name}.references`;
+    const type = isKeyKnown.get(references) ? typeOf(column, resources) : undefined;
+    return [
+      ...faultIf(
+        !isKeyKnown.has(references) && !isFaulty(key),
+        key,
+        `there is no model ${JSON.stringify(references)}`,
+      ),
+      ...checkValues({ ...column }, type).map((fault) => ({ ...fault, key: `columns.${name}.${fault.key}` })),
+    ];
+  });
 
 /** PostgreSQL's system columns, which every table has. */
 const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
 
-/** Reports columns that share one column of the database. */
-function checkFields({ resource, isFaulty, untyped }: PartialResource, report: Report): void {
-  const fields = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
-  if (!isFaulty('primaryKey') && !isFaulty('primaryKey.column')) {
-    const field = keyFieldOf(resource);
-    if (fields.has(field)) report('primaryKey.column', `${field} is a system column of PostgreSQL`);
-    fields.set(field, 'the primary key');
-  }
-  for (const [name, column] of Object.entries(resource.columns)) {
-    // Without a valid name or an explicit `column`, the column's name in the database is unknown.
-    const isUnnamed = isFaulty(`columns.${name}`) && !untyped.has(name) && column.column === undefined;
-    if (isUnnamed || isFaulty(`columns.${name}.column`)) continue;
+/** The faults of columns that share one column of the database. */
+function checkFields({ resource, isFaulty, untyped }: PartialResource): KeyFault[] {
+  const users = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
+  const keyField = keyFieldOf(resource);
+  const isKeyFieldKnown = !isFaulty('primaryKey') && !isFaulty('primaryKey.column');
+  const keyFaults = faultIf(
+    isKeyFieldKnown && users.has(keyField),
+    'primaryKey.column',
+    `${keyField} is a system column of PostgreSQL`,
+  );
+  if (isKeyFieldKnown) users.set(keyField, 'the primary key');
+  const columnFaults = Object.entries(resource.columns).flatMap(([name, column]) => {
+    // Without a valid name and a type, or an explicit `column`, the column's name in the database is unknown.
+    const isUnnamed = isFaulty(`columns.${name}`) || untyped.has(name);
+    if ((isUnnamed && column.column === undefined) || isFaulty(`columns.${name}.column`)) return [];
     const field = fieldOf(name, column);
-    const other = fields.get(field);
-    if (other) report(`columns.${name}`, `its database column ${field} is already used by ${other}`);
-    fields.set(field, name);
-  }
+    const other = users.get(field);
+    users.set(field, name);
+    return faultIf(
+      other !== undefined,
+      `columns.${name}`,
+      `its database column ${field} is already used by ${other}`,
+    );
+  });
+  return [...keyFaults, ...columnFaults];
 }
 
 function checkOwner(
-  part: PartialResource,
+  { resource, isFaulty, untyped }: PartialResource,
   userModel: string,
   models: ReadonlyMap<string, unknown>,
-  report: Report,
-): void {
-  const { resource, isFaulty } = part;
+): KeyFault[] {
   const { owner, columns } = resource;
-  if (owner === undefined || isFaulty('owner')) return;
-  const column = columns[owner];
-  if (!column) return;
-  if (column.type === 'foreignKey') {
-    if (column.references !== userModel && models.has(column.references))
-      report('owner', `must be a foreign key to the user model, ${userModel}`);
-  } else if (!isUncertain(part, owner)) report('owner', OWNER_FAULT);
+  const column = owner === undefined || isFaulty('owner') ? undefined : columns[owner];
+  if (!column || untyped.has(owner ?? '')) return [];
+  if (column.type !== 'foreignKey') return [{ key: 'owner', text: OWNER_FAULT }];
+  return faultIf(
+    column.references !== userModel && models.has(column.references),
+    'owner',
+    `must be a foreign key to the user model, ${userModel}`,
+  );
 }
 
-function checkUserModel(
-  parts: readonly PartialResource[],
-  needed: string,
-  userModel: string,
-  faults: string[],
-): void {
+function checkUserModel(parts: readonly PartialResource[], needed: string, userModel: string): Fault[] {
   const users = parts.find(({ resource }) => resource.model === userModel);
-  if (!users) {
-    faults.push(`the registry: there is no user model "${userModel}" (USER_MODEL), and ${needed}`);
-    return;
-  }
-  if (users.isFaulty('columns')) return;
-  for (const [name, types] of Object.entries(LOGIN_COLUMNS)) {
+  if (!users)
+    return [
+      {
+        model: 'the registry',
+        key: '',
+        text: `there is no user model "${userModel}" (USER_MODEL), and ${needed}`,
+      },
+    ];
+  if (users.isFaulty('columns')) return [];
+  return Object.entries(LOGIN_COLUMNS).flatMap(([name, types]): Fault[] => {
     const column = users.resource.columns[name];
-    const isTyped = users.untyped.has(name) || types.includes(column?.type ?? '');
-    const isUnique = name === 'username';
-    const fits =
-      isTyped && (!isUnique || column?.unique === true || users.isFaulty(`columns.${name}.unique`));
-    const report: Report = (key, fault) => faults.push(`${userModel}: columns.${name}${key}: ${fault}`);
-    if (!column) report('', 'the user model must have this column');
-    else if (!fits) {
-      report('', isUnique ? 'must be a string or text with unique: true' : `must be of type '${types[0]}'`);
-      // The required type is known, so the other keys can be checked against it.
-      if (!isTyped) checkColumn({ ...column, type: types[0] }, (key, fault) => report(`.${key}`, fault));
-    }
-  }
+    const fault = (key: string, text: string): Fault[] => [
+      { model: userModel, key: `columns.${name}${key}`, text },
+    ];
+    if (!column) return fault('', 'the user model must have this column');
+    if (users.untyped.has(name)) return [];
+    if (!types.includes(column.type))
+      return fault('.type', `must be ${types.join(' or ')} in the user model`);
+    const isUnique = column.unique === true || users.isFaulty(`columns.${name}.unique`);
+    return name === 'username' && !isUnique ? fault('.unique', 'must be true in the user model') : [];
+  });
 }

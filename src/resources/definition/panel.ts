@@ -1,9 +1,10 @@
 // Panels of the admin area's start page: their types, their checks, and running them with limits.
 import { text, type Database } from '../../db/connection/database.ts';
-import { isObject } from './is-object.ts';
+import { faultIf, type Fault } from '../../errors.ts';
+import { checkKeys, isObject, unknownKeys } from './check-keys.ts';
 
 /** A parameter's value. PostgreSQL converts it to the type that the statement needs. */
-export type PanelValue = string | number | boolean | null;
+type PanelValue = string | number | boolean | null;
 
 export interface PanelContext {
   /**
@@ -31,7 +32,7 @@ export interface PanelSeries {
   readonly kind?: 'bar' | 'line';
 }
 
-export type PanelContent = number | string | PanelTable | PanelSeries;
+type PanelContent = number | string | PanelTable | PanelSeries;
 
 /** A part of the admin area's start page, exported by a registry file (see docs/admin.md). */
 export interface Panel {
@@ -76,31 +77,27 @@ export async function withTimeout<T>(milliseconds: number, work: Promise<T>): Pr
   }
 }
 
-const KEYS = new Set(['title', 'text', 'load']);
-
 /**
  * Checks panels, which may be anything, since a registry file need not use types.
  * @returns all faults; none for a valid `Panel[]`
  */
-export function checkPanels(panels: unknown): string[] {
-  if (!Array.isArray(panels)) return ['the registry: panels must be an array of panels'];
-  const faults: string[] = [];
-  const titles = new Set<unknown>();
-  panels.forEach((panel: unknown, index) => {
-    if (!isObject(panel)) return faults.push(`panel ${index + 1}: must be an object`);
-    const { title, text: about, load } = panel;
+export function checkPanels(panels: unknown): Fault[] {
+  if (!Array.isArray(panels))
+    return [{ model: 'the registry', key: '', text: 'panels must be an array of panels' }];
+  const titles = panels.map((panel: unknown) => (isObject(panel) ? panel['title'] : undefined));
+  return Array.from(panels as unknown[], (panel, index) => {
+    const title = titles[index];
     const isTitled = typeof title === 'string' && title.trim() !== '';
-    const report = (key: string, fault: string): void => {
-      faults.push(`panel ${isTitled ? JSON.stringify(title) : index + 1}: ${key}: ${fault}`);
-    };
-    for (const key of Object.keys(panel)) if (!KEYS.has(key)) report(key, 'there is no such key');
-    if (!isTitled) report('title', 'must be a non-empty string');
-    else if (titles.has(title)) report('title', 'another panel has this title');
-    titles.add(title);
-    if (about !== undefined && typeof about !== 'string') report('text', 'must be a string');
-    if (typeof load !== 'function') report('load', 'must be a function');
-  });
-  return faults;
+    const model = `panel ${isTitled ? JSON.stringify(title) : index + 1}`;
+    if (!isObject(panel)) return [{ model, key: '', text: 'must be an object' }];
+    return [
+      ...unknownKeys(panel, ['title', 'text', 'load']),
+      ...faultIf(!isTitled, 'title', 'must be a non-empty string'),
+      ...faultIf(isTitled && titles.indexOf(title) < index, 'title', 'another panel has this title'),
+      ...checkKeys(panel, ['text'], (text) => typeof text === 'string', 'must be a string'),
+      ...faultIf(typeof panel['load'] !== 'function', 'load', 'must be a function'),
+    ].map((fault) => ({ model, ...fault }));
+  }).flat();
 }
 
 function assertKeys(object: Record<string, unknown>, ...known: readonly string[]): void {

@@ -6,7 +6,8 @@ export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];
 
 /** The actions on records that the admin area can allow, besides viewing. */
-export type AdminAction = 'add' | 'change' | 'delete';
+export const ACTIONS = ['add', 'change', 'delete'] as const;
+export type AdminAction = (typeof ACTIONS)[number];
 
 /** How the admin area shows a resource (see docs/admin.md). The API does not use it. */
 export interface AdminOptions {

@@ -1,6 +1,6 @@
 // The rules for new passwords that people choose.
 import type { Column } from '../../db/schema/model.ts';
-import { passwordLength, MAX_PASSWORD, tooShort } from '../../db/types/password-text.ts';
+import { lengthFault, MAX_PASSWORD } from '../../db/types/password-text.ts';
 
 export interface PasswordRules {
   /** The user name, when the password is that of a user. */
@@ -23,7 +23,7 @@ export const minimumLength = (
 
 /**
  * Checks a new password that a person chose in the admin area or on the command line.
- * @returns the fault, such as "must be 1 to 1,024 bytes long", or undefined
+ * @returns the error message, or undefined
  */
 export function passwordFault(
   password: string,
@@ -31,11 +31,8 @@ export function passwordFault(
   rules: PasswordRules,
 ): string | undefined {
   const { name } = rules;
-  const bytes = Buffer.byteLength(password);
-  if (bytes < 1 || bytes > MAX_PASSWORD) return 'must be 1 to 1,024 bytes long';
-  const least = minimumLength(column, rules);
-  const length = passwordLength(password);
-  if (length < least) return tooShort(least, length);
+  const fault = lengthFault(password, minimumLength(column, rules));
+  if (fault !== undefined) return fault;
   // Normalizing long runs of combining marks takes quadratic time.
   const isComparable = name !== undefined && name.length <= MAX_PASSWORD;
   if (isComparable && comparable(password) === comparable(name)) return 'must not be the user name';

@@ -1,5 +1,6 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
 import { text, type RawRow } from '../../db/connection/database.ts';
+import { NOT_ALLOWED } from '../../db/connection/database-errors.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import { CallerChanged, type Caller } from '../serve/served-resource.ts';
@@ -65,4 +66,4 @@ export const NOT_SUPPORTED = '0A000';
 export const isSuppressed = (row: RawRow | undefined): boolean => text(row?.[5]) === 't';
 
 /** The problem for a write that a trigger canceled without an error. */
-export const suppressed = (): Problem => new Problem(409, 'A rule of the database does not allow this.');
+export const suppressed = (): Problem => new Problem(409, NOT_ALLOWED);

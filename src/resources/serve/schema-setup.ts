@@ -8,7 +8,7 @@ import type { Model } from '../../db/schema/model.ts';
 import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
 import { missingSchema } from '../../db/schema/missing-schema.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import { StartError, startError } from '../../errors.ts';
+import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { apiPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY, systemPrivileges } from './privileges.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -177,7 +177,7 @@ export interface SchemaComparison {
   readonly served: ServedResources;
   /** The registry's resources, and the system tables that the service can use. */
   readonly definitions: readonly Resource[];
-  readonly faults: readonly string[];
+  readonly faults: readonly Fault[];
 }
 
 export function compareSchema(
@@ -200,10 +200,14 @@ export function compareSchema(
   return { schema: { catalog, models, missing }, served, definitions, faults };
 }
 
+/** The error for differences between the database and the registry. */
+export const misfit = (faults: readonly Fault[]): StartError =>
+  startError('The database does not fit the registry', faults);
+
 /** @throws StartError that lists every difference */
 function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
   const { schema, faults } = compareSchema(resources, catalog, settings);
-  if (faults.length > 0) throw startError('The database does not fit the registry', faults);
+  if (faults.length > 0) throw misfit(faults);
   return schema;
 }
 

@@ -1,10 +1,10 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
-import type { AccessLevel, Settings } from '../../config.ts';
+import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
 import type { Fragment, Statement } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn } from '../../db/schema/model.ts';
-import type { FieldErrors } from '../../errors.ts';
+import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type View } from '../../query/plan.ts';
 import { plainRecord, recordStatement } from '../../query/statements/read-statements.ts';
@@ -139,23 +139,21 @@ export function serveResources(
   return served;
 }
 
-const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
-
 /**
  * Whether every caller who meets the level `own` also meets `other`. An invalid `own` counts as yes, because another check
  * reports it.
  */
 export const covers = (own: AccessLevel, other: AccessLevel): boolean =>
-  !LEVELS.includes(own) || LEVELS.indexOf(other) <= LEVELS.indexOf(own);
+  !ACCESS_LEVELS.includes(own) || ACCESS_LEVELS.indexOf(other) <= ACCESS_LEVELS.indexOf(own);
 
 /** The faults of default orderings. Every caller who may read the resource must also be able to request its ordering. */
-export function checkOrderings(resources: ServedResources): string[] {
+export function checkOrderings(resources: ServedResources): Fault[] {
   return [...resources.values()].flatMap((resource) => {
     const errors: FieldErrors = {};
     const view = viewOf(resources, (level) => covers(resource.read, level));
     const query = { filters: [], orderings: undefined, page: 1n, limit: 1, link: '' };
     planList(query, resource.model, view, resource.ordering, errors);
-    return [...new Set(errors['ordering'])].map((text) => `${resource.name}: ordering: ${text}`);
+    return [...new Set(errors['ordering'])].map((text) => ({ model: resource.name, key: 'ordering', text }));
   });
 }
 
