@@ -1,11 +1,9 @@
 import { readSettings } from '../config.ts';
 import { startError, StartError } from '../errors.ts';
-import { checkRegistry } from '../resources/check/check-registry.ts';
 import { loadResources } from '../resources/load-registry.ts';
 import { printMatrix } from './check/access-matrix.ts';
-import { checkPanels } from '../resources/definition/panel.ts';
 import { examine, type Fault, type RegistryReport } from './check/registry-report.ts';
-import type { Resource } from '../resources/definition/resource.ts';
+import { requireRegistry } from '../service.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase } from './command.ts';
 
 const HELP = `
@@ -47,9 +45,7 @@ async function examineAll(): Promise<Outcome> {
     const settings = readSettings(process.env);
     kind = 'registry';
     const { registry, panels } = await loadResources(settings.resources);
-    const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
-    if (faults.length > 0) throw startError('The registry cannot be used', faults);
-    const resources = registry as readonly Resource[];
+    const resources = requireRegistry(registry, settings, panels);
     kind = 'database';
     const report = await withSettingsDatabase(settings, (database) =>
       examine(database, resources, settings, settings.databaseUrl === undefined),
