@@ -89,51 +89,6 @@ function certificateCheck(url: string): Pick<postgres.Options<Record<string, nev
 const mayPipeline = (url: string): boolean =>
   !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
 
-/** The parts that the databases of all requesters share. */
-interface Shared {
-  readonly runner: Runner;
-  readonly transaction: ReturnType<typeof createTransactions>;
-  readonly cursor: ReturnType<typeof createCursors>;
-}
-
-class RequesterDatabase implements Database {
-  readonly #shared: Shared;
-  readonly #requester: Requester;
-
-  constructor(shared: Shared, requester: Requester) {
-    this.#shared = shared;
-    this.#requester = requester;
-  }
-
-  for(requester: Requester): Database {
-    return new RequesterDatabase(this.#shared, requester);
-  }
-
-  run(statement: Statement, kind: StatementKind, options?: RunOptions): Promise<RawRow[]> {
-    return this.#shared.runner.run(statement, kind, this.#requester, options);
-  }
-
-  transaction<T>(work: (run: RunInTransaction) => Promise<T>, limits: TransactionLimits): Promise<T> {
-    return this.#shared.transaction(work, limits, this.#requester);
-  }
-
-  cursor(statement: Statement, maxRows: number): AsyncGenerator<RawRow[], void> {
-    return this.#shared.cursor(statement, maxRows, this.#requester);
-  }
-
-  pools(): ReturnType<Database['pools']> {
-    return this.#shared.runner.pools;
-  }
-
-  classes(): ReturnType<Database['classes']> {
-    return this.#shared.runner.classes;
-  }
-
-  close(): Promise<void> {
-    return this.#shared.runner.close();
-  }
-}
-
 /**
  * The database on behalf of the service itself. The first statement opens the first connection.
  * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
@@ -141,12 +96,19 @@ class RequesterDatabase implements Database {
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const options = { ...OPTIONS, ...certificateCheck(url) };
   const open: OpenClient = (onclose) => openPostgres(url, { ...options, onclose });
-  const shared: Shared = {
-    runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),
-    transaction: createTransactions(url, options),
-    cursor: createCursors(open, slowTimeout),
-  };
-  return new RequesterDatabase(shared, SERVICE);
+  const runner = new Runner({ open, isPipelined: mayPipeline(url), slowTimeout });
+  const transaction = createTransactions(url, options);
+  const cursor = createCursors(open, slowTimeout);
+  const forRequester = (requester: Requester): Database => ({
+    for: forRequester,
+    run: (statement, kind, runOptions) => runner.run(statement, kind, requester, runOptions),
+    transaction: (work, limits) => transaction(work, limits, requester),
+    cursor: (statement, maxRows) => cursor(statement, maxRows, requester),
+    pools: () => runner.pools,
+    classes: () => runner.classes,
+    close: () => runner.close(),
+  });
+  return forRequester(SERVICE);
 }
 
 /** The text of a column, or null. */
