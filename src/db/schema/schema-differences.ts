@@ -1,5 +1,13 @@
 // Compares the registry with the database.
-import { isKey, isTable, lengthOf, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import {
+  isKey,
+  isTable,
+  isUnique,
+  lengthOf,
+  sameFields,
+  type Catalog,
+  type CatalogTable,
+} from './catalog.ts';
 import { COLUMN_TYPES } from '../types/column-types.ts';
 import {
   fieldOf,
@@ -50,12 +58,16 @@ export function differences(
   });
 }
 
-/** Faults for served columns with a type in a schema that the role may not use. */
-function unusableTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
-  const served = new Set([
+/** The names in the database of the key and all columns. */
+const fieldsOf = (definition: ModelDefinition): ReadonlySet<string> =>
+  new Set([
     keyFieldOf(definition),
     ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
   ]);
+
+/** Faults for served columns with a type in a schema that the role may not use. */
+function unusableTypes(definition: ModelDefinition, { columns }: CatalogTable): string[] {
+  const served = fieldsOf(definition);
   return columns
     .filter(({ field }) => served.has(field))
     .flatMap(({ field, unusableSchemas }) =>
@@ -147,12 +159,7 @@ function columnDifferences(
     texts.push(`${field} is NOT NULL in the database: remove null: true`);
   if (column.default !== undefined && !stored.hasDefault)
     texts.push(`${field} has no default in the database`);
-  if (
-    column.unique &&
-    !found.indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]))
-  ) {
-    texts.push(`${field} is not unique in the database`);
-  }
+  if (column.unique && !isUnique(found, field)) texts.push(`${field} is not unique in the database`);
   if (column.type === 'foreignKey') texts.push(...foreignKeyDifferences(field, column, definitions, found));
   return texts;
 }
@@ -188,8 +195,7 @@ function foreignKeyDifferences(
 
 /** Faults for columns that are not in the registry but that every INSERT must fill. */
 function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTable): string[] {
-  const known = new Set(Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)));
-  known.add(keyFieldOf(definition));
+  const known = fieldsOf(definition);
   return found.columns
     .filter(
       ({ field, nullable, hasDefault, generated }) =>
