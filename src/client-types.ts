@@ -92,7 +92,7 @@ type Ordering<R extends WrittenResource, All extends WrittenResource, Value> = V
  * A checked query: existing columns that are not excluded, paths through foreign keys, and operators and values that fit the
  * type. An invalid parameter gets the type `never`.
  */
-export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q> = {
+export type ListParameters<R extends WrittenResource, All extends WrittenResource, Q> = {
   readonly [Name in keyof Q]: Name extends 'limit' | 'page'
     ? number
     : Name extends 'ordering'
@@ -163,17 +163,20 @@ export type KeyOf<R extends WrittenResource> = string extends R['model']
 
 export interface ResourceClient<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
-  readonly list: <const Q extends ListQuery<R, All, Q>>(
+  readonly list: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
     options?: CallOptions,
   ) => Promise<Page<Row<R, All>>>;
   /** All records that a query matches. Pages are fetched as they are needed. */
-  readonly all: <const Q extends ListQuery<R, All, Q>>(
+  readonly all: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
     options?: CallOptions,
   ) => AsyncGenerator<Row<R, All>, void>;
   /** The number of records that a query matches. */
-  readonly count: <const Q extends ListQuery<R, All, Q>>(query?: Q, options?: CallOptions) => Promise<number>;
+  readonly count: <const Q extends ListParameters<R, All, Q>>(
+    query?: Q,
+    options?: CallOptions,
+  ) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
   /** Changes the columns in the body. The others keep their values. */
