@@ -1,7 +1,17 @@
 // The types of the client: they check queries and bodies against the registry at compile time.
 import type { Operator } from './db/types/column-type.ts';
 import type { KeyTypeName } from './db/types/column-types.ts';
-import type { ColumnsOf, Row, WrittenResource } from './resources/definition/resource.ts';
+import type {
+  ColumnOf,
+  ColumnsOf,
+  IsOrdering,
+  JsonKey,
+  KeyColumn,
+  Referred,
+  Row,
+  Values,
+  WrittenResource,
+} from './resources/definition/resource.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
@@ -12,53 +22,19 @@ export interface ChangeOptions extends CallOptions {
   readonly etag?: string | undefined;
 }
 
-type Columns<R extends WrittenResource> = ColumnsOf<R>;
-type ExcludedColumn<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
 type ReadonlyColumn<R extends WrittenResource> = R extends { readonly: readonly (infer C)[] } ? C : never;
 type OwnerColumn<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
 
-type FindResource<All extends WrittenResource, M> = Extract<All, { readonly model: M }>;
-
-/** The column that a client's name refers to: `user` and `user_id` are the same foreign key. `never` for an unknown one. */
-type ColumnOf<R extends WrittenResource, Name extends string> = Name extends 'id'
-  ? KeyColumn<R>
-  : Name extends ExcludedColumn<R>
-    ? never
-    : Name extends keyof Columns<R>
-      ? Columns<R>[Name]
-      : Name extends `${infer Key}_id`
-        ? Key extends Exclude<keyof Columns<R>, ExcludedColumn<R>>
-          ? Columns<R>[Key] extends { type: 'foreignKey' }
-            ? Columns<R>[Key]
-            : never
-          : never
-        : never;
-
-/** The primary key as a column. */
-type KeyColumn<R extends WrittenResource> = R extends { primaryKey: { type: infer T extends KeyTypeName } }
-  ? { type: T }
-  : { type: 'integer' };
-
 /** A foreign key has the type of the primary key that it refers to. */
-type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey'; references: infer M }
-  ? KeyColumn<FindResource<All, M>>
+type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey' }
+  ? KeyColumn<Referred<C, All>>
   : C;
 
 /** The filter values of each column type. */
-interface FilterValues {
-  string: string;
-  text: string;
-  integer: number;
+interface FilterValues extends Omit<Values, 'bigint' | 'decimal' | 'json'> {
   bigint: string | number | bigint;
-  float: number;
   decimal: string | number;
-  boolean: boolean;
-  datetime: string;
-  date: string;
-  time: string;
-  uuid: string;
   json: string;
-  password: string;
 }
 
 type Equality = 'eq' | 'ne' | 'in' | 'is';
@@ -95,60 +71,28 @@ type FilterValue<R extends WrittenResource, All extends WrittenResource, Name ex
   : Operand<ColumnOf<R, Name>, All, 'eq'>;
 
 /** After a foreign key, a column of the related record takes precedence over an operator of the same name. */
-type PathValue<C, All extends WrittenResource, Tail extends string> = C extends {
-  type: 'foreignKey';
-  references: infer M;
-}
-  ? [FilterValue<FindResource<All, M>, All, Tail>] extends [never]
+type PathValue<C, All extends WrittenResource, Tail extends string> = C extends { type: 'foreignKey' }
+  ? [FilterValue<Referred<C, All>, All, Tail>] extends [never]
     ? OperatorValue<C, All, Tail>
-    : FilterValue<FindResource<All, M>, All, Tail>
+    : FilterValue<Referred<C, All>, All, Tail>
   : OperatorValue<C, All, Tail>;
 
 type OperatorValue<C, All extends WrittenResource, Op extends string> =
   Op extends OperatorsOf<Resolved<C, All>> ? Operand<C, All, Op> : never;
-
-/** Whether a path leads to a column that can be sorted by. */
-type IsSortable<R extends WrittenResource, All extends WrittenResource, Path extends string> = [
-  ColumnOf<R, Path>,
-] extends [never]
-  ? Path extends `${infer Head}__${infer Tail}`
-    ? ColumnOf<R, Head> extends { type: 'foreignKey'; references: infer M }
-      ? IsSortable<FindResource<All, M>, All, Tail>
-      : false
-    : false
-  : ColumnOf<R, Path> extends { type: 'json' }
-    ? false
-    : true;
-
-type OrderingPart<R extends WrittenResource, All extends WrittenResource, Text extends string> = IsSortable<
-  R,
-  All,
-  Text extends `-${infer Path}` ? Path : Text
->;
-
-type IsOrdering<
-  R extends WrittenResource,
-  All extends WrittenResource,
-  Text extends string,
-> = Text extends `${infer Head},${infer Rest}`
-  ? OrderingPart<R, All, Head> extends true
-    ? IsOrdering<R, All, Rest>
-    : false
-  : OrderingPart<R, All, Text>;
 
 type Ordering<R extends WrittenResource, All extends WrittenResource, Value> = Value extends string
   ? IsOrdering<R, All, Value> extends true
     ? Value
     : never
   : Value extends readonly string[]
-    ? { readonly [I in keyof Value]: OrderingPart<R, All, Value[I] & string> extends true ? Value[I] : never }
+    ? { readonly [I in keyof Value]: IsOrdering<R, All, Value[I]> extends true ? Value[I] : never }
     : never;
 
 /**
  * A checked query: existing columns that are not excluded, paths through foreign keys, and operators and values that fit the
  * type. An invalid parameter gets the type `never`.
  */
-export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q> = {
+export type ListParameters<R extends WrittenResource, All extends WrittenResource, Q> = {
   readonly [Name in keyof Q]: Name extends 'limit' | 'page'
     ? number
     : Name extends 'ordering'
@@ -159,13 +103,11 @@ export type ListQuery<R extends WrittenResource, All extends WrittenResource, Q>
 };
 
 type WritableColumn<R extends WrittenResource> = Exclude<
-  keyof Columns<R> & string,
+  keyof ColumnsOf<R> & string,
   ReadonlyColumn<R> | OwnerColumn<R>
 >;
 
 type IsOptional<C> = C extends { null: true } | { default: unknown } ? true : false;
-
-type BodyKey<C, Name extends string> = C extends { type: 'foreignKey' } ? `${Name}_id` : Name;
 
 type BodyValue<C, All extends WrittenResource> =
   | (C extends { choices: readonly unknown[] }
@@ -185,18 +127,18 @@ type NaturalKey<R extends WrittenResource> = R extends { primaryKey: { type: 'st
 /** The columns of a new record. Those that are NOT NULL and have no default are required. */
 export type CreateBody<R extends WrittenResource, All extends WrittenResource> = NaturalKey<R> & {
   readonly [
-    C in WritableColumn<R> as IsOptional<Columns<R>[C]> extends true ? never : BodyKey<Columns<R>[C], C>
-  ]: BodyValue<Columns<R>[C], All>;
+    C in WritableColumn<R> as IsOptional<ColumnsOf<R>[C]> extends true ? never : JsonKey<ColumnsOf<R>[C], C>
+  ]: BodyValue<ColumnsOf<R>[C], All>;
 } & {
   readonly [
-    C in WritableColumn<R> as IsOptional<Columns<R>[C]> extends true ? BodyKey<Columns<R>[C], C> : never
-  ]?: BodyValue<Columns<R>[C], All>;
+    C in WritableColumn<R> as IsOptional<ColumnsOf<R>[C]> extends true ? JsonKey<ColumnsOf<R>[C], C> : never
+  ]?: BodyValue<ColumnsOf<R>[C], All>;
 };
 
 /** The columns that an update may change. A record as it was read is accepted, too. */
 export type UpdateBody<R extends WrittenResource, All extends WrittenResource> =
   | {
-      readonly [C in WritableColumn<R> as BodyKey<Columns<R>[C], C>]?: BodyValue<Columns<R>[C], All>;
+      readonly [C in WritableColumn<R> as JsonKey<ColumnsOf<R>[C], C>]?: BodyValue<ColumnsOf<R>[C], All>;
     }
   | Row<R, All>;
 
@@ -221,17 +163,20 @@ export type KeyOf<R extends WrittenResource> = string extends R['model']
 
 export interface ResourceClient<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
-  readonly list: <const Q extends ListQuery<R, All, Q>>(
+  readonly list: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
     options?: CallOptions,
   ) => Promise<Page<Row<R, All>>>;
   /** All records that a query matches. Pages are fetched as they are needed. */
-  readonly all: <const Q extends ListQuery<R, All, Q>>(
+  readonly all: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
     options?: CallOptions,
   ) => AsyncGenerator<Row<R, All>, void>;
   /** The number of records that a query matches. */
-  readonly count: <const Q extends ListQuery<R, All, Q>>(query?: Q, options?: CallOptions) => Promise<number>;
+  readonly count: <const Q extends ListParameters<R, All, Q>>(
+    query?: Q,
+    options?: CallOptions,
+  ) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
   /** Changes the columns in the body. The others keep their values. */

@@ -8,7 +8,7 @@ export type {
   Client,
   CreateBody,
   Id,
-  ListQuery,
+  ListParameters,
   Page,
   ResourceClient,
   UpdateBody,

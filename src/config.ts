@@ -35,7 +35,6 @@ export interface Settings {
 }
 
 interface Setting {
-  readonly key: keyof Settings;
   readonly meaning: string;
   /** The text used for an absent variable. If `absent` is given, only a description for people. */
   readonly fallback: string;
@@ -126,110 +125,97 @@ function parseModelName(text: string): string {
   return text;
 }
 
+const asIs = (text: string): string => text;
+
 /** All settings by environment variable, in the order of `--help`. */
 export const SETTINGS: Readonly<Record<string, Setting>> = {
   DATABASE_URL: {
-    key: 'databaseUrl',
     meaning: 'the PostgreSQL database, postgres://user:password@host:port/name',
     fallback: 'an embedded PostgreSQL, its data in .data/',
     absent: undefined,
     parse: parseDatabaseUrl,
   },
   RESOURCES: {
-    key: 'resources',
     meaning: 'the registry file (.ts, .mts, .js or .mjs)',
     fallback: 'the shipped registry',
     absent: undefined,
-    parse: (text) => text,
+    parse: asIs,
   },
-  HOST: { key: 'host', meaning: 'the address to listen on', fallback: '127.0.0.1', parse: (text) => text },
+  HOST: { meaning: 'the address to listen on', fallback: '127.0.0.1', parse: asIs },
   PORT: {
-    key: 'port',
     meaning: 'the port to listen on; 0 picks a free one',
     fallback: '8000',
     parse: wholeNumber(0, 65535),
   },
   ACCESS: {
-    key: 'access',
     meaning: 'the access level of resources without their own: default, user or admin',
     fallback: 'default',
     parse: oneOf(...ACCESS_LEVELS),
   },
-  USER_MODEL: {
-    key: 'userModel',
-    meaning: 'the resource that holds the users',
-    fallback: 'user',
-    parse: parseModelName,
-  },
+  USER_MODEL: { meaning: 'the resource that holds the users', fallback: 'user', parse: parseModelName },
   SCHEMA: {
-    key: 'schema',
     meaning: 'apply: create what is missing in the database; check: only compare',
     fallback: 'apply',
     parse: oneOf('apply', 'check'),
   },
   MAX_BODY: {
-    key: 'maxBody',
     meaning: 'maximum bytes of a request body',
     fallback: '1048576',
     // A form may be three times as large, and V8 must be able to hold it in one string.
     parse: wholeNumber(1, 128 * 1024 ** 2),
   },
   SLOW_TIMEOUT: {
-    key: 'slowTimeout',
     meaning: 'seconds after which a query of an anonymous client is canceled',
     fallback: '3',
     parse: wholeNumber(1, 10),
   },
   MAX_PAGE: {
-    key: 'maxPage',
     meaning: 'maximum bytes of the records of one page',
     fallback: '33554432',
     parse: wholeNumber(1, 256 * 1024 ** 2),
   },
   LOG_LEVEL: {
-    key: 'logLevel',
     meaning: 'info (a line per request), warn or error',
     fallback: 'info',
     parse: oneOf('info', 'warn', 'error'),
   },
   LOG_FORMAT: {
-    key: 'logFormat',
     meaning: 'json (one object per line) or text (for people)',
     fallback: 'text on a terminal, else json',
     absent: undefined,
     parse: oneOf('json', 'text'),
   },
   CORS_ORIGINS: {
-    key: 'corsOrigins',
     meaning: 'origins that browsers may call from, separated by commas',
     fallback: 'none',
     absent: [],
     parse: parseOrigins,
   },
   TRUST_PROXY: {
-    key: 'trustProxy',
     meaning: "how many proxies in front to trust for the client's address",
     fallback: '0',
     parse: wholeNumber(0, 100),
   },
   MIN_PASSWORD: {
-    key: 'minPassword',
     meaning: 'minimum characters of a password set in the admin area or by a command',
     fallback: '12',
     parse: wholeNumber(1, 1024),
   },
   METRICS: {
-    key: 'metrics',
     meaning: 'who may read /metrics: off, loopback (this machine), or HOST:PORT to listen on for it',
     fallback: 'loopback',
     parse: parseMetrics,
   },
 };
 
+/** The key of a variable: `maxBody` for MAX_BODY. */
+const keyOf = (variable: string): keyof Settings =>
+  variable.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()) as keyof Settings;
+
 /** The settings of an empty environment. */
 export const DEFAULTS = Object.fromEntries(
-  Object.values(SETTINGS).map((setting) => [
-    setting.key,
+  Object.entries(SETTINGS).map(([variable, setting]) => [
+    keyOf(variable),
     'absent' in setting ? setting.absent : setting.parse(setting.fallback),
   ]),
 ) as unknown as Settings;
@@ -262,11 +248,12 @@ function parseSettings(
   faults: string[] = [],
 ): Settings {
   const settings: Record<string, unknown> = { ...DEFAULTS };
-  for (const [variable, setting] of Object.entries(SETTINGS)) {
-    const [name, value] = valueOf(variable, setting.key);
+  for (const [variable, { parse }] of Object.entries(SETTINGS)) {
+    const key = keyOf(variable);
+    const [name, value] = valueOf(variable, key);
     try {
-      const text = textOf(setting.key, value);
-      if (text !== '') settings[setting.key] = setting.parse(text);
+      const text = textOf(key, value);
+      if (text !== '') settings[key] = parse(text);
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`);
     }
@@ -291,8 +278,7 @@ export function checkSettings(
   given: Partial<Settings>,
   faults: readonly string[],
 ): Settings & { readonly databaseUrl: string } {
-  const known = new Set<string>(Object.values(SETTINGS).map(({ key }) => key));
-  const unknown = Object.keys(given).filter((name) => !known.has(name));
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(DEFAULTS, name));
   const { databaseUrl = '' } = given;
   const settings = parseSettings(
     (_, key) => [key, given[key]],

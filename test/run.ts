@@ -34,7 +34,7 @@ const embedded = given ? undefined : await startEmbedded(join(directory, 'postgr
 /** Compiles the package into a folder, as it is installed: the tests that start the command start it from there, which is quick. */
 async function install(folder: string): Promise<string> {
   await mkdir(folder);
-  for (const name of ['bin', 'deploy', 'package.json'])
+  for (const name of ['bin', 'deploy', 'template', 'package.json'])
     await cp(name, join(folder, name), { recursive: true });
   await symlink(resolve('node_modules'), join(folder, 'node_modules'));
   for (const name of ['style.css', 'script.js'])

@@ -46,6 +46,10 @@ const ordering = [{ model: 'a', columns: { x: { type: 'string' } }, ordering: '-
 // @ts-expect-error the ordering is not a column
 export const checkedOrdering = ordering satisfies Registry<typeof ordering>;
 
+const unordered = [{ model: 'a', columns: { x: { type: 'json' } }, ordering: 'x' }] satisfies Resource[];
+// @ts-expect-error an ordering by a column that cannot be sorted by
+export const checkedUnordered = unordered satisfies Registry<typeof unordered>;
+
 const path = [
   message,
   user,

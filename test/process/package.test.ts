@@ -9,7 +9,7 @@ import { INSTALLATION, listening, REPOSITORY, run, start, temporaryFolder, type 
 
 const SOURCES = ['bin', 'src', 'bench', 'package.json'];
 const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md'];
-const FOLDERS = ['docs', 'deploy', 'examples'];
+const FOLDERS = ['docs', 'deploy', 'examples', 'template'];
 
 const PROGRAM = `
 import { createVitrine } from 'vitrine';

@@ -4,7 +4,6 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
-import { UNIT } from '../../src/commands/unit.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 
 const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
@@ -79,7 +78,7 @@ describe('the systemd units', { timeout: 60_000 }, () => {
 
   for (const [whose, unit] of [
     ['a checkout', deployed('vitrine.service')],
-    ['a project', UNIT],
+    ['a project', readFileSync(join(REPOSITORY, 'template/vitrine.service'), 'utf8')],
   ] as const) {
     test(
       `systemd-analyze verify finds nothing to say about the service of ${whose} and the socket`,

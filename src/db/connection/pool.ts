@@ -14,6 +14,7 @@ import {
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { PoolConnections, type Connection } from './pool-connections.ts';
+import { unanswered, type Execution, type Job } from './pool-job.ts';
 import { StallTimer } from './stall-timer.ts';
 
 export interface PoolOptions {
@@ -49,39 +50,6 @@ export interface PoolState {
   /** Seconds from sending a statement to its answer. */
   readonly durations: Histogram;
 }
-
-/** A statement that can be canceled. */
-export interface Execution {
-  readonly rows: Promise<RawRow[]>;
-  /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
-  readonly cancel: (reason: Error) => void;
-}
-
-/** A statement from the call to its answer. */
-interface Job {
-  readonly statement: Statement;
-  /** Cleared with the answer: a finished statement must not keep the request in memory. */
-  requester: Requester | undefined;
-  /** False after PostgreSQL refused the prepared form because tables have changed. */
-  prepare: boolean;
-  /** How many more times it may be sent again after a deadlock or serialization failure. */
-  retries: number;
-  readonly deadline: number;
-  /** When it was sent last. */
-  started: number;
-  readonly resolve: (rows: RawRow[]) => void;
-  readonly reject: (error: Error) => void;
-  connection?: Connection;
-  query?: Query;
-  /** Why it was canceled. */
-  canceled?: Error;
-}
-
-/** Errors of statements that were sent and whose answers were lost. */
-const unanswered = new WeakSet<Error>();
-
-/** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
-export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
 
 /** Maximum retries after a deadlock or serialization failure. */
 const MAX_RETRIES = 3;

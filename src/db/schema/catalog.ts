@@ -42,7 +42,6 @@ export interface CatalogIndex {
 }
 
 export interface CatalogForeignKey {
-  readonly name: string;
   readonly fields: readonly string[];
   /** The referenced table, by the name in the request; null if it was not requested. */
   readonly target: string | null;
@@ -150,7 +149,6 @@ select coalesce(json_agg(json_build_object(
     where i.indrelid = c.oid),
   'foreignKeys', (
     select coalesce(json_agg(json_build_object(
-      'name', f.conname,
       'target', (select min(o.name) from wanted o where o.relation = f.confrelid),
       'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setDefault'
                                      else 'restrict' end,
@@ -169,14 +167,13 @@ export function parseCatalog(json: string): Catalog {
   return new Map(tables.map((found) => [found.name, found]));
 }
 
-/** Whether the column can be the key: the primary key, or a unique column that is never NULL. */
-export function isKey(found: CatalogTable, field: string): boolean {
-  const column = found.columns.find((candidate) => candidate.field === field);
-  if (!column || column.nullable) return false;
-  return found.indexes.some(
-    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
-  );
-}
-
 export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
   one.length === other.length && one.every((field, index) => field === other[index]);
+
+/** Whether no two rows have the same value in the column, other than NULL. */
+export const isUnique = ({ indexes }: CatalogTable, field: string): boolean =>
+  indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]));
+
+/** Whether the column can be the key: the primary key, or a unique column that is never NULL. */
+export const isKey = (found: CatalogTable, field: string): boolean =>
+  isUnique(found, field) && found.columns.some((column) => column.field === field && !column.nullable);

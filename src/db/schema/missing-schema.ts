@@ -1,5 +1,5 @@
 // Writes the SQL that creates what the database lacks for the registry.
-import { isTable, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import { isTable, isUnique, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import {
   fieldOf,
@@ -94,10 +94,9 @@ function missingIndex(
   found: CatalogTable | undefined,
 ): string[] {
   if (column.unique) {
-    const there = found?.indexes.some(
-      ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
-    );
-    return there ? [] : [`alter table ${quoteTable(table)} add unique (${quote(field)})`];
+    return found && isUnique(found, field)
+      ? []
+      : [`alter table ${quoteTable(table)} add unique (${quote(field)})`];
   }
   if (!column.index && column.type !== 'foreignKey') return [];
   const there = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field);

@@ -1,5 +1,13 @@
 // Compares the registry with the database.
-import { isKey, isTable, lengthOf, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import {
+  isKey,
+  isTable,
+  isUnique,
+  lengthOf,
+  sameFields,
+  type Catalog,
+  type CatalogTable,
+} from './catalog.ts';
 import { KEY_TYPES } from '../types/column-types.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import {
@@ -57,6 +65,13 @@ export function differences(
     ].map((fault) => ({ model, ...fault }));
   });
 }
+
+/** The names in the database of the key and all columns. */
+const fieldsOf = (definition: ModelDefinition): ReadonlySet<string> =>
+  new Set([
+    keyFieldOf(definition),
+    ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
+  ]);
 
 /** Faults for served columns with a type in a schema that the role may not use. */
 const unusableTypes = (definition: ModelDefinition, { columns }: CatalogTable): KeyFault[] =>
@@ -149,9 +164,6 @@ function columnDifferences(
     return [`${field} is ${stored.printed}, which type '${column.type}' does not support`];
   const length = lengthOf(stored);
   const isShort = column.type === 'password' && length !== undefined && length < HASH_LENGTH;
-  const isUnique = found.indexes.some(
-    ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]),
-  );
   return [
     isShort && `${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`,
     stored.nullable && !isNullable(column) && `${field} may be NULL in the database: set null: true`,
@@ -160,7 +172,7 @@ function columnDifferences(
       !stored.generated &&
       `${field} is NOT NULL in the database: remove null: true`,
     column.default !== undefined && !stored.hasDefault && `${field} has no default in the database`,
-    column.unique && !isUnique && `${field} is not unique in the database`,
+    column.unique && !isUnique(found, field) && `${field} is not unique in the database`,
     column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found),
   ].filter((text) => typeof text === 'string');
 }
@@ -191,8 +203,7 @@ function foreignKeyDifference(
 
 /** Faults for columns that are not in the registry but that every INSERT must fill. */
 function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTable): string[] {
-  const known = new Set(Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)));
-  known.add(keyFieldOf(definition));
+  const known = fieldsOf(definition);
   return found.columns
     .filter(
       ({ field, nullable, hasDefault, generated }) =>

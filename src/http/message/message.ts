@@ -5,7 +5,7 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 
 // A request and a reply as plain values, independent of Node's HTTP classes.
 
-export interface Client {
+export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */
   readonly address: string;
   /** Whether the browser uses TLS, according to the connection or a trusted proxy. */
@@ -37,7 +37,7 @@ export interface ApiRequest {
   readonly headers: IncomingHttpHeaders;
   /** Reads the body. Throws Problem 413 above the limit in bytes, by default `MAX_BODY`. */
   readonly body: (limit?: number) => Promise<Buffer>;
-  readonly client: () => Client;
+  readonly client: () => ClientConnection;
   /** The client that the scheduler charges for the statements of this request. */
   readonly requester: WebRequester;
   /** The caller, read from the database. Throws Unauthorized if credentials are missing or wrong. */

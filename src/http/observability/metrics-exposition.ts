@@ -5,6 +5,12 @@ export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export type Labels = Readonly<Record<string, string>>;
 export type Sample = readonly [labels: Labels, value: number];
+export type Metric = readonly [
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  samples: Iterable<Sample> | number,
+];
 
 const labelValue = (text: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
@@ -22,14 +28,12 @@ export class MetricsText {
     return this.#text;
   }
 
-  counter(name: string, help: string, samples: Iterable<Sample> | number): void {
-    this.#family(name, 'counter', help);
-    this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
-  }
-
-  gauge(name: string, help: string, samples: Iterable<Sample> | number): void {
-    this.#family(name, 'gauge', help);
-    this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
+  /** Adds metrics that have one value for each set of labels. A number is a value without labels. */
+  add(...metrics: readonly Metric[]): void {
+    for (const [type, name, help, samples] of metrics) {
+      this.#family(name, type, help);
+      this.#samples(name, typeof samples === 'number' ? [[{}, samples]] : samples);
+    }
   }
 
   histogram(name: string, help: string, histograms: Iterable<readonly [Labels, Histogram]>): void {

@@ -7,7 +7,7 @@ import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
 import { watchEventLoop } from '../load/event-loop-delay.ts';
-import { MetricsText, EXPOSITION_TYPE, type Labels, type Sample } from './metrics-exposition.ts';
+import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
@@ -72,86 +72,73 @@ const increment = (counts: Map<number, number>, key: number): unknown =>
 const byStatus = (counts: ReadonlyMap<number, number>, labels: Labels): Sample[] =>
   [...counts].map(([status, count]) => [{ ...labels, status: String(status) }, count]);
 
-function writeProcess(output: MetricsText): void {
+function processMetrics(): Metric[] {
   const { user, system } = process.cpuUsage();
   const { rss, heapTotal, heapUsed, external } = process.memoryUsage();
   const started = Math.round(performance.timeOrigin) / 1000;
-  output.counter('process_cpu_user_seconds_total', 'User CPU time of the process.', user / 1e6);
-  output.counter('process_cpu_system_seconds_total', 'System CPU time of the process.', system / 1e6);
-  output.counter(
-    'process_cpu_seconds_total',
-    'User and system CPU time of the process.',
-    (user + system) / 1e6,
-  );
-  output.gauge('process_start_time_seconds', 'Start time of the process, in Unix seconds.', started);
-  output.gauge('process_resident_memory_bytes', 'Resident memory of the process.', rss);
-  output.gauge('nodejs_heap_size_total_bytes', 'Allocated JavaScript heap.', heapTotal);
-  output.gauge('nodejs_heap_size_used_bytes', 'Used JavaScript heap.', heapUsed);
-  output.gauge(
-    'nodejs_external_memory_bytes',
-    'Memory of buffers and other objects outside the JavaScript heap.',
-    external,
-  );
+  const cpu = (user + system) / 1e6;
+  const buffers = 'Memory of buffers and other objects outside the JavaScript heap.';
+  return [
+    ['counter', 'process_cpu_user_seconds_total', 'User CPU time of the process.', user / 1e6],
+    ['counter', 'process_cpu_system_seconds_total', 'System CPU time of the process.', system / 1e6],
+    ['counter', 'process_cpu_seconds_total', 'User and system CPU time of the process.', cpu],
+    ['gauge', 'process_start_time_seconds', 'Start time of the process, in Unix seconds.', started],
+    ['gauge', 'process_resident_memory_bytes', 'Resident memory of the process.', rss],
+    ['gauge', 'nodejs_heap_size_total_bytes', 'Allocated JavaScript heap.', heapTotal],
+    ['gauge', 'nodejs_heap_size_used_bytes', 'Used JavaScript heap.', heapUsed],
+    ['gauge', 'nodejs_external_memory_bytes', buffers, external],
+  ];
 }
 
-function writePressure(output: MetricsText, { overload, unsent, bodies }: Pressure): void {
-  const shortage = overload.shortage();
-  output.gauge('vitrine_overload', '1 while requests are refused because this resource is short.', [
-    [{ resource: 'event-loop' }, shortage === 'event-loop' ? 1 : 0],
-    [{ resource: 'memory' }, shortage === 'memory' ? 1 : 0],
+function pressureMetrics({ overload, unsent, bodies }: Pressure): Metric[] {
+  const shortages = (['event-loop', 'memory'] as const).map((resource): Sample => [
+    { resource },
+    overload.shortage() === resource ? 1 : 0,
   ]);
-  output.gauge('vitrine_memory_used_ratio', 'Share of the memory limit that is used.', overload.memory());
-  output.gauge('vitrine_request_bodies_bytes', 'Memory reserved for large request bodies.', bodies());
-  output.gauge(
-    'vitrine_unsent_answers_bytes',
-    'Response bytes that clients have not received yet.',
-    unsent.bytes(),
-  );
+  const [memory, waiting] = [overload.memory(), unsent.bytes()];
+  return [
+    ['gauge', 'vitrine_overload', '1 while requests are refused because this resource is short.', shortages],
+    ['gauge', 'vitrine_memory_used_ratio', 'Share of the memory limit that is used.', memory],
+    ['gauge', 'vitrine_request_bodies_bytes', 'Memory reserved for large request bodies.', bodies()],
+    ['gauge', 'vitrine_unsent_answers_bytes', 'Response bytes that clients have not received yet.', waiting],
+  ];
 }
+
+/** Metrics by pool and by class of statements: the type, the end of the name, the key of the state, the description. */
+const POOL_METRICS = [
+  ['gauge', 'connections_max', 'connections', 'Maximum connections of a pool.'],
+  ['gauge', 'statements_running', 'running', 'Statements that PostgreSQL has not answered yet.'],
+  ['counter', 'statements_abandoned_total', 'abandoned', 'Statements abandoned because no answer came.'],
+  [
+    'counter',
+    'statements_canceled_total',
+    'canceled',
+    'Statements canceled because the client left or they timed out.',
+  ],
+] as const;
+const CLASS_METRICS = [
+  ['gauge', 'statements_waiting', 'waiting', 'Statements that wait for a connection.'],
+  [
+    'counter',
+    'statements_refused_total',
+    'refused',
+    'Statements refused because they would have waited too long.',
+  ],
+] as const;
 
 function writeDatabase(output: MetricsText, database: MetricSources['database']): void {
-  const prefix = 'vitrine_database';
-  const states = Object.entries(database.pools());
-  const byPool = (value: (state: (typeof states)[number][1]) => number): Sample[] =>
-    states.map(([pool, state]) => [{ pool }, value(state)]);
-  output.gauge(
-    `${prefix}_connections_max`,
-    'Maximum connections of a pool.',
-    byPool(({ connections }) => connections),
-  );
-  output.gauge(
-    `${prefix}_statements_running`,
-    'Statements that PostgreSQL has not answered yet.',
-    byPool(({ running }) => running),
-  );
-  output.counter(
-    `${prefix}_statements_abandoned_total`,
-    'Statements abandoned because no answer came.',
-    byPool(({ abandoned }) => abandoned),
-  );
-  output.counter(
-    `${prefix}_statements_canceled_total`,
-    'Statements canceled because the client left or they timed out.',
-    byPool(({ canceled }) => canceled),
-  );
-  output.histogram(
-    `${prefix}_statement_duration_seconds`,
-    'Time from sending a statement to its result.',
-    states.map(([pool, { durations }]) => [{ pool }, durations]),
-  );
+  const prefix = 'vitrine_database_';
+  const pools = Object.entries(database.pools());
   const classes = Object.entries(database.classes());
-  const byClass = (value: (state: (typeof classes)[number][1]) => number): Sample[] =>
-    classes.map(([name, state]) => [{ class: name }, value(state)]);
-  output.gauge(
-    `${prefix}_statements_waiting`,
-    'Statements that wait for a connection.',
-    byClass(({ waiting }) => waiting),
+  for (const [type, name, key, help] of POOL_METRICS)
+    output.add([type, prefix + name, help, pools.map(([pool, state]) => [{ pool }, state[key]])]);
+  output.histogram(
+    `${prefix}statement_duration_seconds`,
+    'Time from sending a statement to its result.',
+    pools.map(([pool, { durations }]) => [{ pool }, durations]),
   );
-  output.counter(
-    `${prefix}_statements_refused_total`,
-    'Statements refused because they would have waited too long.',
-    byClass(({ refused }) => refused),
-  );
+  for (const [type, name, key, help] of CLASS_METRICS)
+    output.add([type, prefix + name, help, classes.map(([name, state]) => [{ class: name }, state[key]])]);
 }
 
 /** Starts counting, and watching the event loop. Call `close` to stop. */
@@ -182,32 +169,35 @@ export function createMetrics({ database, logins, pressure }: MetricSources): Me
     const shed = counters
       .filter(({ labels }) => labels['route'] !== ROUTE_PATTERNS.ready) // its 503 is a normal result
       .reduce((sum, counter) => sum + (counter.byStatus.get(503) ?? 0), 0);
-    output.counter(
-      'vitrine_http_requests_total',
-      'Completed requests.',
-      counters.flatMap((counter) => byStatus(counter.byStatus, counter.labels)),
-    );
+    const completed = counters.flatMap((counter) => byStatus(counter.byStatus, counter.labels));
+    output.add(['counter', 'vitrine_http_requests_total', 'Completed requests.', completed]);
     output.histogram(
       'vitrine_http_request_duration_seconds',
       'Time from the headers of a request to the end of its response.',
       counters.map(({ labels, durations }) => [labels, durations]),
     );
-    output.gauge('vitrine_http_requests_in_flight', 'Requests in progress.', inFlight);
-    output.counter('vitrine_http_requests_shed_total', 'Requests refused with status 503.', shed);
-    output.counter(
-      'vitrine_http_unreadable_requests_total',
-      'Input that was not a valid HTTP request.',
-      byStatus(unreadable, {}),
+    const invalid = byStatus(unreadable, {});
+    output.add(
+      ['gauge', 'vitrine_http_requests_in_flight', 'Requests in progress.', inFlight],
+      ['counter', 'vitrine_http_requests_shed_total', 'Requests refused with status 503.', shed],
+      [
+        'counter',
+        'vitrine_http_unreadable_requests_total',
+        'Input that was not a valid HTTP request.',
+        invalid,
+      ],
     );
   }
 
   function write(): string {
     const output = new MetricsText();
-    output.gauge('vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]);
+    output.add(['gauge', 'vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]]);
     writeRequests(output);
     const { failed, throttled } = logins();
-    output.counter('vitrine_logins_failed_total', 'Logins with wrong credentials.', failed);
-    output.counter('vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled);
+    output.add(
+      ['counter', 'vitrine_logins_failed_total', 'Logins with wrong credentials.', failed],
+      ['counter', 'vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled],
+    );
     writeDatabase(output, database);
     const { quantiles, sum, count } = eventLoop.read();
     output.summary('vitrine_event_loop_delay_seconds', 'Delay of the event loop.', {
@@ -215,8 +205,7 @@ export function createMetrics({ database, logins, pressure }: MetricSources): Me
       sum,
       count,
     });
-    writePressure(output, pressure);
-    writeProcess(output);
+    output.add(...pressureMetrics(pressure), ...processMetrics());
     return output.text;
   }
 

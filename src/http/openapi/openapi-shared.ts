@@ -1,9 +1,8 @@
 // The components of the OpenAPI document that are the same for every registry: errors, headers, and common schemas.
-import { STATUS_CODES } from 'node:http';
 import { ACCESS_LEVELS } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
-import { badBody, badQuery } from '../../errors.ts';
-import { INTERNAL_ERROR, UNAUTHORIZED } from '../message/message.ts';
+import { badQuery } from '../../errors.ts';
+import { problemReply, UNAUTHORIZED } from '../message/message.ts';
 
 /** A reference to a component of the document. */
 export const refTo = (
@@ -13,117 +12,34 @@ export const refTo = (
   $ref: `#/components/${kind}/${name}`,
 });
 
-const RETRY = { 'Retry-After': refTo('headers', 'Retry-After') };
-
-interface ProblemKind {
-  readonly status: number;
-  readonly description: string;
-  /** The `detail` of an example. */
-  readonly detail: string;
-  readonly errors?: Readonly<Record<string, readonly string[]>>;
-  readonly headers?: JsonSchema;
-}
-
-/** Error responses by their component names. */
-const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
-  BadQuery: {
-    status: 400,
-    description: 'Invalid query parameters; `errors` names each.',
-    detail: badQuery({}).message,
-    errors: { limit: ['must be a positive whole number'] },
-  },
-  BadBody: {
-    status: 400,
-    description: 'An invalid body; `errors` names each invalid field.',
-    detail: badBody({}).message,
-    errors: { name: ['is required'] },
-  },
-  Forbidden: {
-    status: 403,
-    description:
-      'The user is not an admin or not the owner, or a browser sent the request from another site.',
-    detail: 'Only admins may do this.',
-  },
-  NotFound: {
-    status: 404,
-    description: 'The record does not exist.',
-    detail: 'There is no such record.',
-  },
-  NotAcceptable: {
-    status: 406,
-    description: 'No available format matches `Accept`.',
-    detail: 'Accept must allow one of application/json, text/html.',
-  },
-  Conflict: {
-    status: 409,
-    description: 'Another record has the same unique value, or other records refer to this one.',
-    detail: 'A record with the same value already exists.',
-    errors: { name: ['another record has this value'] },
-  },
-  Changed: {
-    status: 412,
-    description: 'The record does not have the version that `If-Match` names.',
-    detail: 'The record has changed since it was read.',
-  },
-  TooLarge: {
-    status: 413,
-    description: 'The body is too large.',
-    detail: 'The body is larger than 1048576 bytes.',
-  },
-  TooLong: {
-    status: 414,
-    description: 'The query string is longer than 8,192 bytes.',
-    detail: 'The query string is longer than 8192 bytes.',
-  },
-  Unsupported: {
-    status: 415,
-    description: 'The body is not in a supported format.',
-    detail: 'The body must be application/json, or a form with a field "data".',
-  },
-  Throttled: {
-    status: 429,
-    description: 'Too many failed logins.',
-    detail: 'Too many failed logins. Try again later.',
-    headers: RETRY,
-  },
-  HeadersTooLarge: {
-    status: 431,
-    description: 'The URL and headers are too large.',
-    detail: 'The URL and headers must be smaller than 32 KiB in total.',
-  },
-  Failed: {
-    status: 500,
-    description: 'An internal error; the log has its cause under `requestId`.',
-    detail: INTERNAL_ERROR.message,
-  },
-  Unavailable: {
-    status: 503,
-    description:
-      'The database is unreachable or too slow, or the service is overloaded, starting or stopping.',
-    detail: 'The service is starting.',
-    headers: RETRY,
-  },
+/** The responses with a problem document, by their component names. */
+const PROBLEMS: Readonly<Record<string, readonly [status: number, description: string]>> = {
+  BadQuery: [400, 'Invalid query parameters; `errors` names each.'],
+  BadBody: [400, 'An invalid body; `errors` names each invalid field.'],
+  Forbidden: [
+    403,
+    'The user is not an admin or not the owner, or a browser sent the request from another site.',
+  ],
+  NotFound: [404, 'The record does not exist.'],
+  NotAcceptable: [406, 'No available format matches `Accept`.'],
+  Conflict: [409, 'Another record has the same unique value, or other records refer to this one.'],
+  Changed: [412, 'The record does not have the version that `If-Match` names.'],
+  TooLarge: [413, 'The body is too large.'],
+  TooLong: [414, 'The query string is longer than 8,192 bytes.'],
+  Unsupported: [415, 'The body is not in a supported format.'],
+  Throttled: [429, 'Too many failed logins.'],
+  HeadersTooLarge: [431, 'The URL and headers are too large.'],
+  Failed: [500, 'An internal error; the log has its cause under `requestId`.'],
+  Unavailable: [
+    503,
+    'The database is unreachable or too slow, or the service is overloaded, starting or stopping.',
+  ],
 };
 
-const PROBLEM_TYPE = 'application/problem+json';
-const PROBLEM_CONTENT = { schema: refTo('schemas', 'Problem') };
+const PROBLEM_CONTENT = { 'application/problem+json': { schema: refTo('schemas', 'Problem') } };
+const RETRY = { headers: { 'Retry-After': refTo('headers', 'Retry-After') } };
 
-function problemResponse({ status, description, detail, errors, headers }: ProblemKind): JsonSchema {
-  const example = {
-    type: 'about:blank',
-    title: STATUS_CODES[status],
-    status,
-    detail,
-    ...(errors ? { errors } : {}),
-  };
-  return {
-    description,
-    ...(headers ? { headers } : {}),
-    content: { [PROBLEM_TYPE]: { ...PROBLEM_CONTENT, example } },
-  };
-}
-
-const statusOf = (name: string): number => PROBLEMS[name]?.status ?? 401;
+const statusOf = (name: string): number => PROBLEMS[name]?.[0] ?? 401;
 
 /** The error responses of an operation by status, including those that every operation can return. */
 export const errorResponses = (...names: readonly string[]): JsonSchema => ({
@@ -142,8 +58,13 @@ export const RESPONSES: JsonSchema = {
     headers: { 'WWW-Authenticate': refTo('headers', 'WWW-Authenticate') },
     content: { 'text/html': { schema: { type: 'string' }, example: UNAUTHORIZED.body } },
   },
-  ...Object.fromEntries(Object.entries(PROBLEMS).map(([name, kind]) => [name, problemResponse(kind)])),
-  Other: { description: 'Any other error.', content: { [PROBLEM_TYPE]: PROBLEM_CONTENT } },
+  ...Object.fromEntries(
+    Object.entries(PROBLEMS).map(([name, [status, description]]) => [
+      name,
+      { description, ...(status === 429 || status === 503 ? RETRY : {}), content: PROBLEM_CONTENT },
+    ]),
+  ),
+  Other: { description: 'Any other error.', content: PROBLEM_CONTENT },
 };
 
 const text = (description: string, example: string): JsonSchema => ({
@@ -169,6 +90,8 @@ export const HEADERS: JsonSchema = {
   'Preference-Applied': text('Confirms that the records were counted.', 'count=exact'),
 };
 
+const EXAMPLE = badQuery({ limit: ['must be a positive whole number'] });
+
 export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Problem: {
     description: 'A problem document (RFC 9457).',
@@ -186,6 +109,7 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
       },
       requestId: { type: 'string', description: 'Only with status 500: the `id` of the log line.' },
     },
+    examples: [JSON.parse(problemReply(EXAMPLE, '').body as string)],
   },
   Deleted: {
     type: 'object',
@@ -215,8 +139,8 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
           properties: {
             name: { type: 'string' },
             url: { type: 'string' },
-            read: { $ref: '#/components/schemas/Level' },
-            access: { $ref: '#/components/schemas/Level' },
+            read: refTo('schemas', 'Level'),
+            access: refTo('schemas', 'Level'),
             methods: { type: 'array', items: { enum: ['GET', 'POST', 'PUT', 'DELETE'] } },
           },
         },

@@ -51,17 +51,11 @@ function isShown({ methods, read, access }: ServedResource, may: MayDo): boolean
   return access !== 'default' && may(read) && may(access);
 }
 
-/** Keeps only the components that the document refers to, directly or through one another. */
-function usedComponents(all: JsonSchema, kind: string, text: string): JsonSchema {
-  const refers = (from: string, name: string): boolean => from.includes(`"#/components/${kind}/${name}"`);
-  let found: Record<string, unknown> = {};
-  for (let size = -1; size < Object.keys(found).length;) {
-    size = Object.keys(found).length;
-    const searched = text + JSON.stringify(found);
-    found = Object.fromEntries(Object.entries(all).filter(([name]) => refers(searched, name)));
-  }
-  return found;
-}
+/** The components of one kind that the text refers to: linters warn about others. */
+const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema =>
+  Object.fromEntries(
+    Object.entries(components).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`)),
+  );
 
 /**
  * The OpenAPI document of the resources.
@@ -77,7 +71,7 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
     ...Object.fromEntries(shown.flatMap((resource) => resourcePaths(resource, resources, view))),
   };
   const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, writes(resource))));
-  const text = JSON.stringify([paths, own, RESPONSES]);
+  const text = JSON.stringify([paths, own, RESPONSES, SHARED_SCHEMAS]);
   return {
     openapi: '3.1.0',
     info: {
@@ -90,10 +84,10 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {
-      schemas: { ...usedComponents({ ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }, 'schemas', text), ...own },
-      parameters: usedComponents(PARAMETERS, 'parameters', text),
-      headers: usedComponents(HEADERS, 'headers', text),
-      responses: usedComponents(RESPONSES, 'responses', text),
+      schemas: { ...usedIn(text, 'schemas', { ...SHARED_SCHEMAS, ...FILTER_SCHEMAS }), ...own },
+      parameters: usedIn(text, 'parameters', PARAMETERS),
+      headers: usedIn(text, 'headers', HEADERS),
+      responses: usedIn(text, 'responses', RESPONSES),
       securitySchemes: Object.fromEntries(
         Object.entries(SECURITY_SCHEMES).filter(([name]) => text.includes(`{"${name}":[]}`)),
       ),

@@ -6,7 +6,12 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { readBody } from '../api/request-body.ts';
-import { Unauthorized, type ApiRequest, type Client, type WebRequester } from '../message/message.ts';
+import {
+  Unauthorized,
+  type ApiRequest,
+  type ClientConnection,
+  type WebRequester,
+} from '../message/message.ts';
 import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
@@ -108,7 +113,7 @@ export class Exchange implements ApiRequest, WebRequester {
     return this.isInAdminArea ? 'admin' : 'user';
   }
 
-  client(): Client {
+  client(): ClientConnection {
     const { settings } = this.#services;
     return {
       address: this.network,

@@ -2,10 +2,12 @@ import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { splitAddress, type Settings } from '../../config.ts';
-import { notFound, Problem, StartError } from '../../errors.ts';
+import { notFound, StartError } from '../../errors.ts';
+import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';
 import type { Logger } from '../observability/logger.ts';
-import { INTERNAL_ERROR, problemReply, type Reply } from '../message/message.ts';
+import type { Reply } from '../message/message.ts';
+import { splitTarget } from '../message/request-target.ts';
 import { METRICS_PATH, type Metrics } from '../observability/metrics.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
@@ -60,14 +62,12 @@ const cannotListen =
 
 /** A handler that serves only `/metrics`. */
 function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
-  function answer(path: string, method: string): Reply {
+  function answer(target: string, method: string): Reply {
     try {
-      if (path.replace(/\?.*/s, '') === METRICS_PATH) return metrics.reply(method);
+      if (splitTarget(target)[0] === METRICS_PATH) return metrics.reply(method);
       throw notFound();
     } catch (error) {
-      if (error instanceof Problem) return problemReply(error, '');
-      logger.error({ message: (error as Error).message, stack: (error as Error).stack });
-      return problemReply(INTERNAL_ERROR, '');
+      return errorReply(error, '', logger);
     }
   }
   const handler = (request: IncomingMessage, response: ServerResponse): void => {

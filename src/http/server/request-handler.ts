@@ -47,6 +47,10 @@ export interface Handler {
 /** Status in log and metrics for requests whose client disconnected before the response. */
 const CLIENT_GONE = 499;
 
+const UNTRUSTED_PROXY =
+  'X-Forwarded-For was received, but TRUST_PROXY is 0: all clients of a proxy share its address, and so their limits. ' +
+  'Set TRUST_PROXY to the number of proxies if there are any.';
+
 /** Health checks, which skip admission. */
 const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
@@ -97,6 +101,8 @@ export function createHandler(options: HandlerOptions): Handler {
   const hasOrigins = settings.corsOrigins.length > 0;
   const isLogged = settings.logLevel === 'info';
   let count = 0;
+  /** One warning is enough, because any client can send the header. */
+  let mayWarn = settings.trustProxy === 0;
 
   /** Adds a finished request to metrics and log. */
   function end(exchange: Exchange, status: number, bytes: number): void {
@@ -230,6 +236,10 @@ export function createHandler(options: HandlerOptions): Handler {
     metrics.begin();
     inFlight.begin();
     count += 1;
+    if (mayWarn && incoming.headers['x-forwarded-for'] !== undefined) {
+      mayWarn = false;
+      logger.warn({ message: UNTRUSTED_PROXY });
+    }
     void respond(new Exchange(incoming, response, services, count));
   };
 

@@ -1,6 +1,7 @@
 // The types of a resource: a model and its rules, as the registry file defines them.
 import type { AccessLevel } from '../../config.ts';
 import type { ColumnDefinition, ModelDefinition, Name } from '../../db/schema/model-definition.ts';
+import type { KeyTypeName } from '../../db/types/column-types.ts';
 
 export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];
@@ -80,34 +81,62 @@ type ForeignKeyName<R extends WrittenResource> = {
   [C in ColumnName<R>]: R['columns'][C] extends { type: 'foreignKey' } ? C : never;
 }[ColumnName<R>];
 
-/** The columns by the names that a query may use, including `id` and the `_id` names of foreign keys. */
-type PathEnd<R extends WrittenResource> = ColumnName<R> | `${ForeignKeyName<R>}_id` | 'id';
+export type ExcludedColumn<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] }
+  ? C
+  : never;
 
-/** Whether a path leads to a column of the resource or across its foreign keys. */
-type IsPath<R extends WrittenResource, All extends WrittenResource, Path extends string> =
-  Path extends PathEnd<R>
-    ? true
-    : Path extends `${infer Head}__${infer Tail}`
-      ? Head extends ForeignKeyName<R>
-        ? IsPath<Referred<R['columns'][Head], All>, All, Tail>
-        : Head extends `${infer Key extends ForeignKeyName<R>}_id`
-          ? IsPath<Referred<R['columns'][Key], All>, All, Tail>
-          : false
-      : false;
+/** The primary key as a column. */
+export type KeyColumn<R extends WrittenResource> = R extends {
+  primaryKey: { type: infer T extends KeyTypeName };
+}
+  ? { type: T }
+  : { type: 'integer' };
 
-type Referred<C, All extends WrittenResource> = C extends { references: infer M }
+/** The resource that a foreign key refers to. */
+export type Referred<C, All extends WrittenResource> = C extends { references: infer M }
   ? Extract<All, { readonly model: M }>
   : never;
 
-type IsOrdering<
+/** Whether names may be those of all columns, as in a registry, or only of those that clients see. */
+type Scope = 'all' | 'visible';
+
+type NameIn<R extends WrittenResource, S extends Scope> = S extends 'all'
+  ? ColumnName<R>
+  : Exclude<ColumnName<R>, ExcludedColumn<R>>;
+
+/** The column that a name refers to: `user` and `user_id` are the same foreign key. `never` for an unknown name. */
+export type ColumnOf<R extends WrittenResource, Name, S extends Scope = 'visible'> = Name extends 'id'
+  ? KeyColumn<R>
+  : Name extends NameIn<R, S>
+    ? ColumnsOf<R>[Name]
+    : Name extends `${infer Key extends NameIn<R, S> & ForeignKeyName<R>}_id`
+      ? ColumnsOf<R>[Key]
+      : never;
+
+/** Whether a path leads to a column that can be sorted by, of the resource or across its foreign keys. */
+type IsSortable<R extends WrittenResource, All extends WrittenResource, Path, S extends Scope> = [
+  ColumnOf<R, Path, S>,
+] extends [never]
+  ? Path extends `${infer Head}__${infer Tail}`
+    ? ColumnOf<R, Head, S> extends { type: 'foreignKey' }
+      ? IsSortable<Referred<ColumnOf<R, Head, S>, All>, All, Tail, S>
+      : false
+    : false
+  : ColumnOf<R, Path, S> extends { type: 'json' }
+    ? false
+    : true;
+
+/** Whether a text is an ordering: sortable paths, separated by commas, each with or without a `-`. */
+export type IsOrdering<
   R extends WrittenResource,
   All extends WrittenResource,
-  Text extends string,
-> = Text extends `${infer Head},${infer Tail}`
-  ? IsOrdering<R, All, Head> extends true
-    ? IsOrdering<R, All, Tail>
+  Text,
+  S extends Scope = 'visible',
+> = Text extends `${infer Head},${infer Rest}`
+  ? IsOrdering<R, All, Head, S> extends true
+    ? IsOrdering<R, All, Rest, S>
     : false
-  : IsPath<R, All, Text extends `-${infer Path}` ? Path : Text>;
+  : IsSortable<R, All, Text extends `-${infer Path}` ? Path : Text, S>;
 
 type CheckedColumns<R extends WrittenResource, Models extends string> = {
   readonly [C in keyof R['columns']]: R['columns'][C] extends { type: 'foreignKey' }
@@ -123,9 +152,9 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
       readonly readonly?: readonly ColumnName<R>[];
       readonly owner?: ForeignKeyName<R>;
       readonly ordering?: R extends { ordering: infer Text extends string }
-        ? IsOrdering<R, All, Text> extends true
+        ? IsOrdering<R, All, Text, 'all'> extends true
           ? Text
-          : PathEnd<R>
+          : Exclude<ColumnName<R>, Text> | 'id'
         : undefined;
     }
   : never;
@@ -137,7 +166,8 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
  */
 export type Registry<R extends readonly WrittenResource[]> = readonly Checked<R[number], R[number]>[];
 
-interface Values {
+/** The values of each column type in a record. */
+export interface Values {
   string: string;
   text: string;
   integer: number;
@@ -161,26 +191,23 @@ type ColumnValue<C extends ColumnDefinition, Models extends WrittenResource> = C
   type: keyof Values;
 }
   ? Values[C['type']]
-  : C extends { references: infer Target }
+  : C extends { references: string }
     ? [Models] extends [never]
       ? number
-      : KeyValue<Extract<Models, { model: Target }>>
+      : KeyValue<Referred<C, Models>>
     : never;
 
 type Nullable<C extends ColumnDefinition, Value> = C extends { null: true } ? Value | null : Value;
 
-type Excluded<R extends WrittenResource> = R extends { exclude: readonly (infer C)[] } ? C : never;
-
-type RowKey<C extends ColumnDefinition, Name extends string> = C extends { type: 'foreignKey' }
-  ? `${Name}_id`
-  : Name;
+/** The name of a column in JSON. */
+export type JsonKey<C, Name extends string> = C extends { type: 'foreignKey' } ? `${Name}_id` : Name;
 
 /**
  * A record of the resource as the API outputs it: `Row<typeof message>`. Foreign keys are numbers. With the union of the
  * registry's resources they have their key's type: `Row<typeof message, (typeof resources)[number]>`.
  */
 export type Row<R extends WrittenResource, Models extends WrittenResource = never> = { id: KeyValue<R> } & {
-  [C in Exclude<ColumnName<R>, Excluded<R>> as RowKey<R['columns'][C] & ColumnDefinition, C>]: Nullable<
+  [C in Exclude<ColumnName<R>, ExcludedColumn<R>> as JsonKey<R['columns'][C], C>]: Nullable<
     R['columns'][C] & ColumnDefinition,
     ColumnValue<R['columns'][C] & ColumnDefinition, Models>
   >;

@@ -1,7 +1,7 @@
 // Creates, changes and deletes one record, for the API and the admin area.
 import { text, type Database, type RawRow } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
-import { isUnanswered } from '../../db/connection/pool.ts';
+import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { isDatabaseError, LostWrite } from '../../db/connection/database-errors.ts';

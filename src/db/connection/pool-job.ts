@@ -1,0 +1,39 @@
+import type { Statement } from '../fragment.ts';
+import type { Requester } from '../scheduling/requester.ts';
+import type { Query, RawRow } from './driver.ts';
+import type { Connection } from './pool-connections.ts';
+
+// A statement in a pool, and what is known of it when its answer is lost.
+
+/** A statement that can be canceled. */
+export interface Execution {
+  readonly rows: Promise<RawRow[]>;
+  /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
+  readonly cancel: (reason: Error) => void;
+}
+
+/** A statement from the call to its answer. */
+export interface Job {
+  readonly statement: Statement;
+  /** Cleared with the answer: a finished statement must not keep the request in memory. */
+  requester: Requester | undefined;
+  /** False after PostgreSQL refused the prepared form because tables have changed. */
+  prepare: boolean;
+  /** How many more times it may be sent again after a deadlock or serialization failure. */
+  retries: number;
+  readonly deadline: number;
+  /** When it was sent last. */
+  started: number;
+  readonly resolve: (rows: RawRow[]) => void;
+  readonly reject: (error: Error) => void;
+  connection?: Connection;
+  query?: Query;
+  /** Why it was canceled. */
+  canceled?: Error;
+}
+
+/** Errors of statements that were sent and whose answers were lost. */
+export const unanswered = new WeakSet<Error>();
+
+/** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
+export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
