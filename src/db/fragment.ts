@@ -32,6 +32,9 @@ export const EMPTY = raw('');
 /** One quoted name. A dot is part of the name; `table` splits at dots. */
 export const identifier = (name: string): Fragment => raw(`"${name.replaceAll('"', '""')}"`);
 
+/** A text as an SQL literal: for texts of the program and the registry, never input. */
+export const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
+
 /** A quoted table name from `schema.table` or `table`. */
 export const table = (name: string): Fragment => join(name.split('.').map(identifier), '.');
 

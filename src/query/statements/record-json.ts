@@ -1,11 +1,9 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
-import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { join, literal, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */
 const MAX_ARGUMENTS = 90;
-
-const literal = (text: string): Fragment => raw(`'${text}'`);
 
 /** The JSON value of a column, never NULL. Quotes of a NOT NULL column are added by the caller. */
 function jsonValue(alias: string, column: Column): Fragment {
@@ -18,12 +16,17 @@ function jsonValue(alias: string, column: Column): Fragment {
     : sql`coalesce(${bare}::text, 'null')`;
 }
 
-function concat(parts: readonly Fragment[]): Fragment {
+/** Concatenates any number of texts, with the separator between those that are not NULL. */
+export function concat(parts: readonly Fragment[], separator?: string): Fragment {
+  const call = (some: readonly Fragment[]): Fragment =>
+    separator === undefined
+      ? sql`concat(${join(some, ', ')})`
+      : sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
+  if (parts.length <= MAX_ARGUMENTS) return call(parts);
   const groups: Fragment[] = [];
-  for (let at = 0; at < parts.length; at += MAX_ARGUMENTS) {
-    groups.push(sql`concat(${join(parts.slice(at, at + MAX_ARGUMENTS), ', ')})`);
-  }
-  return groups.length === 1 && groups[0] ? groups[0] : sql`concat(${join(groups, ', ')})`;
+  for (let at = 0; at < parts.length; at += MAX_ARGUMENTS)
+    groups.push(call(parts.slice(at, at + MAX_ARGUMENTS)));
+  return call(groups);
 }
 
 function buildRecord(alias: string, columns: readonly Column[]): Fragment {
