@@ -58,10 +58,7 @@ export function createServices({ definitions, schema, panels, ...parts }: AdminO
       browsing,
       operations: operationsOn(requesterDatabase),
       inTransaction: (work) =>
-        requesterDatabase.transaction(
-          (send) => work(operationsOn({ run: ({ text, values }) => send(text, values) }), send),
-          'bulk',
-        ),
+        requesterDatabase.transaction((transaction) => work(operationsOn(transaction), transaction), 'bulk'),
       bulk: createBulk(requesterDatabase, resources, browsing, tables, history.model),
     };
   };

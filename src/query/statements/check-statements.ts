@@ -1,5 +1,15 @@
 // Checks of a body that only the database can make, such as whether a related record exists.
-import { compile, join, raw, sql, table, value, type Fragment, type Statement } from '../../db/fragment.ts';
+import {
+  createStatement,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+  type Statement,
+} from '../../db/fragment.ts';
+import { booleans, oneCell } from '../../db/rows.ts';
 import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 
 /** A check of a body's field that only the database can make. The statement that writes makes it too. */
@@ -53,13 +63,17 @@ export const checksSql = (checks: readonly Check[]): Fragment =>
 /**
  * Makes the checks without writing. A body with other errors needs it, so that one response reports all of them.
  * @param id the record that would be changed, if any
- * @returns one cell: an array of booleans in the order of the checks
+ * @returns the results in the order of the checks
  */
-export function checkStatement(model: Model, id: string | undefined, checks: readonly Check[]): Statement {
+export function checkStatement(
+  model: Model,
+  id: string | undefined,
+  checks: readonly Check[],
+): Statement<boolean[]> {
   const key =
     id === undefined
       ? raw('false')
       : sql`${reference(FOUND, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const row = sql`(select) one left join ${table(model.table)} ${raw(FOUND)} on ${key}`;
-  return compile(sql`select ${checksSql(checks)} from ${row}`);
+  return createStatement(sql`select ${checksSql(checks)} from ${row}`, oneCell(booleans));
 }

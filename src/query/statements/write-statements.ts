@@ -1,6 +1,6 @@
 // The statements that insert, update and delete one record. Each decides and writes in one round trip.
 import {
-  compile,
+  createStatement,
   EMPTY,
   identifier,
   join,
@@ -11,6 +11,7 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { booleans, isTrue, oneCell, text as textOf, type RawRow } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { checksSql, FOUND, matchesDigest, type Check } from './check-statements.ts';
@@ -23,7 +24,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
-import { version } from './read-statements.ts';
+import { version, type FoundRecord } from './read-statements.ts';
 import { recordJson } from './record-json.ts';
 
 /** The conditions of a write, beside the checks of its body. */
@@ -43,10 +44,22 @@ const RESULTS = raw('f."vitrine checks"');
 const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
 const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
 
+/** Outcome of an INSERT. */
+export interface Inserted {
+  /** Undefined if nothing was inserted. */
+  readonly record: (FoundRecord & { readonly id: string }) | undefined;
+  /** The results of the checks, in their order. */
+  readonly checks: readonly boolean[];
+}
+
+const readInserted = ([row]: readonly RawRow[]): Inserted => ({
+  record: row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '', id: textOf(row[2]) ?? '' } : undefined,
+  checks: booleans(row?.[3]),
+});
+
 /**
  * POST: inserts the record if all checks and the precondition hold.
  * @param recording what the history records, if anything
- * @returns one row: the record's JSON, version and key (null if nothing was inserted), the checks as `{t,f}`
  */
 export function insertStatement(
   model: Model,
@@ -55,7 +68,7 @@ export function insertStatement(
   checks: readonly Check[],
   { precondition }: Pick<Guard, 'precondition'>,
   recording?: Recording,
-): Statement {
+): Statement<Inserted> {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(
     changes.map(({ column }) => identifier(column.field)),
@@ -81,18 +94,59 @@ export function insertStatement(
   if (checks.length > 0) {
     const guarded = precondition ? sql` and ${precondition}` : EMPTY;
     const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
-    return compile(
+    return createStatement(
       sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`,
+      readInserted,
     );
   }
   const row =
     changes.length === 0
       ? sql`${into} default values ${returning}`
       : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
-  return compile(
+  return createStatement(
     recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row,
+    readInserted,
   );
 }
+
+/** What an UPDATE or DELETE found. */
+export interface FoundRow {
+  /** Whether it found the row: not without a record, if it is not the caller's, or if the precondition fails. */
+  readonly isFound: boolean;
+  /** Whether `If-Match` matches. */
+  readonly isMatch: boolean;
+}
+
+/** Outcome of an UPDATE. */
+export interface Updated extends FoundRow, FoundRecord {
+  /** The results of the checks, in their order. */
+  readonly checks: readonly boolean[];
+  /** Whether a trigger canceled a change. */
+  readonly isSuppressed: boolean;
+}
+
+/** Outcome of a DELETE. */
+export interface Deleted extends FoundRow {
+  readonly isDeleted: boolean;
+}
+
+const readFoundRow = (row: RawRow | undefined): FoundRow => ({
+  isFound: textOf(row?.[0]) !== null,
+  isMatch: isTrue(row?.[1]),
+});
+
+const readUpdated = ([row]: readonly RawRow[]): Updated => ({
+  ...readFoundRow(row),
+  checks: booleans(row?.[2]),
+  json: row?.[3] ?? Buffer.alloc(0),
+  version: textOf(row?.[4]) ?? '',
+  isSuppressed: isTrue(row?.[5]),
+});
+
+const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
+  ...readFoundRow(row),
+  isDeleted: isTrue(row?.[2]),
+});
 
 /** The row's version, or null, and whether `If-Match` matches. */
 const WRITE_RESULT = sql`${VERSION}, ${MATCHES}`;
@@ -116,15 +170,18 @@ function found(
   return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${key}${join(conditions, '')} for ${raw(lock)})`;
 }
 
-/** Asks whether a record that was not found and locked belongs to the caller. @returns one cell, or no row without a record */
+/** Asks whether a record that was not found and locked belongs to the caller; undefined without a record. */
 export function ownedStatement(
   model: Model,
   id: string,
   { column, caller }: NonNullable<Guard['owner']>,
-): Statement {
+): Statement<boolean | undefined> {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const isOwner = sql`coalesce(${reference(ROOT, column)} = ${typed(caller, column)}, false)`;
-  return compile(sql`select ${isOwner} from ${table(model.table)} ${raw(ROOT)} where ${key}`);
+  return createStatement(
+    sql`select ${isOwner} from ${table(model.table)} ${raw(ROOT)} where ${key}`,
+    ([row]) => row && isTrue(row[0]),
+  );
 }
 
 /** The new value of a column. The type may combine it with the present one, for instance to keep microseconds. */
@@ -144,8 +201,6 @@ function assigned({ column, value: text, hash }: Change): Fragment {
  * PUT: finds and locks the row, decides, and updates it if that is allowed and a column differs.
  * If a column is hidden from the output, it updates in any case: an unchanged version would confirm a guess of the hidden value.
  * Passwords are exempt, because their hashes cannot be guessed.
- * @returns one row: the version found and locked (null: no record, not the caller's, or the precondition fails), whether
- * `If-Match` matches, the checks as `{t,f}`, the record's JSON, its new version, whether the database suppressed a change
  */
 export function updateStatement(
   model: Model,
@@ -155,14 +210,17 @@ export function updateStatement(
   checks: readonly Check[],
   guard: Guard,
   recording?: Recording,
-): Statement {
+): Statement<Updated> {
   const row = found(model, id, guard, 'no key update');
   const newValues = changes.map((change, index) => sql`, ${assigned(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const writeResult = sql`${WRITE_RESULT}, ${RESULTS}`;
   const present = sql`${recordJson(FOUND, columns)}, ${VERSION}`;
   if (changes.length === 0)
-    return compile(sql`with ${row}, ${decided} select ${writeResult}, ${present}, false from decided f`);
+    return createStatement(
+      sql`with ${row}, ${decided} select ${writeResult}, ${present}, false from decided f`,
+      readUpdated,
+    );
   const sets = changes.map(
     ({ column }, index) => sql`${identifier(column.field)} = f.${newValueAlias(index)}`,
   );
@@ -189,16 +247,19 @@ export function updateStatement(
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, 'update', rows) : EMPTY;
-  return compile(
+  return createStatement(
     sql`with ${row}, ${decided}, ${changed}${log} select ${writeResult}, coalesce(c.record, ${recordJson(FOUND, columns)}), coalesce(c.version, ${VERSION}), ${allowed} and ${differs} and c.version is null from decided f left join changed c on true`,
+    readUpdated,
   );
 }
 
-/**
- * DELETE: finds and locks the row, decides, and deletes it if that is allowed.
- * @returns one row: the first two columns of `updateStatement`, and whether the record was deleted
- */
-export function deleteStatement(model: Model, id: string, guard: Guard, recording?: Recording): Statement {
+/** DELETE: finds and locks the row, decides, and deletes it if that is allowed. */
+export function deleteStatement(
+  model: Model,
+  id: string,
+  guard: Guard,
+  recording?: Recording,
+): Statement<Deleted> {
   const keys = sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
@@ -206,16 +267,17 @@ export function deleteStatement(model: Model, id: string, guard: Guard, recordin
   const row = found(model, id, guard, 'update');
   const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${keys} and ${MATCHES} returning true${forLog}`;
   const log = recording ? logInsert(recording, 'delete', 'gone') : EMPTY;
-  return compile(
+  return createStatement(
     sql`with ${row}, gone as (${gone})${log} select ${WRITE_RESULT}, exists (select from gone) from (select) one left join "vitrine found" f on true`,
+    readDeleted,
   );
 }
 
-/** Asks which of these foreign keys refer to the record from any row. @returns one cell: an array of booleans in their order */
+/** Asks which of these foreign keys refer to the record from any row. @returns the answers in their order */
 export function referrersStatement(
   foreignKeys: readonly { model: Model; column: Column }[],
   id: string,
-): Statement {
+): Statement<boolean[]> {
   const conditions = foreignKeys.map(
     ({ model, column }) =>
       // A record that refers to itself can still be deleted.
@@ -225,5 +287,5 @@ export function referrersStatement(
           : EMPTY
       })`,
   );
-  return compile(sql`select array[${join(conditions, ', ')}]::bool[]`);
+  return createStatement(sql`select array[${join(conditions, ', ')}]::bool[]`, oneCell(booleans));
 }

@@ -7,7 +7,6 @@ import { duplicatesStatement } from '../../query/statements/duplicate-statement.
 import type { Change } from '../../query/statements/change.ts';
 import { referrersStatement } from '../../query/statements/write-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
-import { parseBooleans } from './write-result.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 const FOREIGN_KEY_VIOLATION = '23503';
@@ -43,8 +42,7 @@ async function visibleDuplicates({ resource, id, changes }: WriteAttempt, databa
     return columns.length > 0 && sent.length === columns.length && isVisible ? [sent] : [];
   });
   if (combinations.length === 0) return [];
-  const [row] = await database.run(duplicatesStatement(model, id, combinations), 'write');
-  const found = parseBooleans(row?.[0]);
+  const found = await database.run(duplicatesStatement(model, id, combinations), 'write');
   return combinations.flatMap((sent, index) => (found[index] ? sent.map(({ column }) => column) : []));
 }
 
@@ -124,11 +122,9 @@ export async function deletionProblem(
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
       .map((column) => ({ model: resource.model, column })),
   );
-  const [row] =
+  const refers =
     foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
-  const found = parseBooleans(row?.[0]).flatMap((refers, index) =>
-    refers ? [foreignKeys[index]?.model.name ?? ''] : [],
-  );
+  const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
   // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
   const further = readable.filter((resource) => isOfTable(resource.model, error));
   const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];

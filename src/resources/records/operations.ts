@@ -1,5 +1,5 @@
 // Creates, changes and deletes one record, for the API and the admin area.
-import { text, type Database, type RawRow } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import { isUnanswered } from '../../db/connection/pool.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
@@ -15,7 +15,7 @@ import {
   type Guard,
 } from '../../query/statements/write-statements.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { parseId, readRecord, requireId, versionOf, type RecordResult } from './read-record.ts';
+import { parseId, readRecord, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
@@ -32,10 +32,8 @@ import {
 import {
   addCheckErrors,
   assertChangeable,
-  isSuppressed,
   NO_RECORD,
   NOT_SUPPORTED,
-  parseBooleans,
   writeOutcome,
   suppressed,
 } from './write-result.ts';
@@ -121,8 +119,7 @@ export function createOperations(
     const isAllowed = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
     const allowed = checks.filter(isAllowed);
     if (allowed.length > 0) {
-      const [row] = await database.run(checkStatement(model, id, allowed), 'write');
-      addCheckErrors(allowed, parseBooleans(row?.[0]), errors);
+      addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
     }
     addCheckErrors(
       checks.filter((check) => !isAllowed(check)),
@@ -132,7 +129,7 @@ export function createOperations(
   }
 
   /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
-  async function run(statement: Statement): Promise<RawRow[]> {
+  async function run<T>(statement: Statement<T>): Promise<T> {
     try {
       return await database.run(statement, 'write');
     } catch (error) {
@@ -141,7 +138,7 @@ export function createOperations(
   }
 
   /** Runs a statement that writes, and explains a rejection that other records cause. */
-  async function write(statement: Statement, attempt: WriteAttempt): Promise<RawRow[]> {
+  async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
     try {
       return await run(statement);
     } catch (cause) {
@@ -156,7 +153,7 @@ export function createOperations(
     model: Model,
     id: string,
     { owner }: Guard,
-  ): (() => Promise<RawRow[]>) | undefined =>
+  ): (() => Promise<boolean | undefined>) | undefined =>
     owner && (() => database.run(ownedStatement(model, id, owner), 'write'));
 
   /** Whether the caller may read the records of a model. */
@@ -183,7 +180,7 @@ export function createOperations(
       const changes = await hashChanges(body.changes, passwords, requester);
       // `insert … default values` has no place for the precondition.
       if (caller.precondition && changes.length === 0) throw new CallerChanged();
-      const [row] = await write(
+      const { record, checks } = await write(
         insertStatement(
           resource.model,
           resource.output,
@@ -194,12 +191,12 @@ export function createOperations(
         ),
         { resource, id: undefined, changes, hiddenReferences },
       );
-      if (!row?.[0]) {
-        addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
+      if (!record) {
+        addCheckErrors(body.checks, checks, body.errors);
         if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
         throw caller.precondition ? new CallerChanged() : suppressed();
       }
-      return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
+      return { ...recordResult(record, resource), id: record.id };
     },
 
     async update(resource, idText, fields, caller, versions) {
@@ -218,15 +215,15 @@ export function createOperations(
         ownershipCheck(model, id, guard),
         caller,
       );
-      const { row, ownership } = outcome;
+      const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       const maySee = (column: Column): boolean => output.includes(column) && mayRead(model);
       if (ownership === 'others') await addDatabaseFaults(resource, body, id, maySee);
-      else addCheckErrors(body.checks, parseBooleans(row?.[2]), body.errors);
+      else addCheckErrors(body.checks, result.checks, body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
-      if (isSuppressed(row)) throw suppressed();
-      return { json: row?.[3] ?? Buffer.from('null'), version: versionOf(row?.[4], resource) };
+      if (result.isSuppressed) throw suppressed();
+      return recordResult(result, resource);
     },
 
     async remove(resource, idText, caller, versions) {
@@ -240,7 +237,7 @@ export function createOperations(
           caller,
         );
         assertChangeable(outcome);
-        if (text(outcome.row?.[2]) !== 't') throw suppressed();
+        if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, log);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();

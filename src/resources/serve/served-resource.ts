@@ -1,13 +1,17 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
-import type { Fragment, Statement } from '../../db/fragment.ts';
+import type { Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type View } from '../../query/plan.ts';
-import { plainRecord, recordStatement } from '../../query/statements/read-statements.ts';
+import {
+  plainRecord,
+  recordStatement,
+  type RecordStatement,
+} from '../../query/statements/read-statements.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 
 /** The authenticated user of a request, as the database holds it. */
@@ -41,8 +45,8 @@ export interface ServedResource extends PageLimits {
   readonly output: readonly Column[];
   /** A digest of the output's JSON keys. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
-  /** Builds the statement that reads one record by its key. */
-  readonly byKey: (id: string) => Statement;
+  /** Reads one record by its key. */
+  readonly byKey: RecordStatement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
