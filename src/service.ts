@@ -24,7 +24,6 @@ import { createOperations, type Operations } from './resources/records/operation
 import { HISTORY, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
 import { checkPanels, type Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
-import { recordingOf } from './resources/serve/recording.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import {
   applySchema,
@@ -188,9 +187,9 @@ export function createService(
       const passwords = createPasswords();
       const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>
-        createOperations(one, served, passwords, history, requester);
+        createOperations(one, served, passwords, requester);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-      const recording = userResource && recordingOf({ ...userResource, source: 'command' }, null, history);
+      const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
       const users =
         userResource &&
         createUsers(database, userResource.model, passwords, {

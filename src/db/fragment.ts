@@ -102,6 +102,28 @@ export function join(fragments: readonly Fragment[], separator: string): Fragmen
   return builder.end();
 }
 
+/** Collects the values of a statement apart from its SQL, so that many statements can share one text. */
+export class Parameters {
+  readonly values: (string | null)[] = [];
+
+  /** Adds a value (see `value`). */
+  readonly add = (text: string | null): Fragment => raw(`$${this.values.push(text)}::text`);
+
+  /** Adds the values of a fragment. */
+  take({ text, values }: Fragment): Fragment {
+    const [first = ''] = text;
+    return raw(
+      values.reduce<string>((all, one, at) => `${all}$${this.values.push(one)}${text[at + 1]}`, first),
+    );
+  }
+
+  /** The text of a fragment whose values are all here. */
+  compile({ text, values }: Fragment): string {
+    if (values.length > 0) throw new Error('a value is not among the parameters');
+    return text.join('');
+  }
+}
+
 /** Turns a fragment into SQL with numbered placeholders. */
 export function compile(fragment: Fragment): BoundSql {
   let text = fragment.text[0] ?? '';

@@ -12,10 +12,18 @@ import {
 } from '../../db/fragment.ts';
 import { json, number, oneCell, type RawRow } from '../../db/rows.ts';
 import { reference, typed, type Model } from '../../db/schema/model.ts';
-import { changedValues, logInsert, returningLog, wholeRow, type Recording } from './history-sql.ts';
+import {
+  authorSql,
+  changedValues,
+  logInsert,
+  returningLog,
+  wholeRow,
+  type Recording,
+} from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
 import type { Change } from './change.ts';
+import type { Author } from './write-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -34,36 +42,38 @@ const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
 
 /** Numbers of records: those that the plan matches, those that should change, and those that changed. */
-export interface BulkCounts {
-  readonly matched: number;
-  readonly attempted: number;
-  readonly done: number;
-}
+const readCounts = ([row]: readonly RawRow[]) => ({
+  matched: number(row?.[0]),
+  attempted: number(row?.[1]),
+  done: number(row?.[2]),
+});
 
-function bulkCounts([row]: readonly RawRow[]): BulkCounts {
-  const [matched, attempted, done] = [0, 1, 2].map((at) => number(row?.[at]));
-  return { matched: matched ?? 0, attempted: attempted ?? 0, done: done ?? 0 };
-}
+export type BulkCounts = ReturnType<typeof readCounts>;
 
 /** Deletes all records that the plan matches. */
-export function bulkDeleteStatement(plan: ListPlan, recording?: Recording): Statement<BulkCounts> {
+export function bulkDeleteStatement(
+  plan: ListPlan,
+  author: Author,
+  recording: Recording | undefined,
+): Statement<BulkCounts> {
   const { model } = plan;
   const returning = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const gone = sql`gone as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
-  const log = recording ? logInsert(recording, 'delete', 'gone') : EMPTY;
+  const log = recording ? logInsert(recording, authorSql(author), 'delete', 'gone') : EMPTY;
   const counts = raw(
     '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from gone)',
   );
-  return createStatement(sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${counts}`, bulkCounts);
+  return createStatement(sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${counts}`, readCounts);
 }
 
 /** Updates all records that the plan matches and whose values differ. */
 export function bulkUpdateStatement(
   plan: ListPlan,
   changes: readonly Change[],
-  recording?: Recording,
+  author: Author,
+  recording: Recording | undefined,
 ): Statement<BulkCounts> {
   const { model } = plan;
   const newValue = ({ column, value }: Change): Fragment => {
@@ -87,12 +97,10 @@ export function bulkUpdateStatement(
       )
     : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
-  const log = recording ? logInsert(recording, 'update', 'changed') : EMPTY;
+  const log = recording ? logInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const counts = sql`(select count(*) from chosen), (select count(*) from chosen f where ${differs('f')}), (select count(*) from changed)`;
-  return createStatement(
-    sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`,
-    bulkCounts,
-  );
+  const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`;
+  return createStatement(query, readCounts);
 }
 
 /** Counts the records that the plan matches, up to one more than the cap. */

@@ -122,10 +122,8 @@ export function deletesRecordStatement(
   id: string,
 ): Statement<boolean> {
   const isRecord = sql`g.place = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
-  return createStatement(
-    sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`,
-    oneCell(isTrue),
-  );
+  const query = sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`;
+  return createStatement(query, oneCell(isTrue));
 }
 
 /**
@@ -145,10 +143,8 @@ export function deletesFlaggedStatement(
     const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, place)}`;
     return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
   });
-  return createStatement(
-    sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`,
-    oneCell(isTrue),
-  );
+  const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
+  return createStatement(query, oneCell(isTrue));
 }
 
 /**
@@ -198,10 +194,8 @@ export function furtherDependentsStatement(
     const targets = sql`select ${deletedKeys(target, place)} from ${DELETED} g where g.place = ${raw(String(place))}`;
     return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  return createStatement(
-    sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`,
-    oneCell(numbers),
-  );
+  const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;
+  return createStatement(query, oneCell(numbers));
 }
 
 /** Excludes the records that the plan matches. */
@@ -254,8 +248,6 @@ export function dependentsStatement(
         : [];
     return sql`(select count(*) from (select ${endOf(path, plan.model)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  return createStatement(
-    sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`,
-    oneCell(numbers),
-  );
+  const query = sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`;
+  return createStatement(query, oneCell(numbers));
 }

@@ -109,20 +109,14 @@ function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
   return sql`select case when ${total} <= ${maxBytes} then text end from (${rows}) rows (text)`;
 }
 
-/** The records of a page. */
-export interface Page {
-  /** The texts of the records, joined; undefined if they exceed the byte limit. */
-  readonly objects: Buffer | undefined;
-  readonly hasNext: boolean;
-  /** The number of all matching records, if it was requested. */
-  readonly total: string | undefined;
-}
-
-const readPage = ([row]: readonly RawRow[]): Page => ({
+/** The records of a page: undefined if they exceed the byte limit. The total is there if it was requested. */
+const readPage = ([row]: readonly RawRow[]) => ({
   objects: row?.[0] ?? undefined,
   hasNext: isTrue(row?.[1]),
   total: text(row?.[2]) ?? undefined,
 });
+
+export type Page = ReturnType<typeof readPage>;
 
 /**
  * One page. Skipped rows are never formatted.
@@ -146,18 +140,14 @@ export function pageStatement(
   if (plan.limit <= SMALL_PAGE) {
     const page = sql`(select array(${rows}) as records offset 0) records`;
     const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
-    return createStatement(
-      sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`,
-      readPage,
-    );
+    const query = sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
+    return createStatement(query, readPage);
   }
   const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
   const fits = sql`cardinality(records) = 0 or ${last} is not null`;
-  return createStatement(
-    sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`,
-    readPage,
-  );
+  const query = sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
+  return createStatement(query, readPage);
 }
 
 /** Counts the records that the filters match. */

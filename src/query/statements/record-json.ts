@@ -29,7 +29,18 @@ export function concat(parts: readonly Fragment[], separator?: string): Fragment
   return call(groups);
 }
 
-function buildRecord(alias: string, columns: readonly Column[]): Fragment {
+/** `"key":value` of one column, quotes included. */
+export function jsonField(alias: string, column: Column): Fragment {
+  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
+  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
+  return concat(quote === '' ? parts : [...parts, literal(quote)]);
+}
+
+/**
+ * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
+ * names and types for every row. Keys are registry names and need no escaping.
+ */
+export function recordJson(alias: string, columns: readonly Column[]): Fragment {
   const parts: Fragment[] = [];
   let between = '{';
   columns.forEach((column, index) => {
@@ -41,33 +52,4 @@ function buildRecord(alias: string, columns: readonly Column[]): Fragment {
     between = quote;
   });
   return concat([...parts, literal(`${between}}`)]);
-}
-
-/** Fragments of `jsonField` by column and alias. */
-const fieldCache = new WeakMap<Column, Map<string, Fragment>>();
-
-/** `"key":value` of one column, quotes included. */
-export function jsonField(alias: string, column: Column): Fragment {
-  const byAlias = fieldCache.get(column) ?? new Map<string, Fragment>();
-  const cached = byAlias.get(alias);
-  if (cached) return cached;
-  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
-  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
-  const fragment = concat(quote === '' ? parts : [...parts, literal(quote)]);
-  fieldCache.set(column, byAlias.set(alias, fragment));
-  return fragment;
-}
-
-/** Fragments of `recordJson` by list of columns and alias. A resource always outputs the same list. */
-const recordCache = new WeakMap<readonly Column[], Map<string, Fragment>>();
-
-/**
- * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
- * names and types for every row. Keys are registry names and need no escaping.
- */
-export function recordJson(alias: string, columns: readonly Column[]): Fragment {
-  const byAlias = recordCache.get(columns) ?? new Map<string, Fragment>();
-  const fragment = byAlias.get(alias) ?? buildRecord(alias, columns);
-  recordCache.set(columns, byAlias.set(alias, fragment));
-  return fragment;
 }

@@ -19,8 +19,7 @@ import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
 import { countDependents, isDependent, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { historyFault, recordingOf } from '../serve/recording.ts';
-import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS } from './conflicts.ts';
+import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS, historyFault } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
@@ -120,19 +119,17 @@ function explainError(
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
 
-/** @param log the history, or undefined for a service without one */
 export function createBulk(
   database: Database,
   resources: AdminResources,
   browsing: Browsing,
   models: readonly Model[],
-  log?: Model,
 ): Bulk {
   /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
   async function apply(
     statement: Statement<BulkCounts>,
     expected: number,
-    model: Model,
+    resource: AdminResource,
     changes: readonly Change[] = [],
   ): Promise<number> {
     try {
@@ -144,7 +141,7 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      throw explainError(historyFault(error, log), model, changes, models);
+      throw explainError(historyFault(error, resource), resource.model, changes, models);
     }
   }
 
@@ -192,7 +189,7 @@ export function createBulk(
 
     async remove(resource, selection, caller, expected) {
       const plan = browsing.plan(resource, selection);
-      await apply(bulkDeleteStatement(plan, recordingOf(resource, caller, log)), expected, resource.model);
+      await apply(bulkDeleteStatement(plan, caller, resource.recording), expected, resource);
       return expected;
     },
 
@@ -204,8 +201,8 @@ export function createBulk(
       const plan = browsing.plan(resource, selection);
       const changes = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
-      const statement = bulkUpdateStatement(plan, changes, recordingOf(resource, caller, log));
-      return apply(statement, expected, resource.model, changes);
+      const statement = bulkUpdateStatement(plan, changes, caller, resource.recording);
+      return apply(statement, expected, resource, changes);
     },
   };
 }

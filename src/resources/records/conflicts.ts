@@ -1,15 +1,29 @@
 // Explains writes and deletions that the database rejects because of other records.
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { duplicated, isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import {
+  duplicated,
+  isDatabaseError,
+  isOfTable,
+  type DatabaseError,
+} from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import { duplicatesStatement } from '../../query/statements/duplicate-statement.ts';
+import { duplicatesStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { referrersStatement } from '../../query/statements/write-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 const FOREIGN_KEY_VIOLATION = '23503';
+
+/**
+ * Wraps a database error that comes from the history table, so that it becomes a 500 that the log explains. The client did
+ * not cause it and must not see it.
+ * @returns any other error unchanged
+ */
+export function historyFault(error: unknown, { recording }: ServedResource): unknown {
+  const isOfLog = isDatabaseError(error) && recording !== undefined && isOfTable(recording.log, error);
+  return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
+}
 
 /** The parts of a write that other records can conflict with. */
 export interface WriteAttempt {

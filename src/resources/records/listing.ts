@@ -12,7 +12,6 @@ import {
   isFirstQuickPage,
   isQuick,
   pageStatement,
-  plainRecord,
   recordStatement,
   type Page,
   type RowOutput,
@@ -98,9 +97,9 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
 }
 
 /** The SQL that outputs a record in a format. */
-function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): RowOutput {
+function shownAs(format: PageFormat, { output, plain }: ServedResource, { limit }: ListQuery): RowOutput {
   if (format === 'html') return preview(output, limit);
-  return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
+  return format === 'json' ? plain : { value: csvRow(ROOT, output), joins: EMPTY };
 }
 
 /** The parts that the listings of all clients share. */

@@ -2,7 +2,7 @@
 import { NOT_ALLOWED } from '../../db/connection/database-errors.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
-import type { FoundRow } from '../../query/statements/write-statements.ts';
+import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { CallerChanged, type Caller } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';

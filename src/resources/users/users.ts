@@ -13,7 +13,6 @@ import {
   table,
   value,
   type Fragment,
-  type Statement,
 } from '../../db/fragment.ts';
 import { isTrue, number, oneCell, text, type RawRow } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
@@ -21,7 +20,7 @@ import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../../db/conn
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { insertStatement, updateStatement } from '../../query/statements/write-statements.ts';
+import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
 import { UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
@@ -112,6 +111,7 @@ export function createUsers(
   const password = required(model, 'password');
   const active = required(model, 'active');
   const admin = required(model, 'admin');
+  const writes = new WriteStatements({ model, output: [model.primaryKey], owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],
@@ -209,7 +209,7 @@ export function createUsers(
       }
       try {
         const { record } = await database.run(
-          insertStatement(model, [model.primaryKey], [...changes.values()], [], {}, recording),
+          writes.insert({ changes: [...changes.values()], author: null }),
           'write',
         );
         if (!record) throw new StartError(suppressed().message);
@@ -227,18 +227,9 @@ export function createUsers(
     async setPassword(wanted, plain) {
       const user = await findNamed(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
-      const { isSuppressed } = await database.run(
-        updateStatement(
-          model,
-          [model.primaryKey],
-          user.id,
-          [await hashed(plain, user.name)],
-          [],
-          {},
-          recording,
-        ),
-        'write',
-      );
+      const changes = [await hashed(plain, user.name)];
+      const statement = writes.update({ id: user.id, changes, author: null });
+      const { isSuppressed } = await database.run(statement, 'write');
       if (isSuppressed) throw new StartError(suppressed().message);
     },
 
