@@ -4,6 +4,7 @@ import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
 import type { Catalog } from './db/schema/catalog.ts';
 import { openDatabase, type Database } from './db/connection/database.ts';
+import { createStatement, raw } from './db/fragment.ts';
 import type { Requester } from './db/scheduling/requester.ts';
 import { missingSchema } from './db/schema/missing-schema.ts';
 import { isAway, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
@@ -23,7 +24,6 @@ import { createOperations, type Operations } from './resources/records/operation
 import { HISTORY, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
 import { checkPanels, type Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
-import { recordingOf } from './resources/serve/recording.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import {
   applySchema,
@@ -130,6 +130,8 @@ function databaseFault(error: unknown): unknown {
 /** Milliseconds. `/readyz` fails when the database takes longer to answer. */
 const PROBE_TIMEOUT = 800;
 
+const PROBE = { ...createStatement(raw('select 1'), () => true), fixed: true };
+
 /** Checks that the database answers. Concurrent checks share one statement, so that none pile up when the database hangs. */
 function createProbe(query: () => Promise<unknown>): () => Promise<boolean> {
   let running: Promise<boolean> | undefined;
@@ -158,7 +160,7 @@ export function createService(
   const inFlight = createInFlight();
   const pressure = createPressure(settings, inFlight.count);
   const metrics = createMetrics({ database, logins: throttle.counts, pressure });
-  const probe = createProbe(() => database.run({ text: 'select 1', values: [], fixed: true }, 'quick'));
+  const probe = createProbe(() => database.run(PROBE, 'quick'));
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
@@ -185,9 +187,9 @@ export function createService(
       const passwords = createPasswords();
       const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>
-        createOperations(one, served, passwords, history, requester);
+        createOperations(one, served, passwords, requester);
       const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-      const recording = userResource && recordingOf({ ...userResource, source: 'command' }, null, history);
+      const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
       const users =
         userResource &&
         createUsers(database, userResource.model, passwords, {

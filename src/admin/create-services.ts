@@ -50,7 +50,7 @@ export function createServices({ definitions, schema, panels, ...parts }: AdminO
   const servicesFor = (requester: Requester): Services => {
     const requesterDatabase = database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
-      createOperations(runner, resources, passwords, history.model, requester);
+      createOperations(runner, resources, passwords, requester);
     const browsing = createBrowsing(requesterDatabase, resources, statements, settings);
     return {
       ...shared,
@@ -58,11 +58,8 @@ export function createServices({ definitions, schema, panels, ...parts }: AdminO
       browsing,
       operations: operationsOn(requesterDatabase),
       inTransaction: (work) =>
-        requesterDatabase.transaction(
-          (send) => work(operationsOn({ run: ({ text, values }) => send(text, values) }), send),
-          'bulk',
-        ),
-      bulk: createBulk(requesterDatabase, resources, browsing, tables, history.model),
+        requesterDatabase.transaction((transaction) => work(operationsOn(transaction), transaction), 'bulk'),
+      bulk: createBulk(requesterDatabase, resources, browsing, tables),
     };
   };
   return { resources, servicesFor };

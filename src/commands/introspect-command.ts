@@ -1,5 +1,5 @@
-import { catalogStatement, parseCatalog } from '../db/schema/catalog.ts';
-import { text, type Database } from '../db/connection/database.ts';
+import { catalogStatement } from '../db/schema/catalog.ts';
+import type { Database } from '../db/connection/database.ts';
 import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
@@ -28,11 +28,9 @@ async function readRelations(
   schema: string,
   tables: readonly string[],
 ): Promise<Relation[]> {
-  const [row] = await database.run(relationsStatement(schema, tables), 'read');
-  const relations = JSON.parse(text(row?.[0]) ?? '[]') as Relation[];
+  const relations = await database.run(relationsStatement(schema, tables), 'read');
   if (relations.length === 0 && tables.length === 0) {
-    const [found] = await database.run(SCHEMAS, 'read');
-    const schemas = JSON.parse(text(found?.[0]) ?? '[]') as string[];
+    const schemas = await database.run(SCHEMAS, 'read');
     const others = schemas.filter((name) => name !== schema).join(', ');
     const problem = schemas.includes(schema)
       ? `The schema ${schema} has no tables.`
@@ -57,8 +55,7 @@ export async function introspectCommand(args: readonly string[]): Promise<void> 
     await requireLosslessSettings(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(hasServableName).map(tableName);
-    const [row] = await database.run(catalogStatement(names), 'read');
-    const catalog = parseCatalog(text(row?.[0]) ?? '[]');
+    const catalog = await database.run(catalogStatement(names), 'read');
     return servableIntrospection(introspect(relations, catalog), catalog);
   });
   if (resources.length === 0) {

@@ -2,9 +2,8 @@
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
 import type { Catalog } from '../db/schema/catalog.ts';
-import { text, type Database } from '../db/connection/database.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
-import { databaseInfoStatement, type DatabaseInfo } from '../db/schema/relations.ts';
+import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
 import { grantsFor } from '../resources/serve/grants.ts';
 import { loadResources } from '../resources/load-registry.ts';
@@ -65,8 +64,8 @@ function statementsFor(
 
 const readState = (resources: readonly Resource[]): Promise<DatabaseState> =>
   withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
-    const [row] = await database.run({ text: MAY_CHANGE_HISTORY, values: [] }, 'read');
-    return { catalog: await readCatalog(database, resources), mayChangeHistory: text(row?.[0]) === 't' };
+    const mayChangeHistory = await database.run(MAY_CHANGE_HISTORY, 'read');
+    return { catalog: await readCatalog(database, resources), mayChangeHistory };
   });
 
 /** @throws UsageError for a name that PostgreSQL reserves or does not accept, even quoted */
@@ -77,11 +76,6 @@ function checkRole(role: string): void {
     throw new UsageError(`--role ${role}: PostgreSQL reserves this name`);
 }
 
-const readDatabaseInfo = async (database: Database, tables: readonly string[]): Promise<DatabaseInfo> => {
-  const [row] = await database.run(databaseInfoStatement(tables), 'read');
-  return JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
-};
-
 async function printGrants(role: string, resources: readonly Resource[], settings: Settings): Promise<void> {
   const served = serveResources(resources, buildModels(resources), settings);
   const privileges = allPrivileges(resources, served, settings);
@@ -89,7 +83,9 @@ async function printGrants(role: string, resources: readonly Resource[], setting
   const info =
     databaseUrl === undefined
       ? undefined
-      : await withDatabase(databaseUrl, (database) => readDatabaseInfo(database, [...privileges.keys()]));
+      : await withDatabase(databaseUrl, (database) =>
+          database.run(databaseInfoStatement([...privileges.keys()]), 'read'),
+        );
   const missing = [...privileges.keys()].filter(
     (table) => info && !info.tables.some(({ name }) => name === table),
   );

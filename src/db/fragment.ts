@@ -1,4 +1,5 @@
 // The only place that turns text into SQL. Values always become parameters.
+import type { RawRow } from './rows.ts';
 import type { Shape } from './statement-shapes.ts';
 
 /**
@@ -11,7 +12,7 @@ export interface Fragment {
 }
 
 /** SQL for the database with $1…$n, and the values as strings (see `value`). */
-export interface Statement {
+export interface BoundSql {
   readonly text: string;
   readonly values: readonly (string | null)[];
   /** Always prepared: clients cannot vary the text. Other statements are prepared while there is room. */
@@ -20,6 +21,11 @@ export interface Statement {
   readonly isPage?: boolean | undefined;
   /** Statistics for statements with this text; set when the statement runs. */
   readonly shape?: Shape;
+}
+
+/** SQL that is ready to run, and how to read its answer. */
+export interface Statement<T> extends BoundSql {
+  readonly decode: (rows: readonly RawRow[]) => T;
 }
 
 const NONE: readonly never[] = [];
@@ -31,6 +37,9 @@ export const EMPTY = raw('');
 
 /** One quoted name. A dot is part of the name; `table` splits at dots. */
 export const identifier = (name: string): Fragment => raw(`"${name.replaceAll('"', '""')}"`);
+
+/** A text as an SQL literal: for texts of the program and the registry, never input. */
+export const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
 
 /** A quoted table name from `schema.table` or `table`. */
 export const table = (name: string): Fragment => join(name.split('.').map(identifier), '.');
@@ -93,9 +102,36 @@ export function join(fragments: readonly Fragment[], separator: string): Fragmen
   return builder.end();
 }
 
-/** Turns a fragment into a statement with numbered placeholders. */
-export function compile(fragment: Fragment): Statement {
+/** Collects the values of a statement apart from its SQL, so that many statements can share one text. */
+export class Parameters {
+  readonly values: (string | null)[] = [];
+
+  /** Adds a value (see `value`). */
+  readonly add = (text: string | null): Fragment => raw(`$${this.values.push(text)}::text`);
+
+  /** Adds the values of a fragment. */
+  take({ text, values }: Fragment): Fragment {
+    const [first = ''] = text;
+    return raw(
+      values.reduce<string>((all, one, at) => `${all}$${this.values.push(one)}${text[at + 1]}`, first),
+    );
+  }
+
+  /** The text of a fragment whose values are all here. */
+  compile({ text, values }: Fragment): string {
+    if (values.length > 0) throw new Error('a value is not among the parameters');
+    return text.join('');
+  }
+}
+
+/** Turns a fragment into SQL with numbered placeholders. */
+export function compile(fragment: Fragment): BoundSql {
   let text = fragment.text[0] ?? '';
   for (let index = 1; index < fragment.text.length; index += 1) text += `$${index}${fragment.text[index]}`;
   return { text, values: fragment.values };
+}
+
+export function createStatement<T>(fragment: Fragment, decode: Statement<T>['decode']): Statement<T> {
+  const { text, values } = compile(fragment);
+  return { text, values, decode };
 }

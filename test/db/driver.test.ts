@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import { asProblem } from '../../src/db/connection/database-errors.ts';
-import { openDatabase, text } from '../../src/db/connection/database.ts';
+import { openDatabase } from '../../src/db/connection/database.ts';
 import {
   cancelOnServer,
   isStalePrepared,
@@ -17,8 +17,8 @@ import {
   sendStatement,
   withoutGaps,
   type Query,
-  type RawRow,
 } from '../../src/db/connection/driver.ts';
+import { number, oneCell, type RawRow } from '../../src/db/rows.ts';
 import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
 
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
@@ -122,11 +122,11 @@ describe('workarounds for the driver', () => {
     const service = openDatabase(database.url);
     const outcomes = new Set<string>();
     let isOver = false;
-    const ask = async (number: number): Promise<void> => {
+    const ask = async (wanted: number): Promise<void> => {
       while (!isOver) {
-        const statement = { text: `select ${number}`, values: [] };
+        const statement = { text: `select ${wanted}`, values: [], decode: oneCell(number) };
         const outcome = await service.run(statement, 'quick').then(
-          (rows) => (text(rows[0]?.[0]) === String(number) && rows.length === 1 ? 'answered' : 'confused'),
+          (found) => (found === wanted ? 'answered' : 'confused'),
           (error: unknown) => asProblem(error)?.message ?? String(error),
         );
         outcomes.add(outcome);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/connection/database.ts';
-import { compile, sql } from '../../src/db/fragment.ts';
+import { createStatement, sql } from '../../src/db/fragment.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
@@ -233,7 +233,10 @@ describe('a long stream', () => {
   test('closes its cursor and fails when its client takes nothing for too long', async () => {
     const database = openDatabase(service.url);
     try {
-      const statement = compile(sql`select repeat('x', 100000) from generate_series(1, 100)`);
+      const statement = createStatement(
+        sql`select repeat('x', 100000) from generate_series(1, 100)`,
+        (rows) => rows.flatMap(([cell]) => cell ?? []),
+      );
       const frame = { start: '', between: '', end: '' };
       const chunks = await openExport(database, statement, frame, 1);
       await noReaders();

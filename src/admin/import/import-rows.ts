@@ -1,6 +1,5 @@
 // Matches the rows of a file to records, and imports single rows.
-import { text, type RawRow } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { existingRecordsStatement } from '../../query/statements/csv.ts';
@@ -57,7 +56,7 @@ export const faulty = ({ row: { line }, id }: MatchedRow, errors: FieldErrors): 
 
 /** Locks the records of the rows in the order of their keys, which avoids deadlocks. */
 export async function lockMatched(
-  run: (statement: Statement) => Promise<RawRow[]>,
+  run: Transaction['run'],
   { model, may }: AdminResource,
   rows: readonly MatchedRow[],
 ): Promise<void> {
@@ -71,7 +70,7 @@ export async function lockMatched(
  * @param isLocked whether to lock them until the end of the transaction
  */
 export async function matchRows(
-  run: (statement: Statement) => Promise<RawRow[]>,
+  run: Transaction['run'],
   resource: AdminResource,
   { columns, rows }: ImportFile,
   isLocked: boolean,
@@ -89,11 +88,10 @@ export async function matchRows(
   });
   if (known.length > 0) {
     const keys = known.map(({ key }) => key);
-    for (const found of await run(
-      existingRecordsStatement(model, output, keys, isLocked && may.has('change')),
-    )) {
-      const index = known[Number(text(found[0])) - 1]?.index;
-      if (index !== undefined) records.set(index, parseJsonFields(text(found[1]) ?? '{}'));
+    const statement = existingRecordsStatement(model, output, keys, isLocked && may.has('change'));
+    for (const { index: place, json } of await run(statement)) {
+      const index = known[place]?.index;
+      if (index !== undefined) records.set(index, parseJsonFields(json));
     }
   }
   const lines = new Map<string, number>();

@@ -1,8 +1,6 @@
 // Imports a file in one transaction: as a trial for the preview, or for good.
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import type { RawRow } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -102,12 +100,12 @@ export async function runImportFile(
   const undoesGroups = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
-    await inTransaction(async (operations, send) => {
-      if (mark !== undefined && (await sessions.whatWasDone(send, token, mark)) !== undefined) {
+    await inTransaction(async (operations, transaction) => {
+      const { run, send } = transaction;
+      if (mark !== undefined && (await sessions.whatWasDone(transaction, token, mark)) !== undefined) {
         outcome = 'alreadyDone';
         return;
       }
-      const run = (statement: Statement): Promise<RawRow[]> => send(statement.text, statement.values);
       const importRow = createImporter(operations, resource, caller, file, (id) =>
         isOwnUser(context, resource, id, caller),
       );
@@ -155,7 +153,7 @@ export async function runImportFile(
       }
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
-      if (mark !== undefined) await sessions.noteDone(send, token, mark, 'imported');
+      if (mark !== undefined) await sessions.noteDone(transaction, token, mark, 'imported');
     });
   } catch (error) {
     if (!(error instanceof Rollback)) throw error;

@@ -1,7 +1,7 @@
 // What every page of the admin area works with: the services, the request and its admin.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import type { RunInTransaction } from '../../db/connection/transactions.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
@@ -23,7 +23,7 @@ export interface Services {
   readonly operations: Operations;
   /** Runs operations and other statements in one transaction. */
   readonly inTransaction: <T>(
-    work: (operations: Operations, send: RunInTransaction) => Promise<T>,
+    work: (operations: Operations, transaction: Transaction) => Promise<T>,
   ) => Promise<T>;
   readonly browsing: Browsing;
   readonly bulk: Bulk;

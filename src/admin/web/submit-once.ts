@@ -32,11 +32,11 @@ export async function addOnce(
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
   const mark = submitOnceMark(form);
   if (mark === undefined) return { id: (await add(operations)).id, isRepeated: false };
-  return inTransaction(async (operationsInTransaction, send) => {
-    const earlier = await sessions.whatWasDone(send, token, mark);
+  return inTransaction(async (operationsInTransaction, transaction) => {
+    const earlier = await sessions.whatWasDone(transaction, token, mark);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     const { id } = await add(operationsInTransaction);
-    await sessions.noteDone(send, token, mark, id);
+    await sessions.noteDone(transaction, token, mark, id);
     return { id, isRepeated: false };
   });
 }

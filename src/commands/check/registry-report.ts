@@ -1,9 +1,9 @@
 // The report of `vitrine check`.
 import type { Settings } from '../../config.ts';
 import type { Fault } from '../../errors.ts';
-import { text, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
-import { databaseInfoStatement, type DatabaseInfo } from '../../db/schema/relations.ts';
+import { databaseInfoStatement } from '../../db/schema/relations.ts';
 import { serveForAdmin, type AdminResources } from '../../resources/serve/admin-resource.ts';
 import { accessMatrix, type ResourceAccess } from './access-matrix.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
@@ -32,8 +32,7 @@ export async function examine(
 ): Promise<RegistryReport> {
   const catalog = await readCatalog(database, resources);
   const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
-  const [row] = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
-  const databaseInfo = JSON.parse(text(row?.[0]) ?? '{}') as DatabaseInfo;
+  const databaseInfo = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
   const adminResources: AdminResources = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)

@@ -1,8 +1,9 @@
 // Reads large results in batches, through PostgreSQL cursors: the streams and exports.
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
-import { openDedicated, type OpenClient, type RawRow } from './driver.ts';
+import { openDedicated, type OpenClient } from './driver.ts';
 import type { Statement } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { watchRate } from './stream-rate.ts';
@@ -57,11 +58,11 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
   const slots = createSlots();
   const searches = new Usage(FREE_SEARCH);
 
-  return async function* cursor(
-    { text, values }: Statement,
+  return async function* cursor<T>(
+    { text, values, decode }: Statement<T>,
     maxRows: number,
     requester: Requester,
-  ): AsyncGenerator<RawRow[], void> {
+  ): AsyncGenerator<T, void> {
     const { origin } = requester;
     const rate = watchRate();
     const giveWay = (): void =>
@@ -128,7 +129,7 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
         rate.beginWait(bytes);
-        yield rows;
+        yield decode(rows);
         rate.endWait();
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
         isFirst = false;

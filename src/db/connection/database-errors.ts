@@ -120,9 +120,9 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
-/** No rows for a search with a character that the database's encoding lacks. @throws any other error */
-export function noSuchText(error: unknown): [] {
-  if (isDatabaseError(error) && error.code === '22P05') return [];
+/** Nothing is found for a character that the database's encoding lacks. @throws any other error */
+export function noSuchText(error: unknown): undefined {
+  if (isDatabaseError(error) && error.code === '22P05') return undefined;
   throw error;
 }
 

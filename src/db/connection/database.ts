@@ -1,16 +1,14 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import type postgres from 'postgres';
 import { createCursors } from './cursors.ts';
-import { mayPipeline, openPostgres, type OpenClient, type RawRow } from './driver.ts';
+import { mayPipeline, openPostgres, type OpenClient } from './driver.ts';
 import type { Statement } from '../fragment.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type RunOptions, type StatementKind } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
-import { createTransactions, type RunInTransaction, type TransactionLimits } from './transactions.ts';
-
-export type { RawRow };
+import { createTransactions, type Transaction, type TransactionLimits } from './transactions.ts';
 
 export interface Database {
   /** The same database on behalf of a client: its statements are scheduled as its own, and end when it disconnects. */
@@ -19,18 +17,18 @@ export interface Database {
    * @throws Problem 503 or 429 when the statement would wait too long; CostlyStatement; ClientGone when the client disconnects;
    * the errors of PostgreSQL
    */
-  readonly run: (statement: Statement, kind: StatementKind, options?: RunOptions) => Promise<RawRow[]>;
+  readonly run: <T>(statement: Statement<T>, kind: StatementKind, options?: RunOptions) => Promise<T>;
   /** Runs statements one after the other in one transaction; an error rolls it back. */
   readonly transaction: <T>(
-    work: (run: RunInTransaction) => Promise<T>,
+    work: (transaction: Transaction) => Promise<T>,
     limits: TransactionLimits,
   ) => Promise<T>;
   /**
-   * The rows of a statement in batches, so that a result of any size needs little memory.
+   * The rows of a statement in batches, each decoded by itself, so that a result of any size needs little memory.
    * @param maxRows maximum rows of a batch; it has fewer if they are long
    * @throws Problem 429 when the client reads another stream, 503 when too many are running
    */
-  readonly cursor: (statement: Statement, maxRows: number) => AsyncGenerator<RawRow[], void>;
+  readonly cursor: <T>(statement: Statement<T>, maxRows: number) => AsyncGenerator<T, void>;
   /** The counters of the pools. */
   readonly pools: () => Readonly<Record<'quick' | 'work', PoolState>>;
   /** The counters of the work classes, whose statements use exclusive connections. */
@@ -84,15 +82,15 @@ class RequesterDatabase implements Database {
     return new RequesterDatabase(this.#shared, requester);
   }
 
-  run(statement: Statement, kind: StatementKind, options?: RunOptions): Promise<RawRow[]> {
-    return this.#shared.runner.run(statement, kind, this.#requester, options);
+  async run<T>(statement: Statement<T>, kind: StatementKind, options?: RunOptions): Promise<T> {
+    return statement.decode(await this.#shared.runner.run(statement, kind, this.#requester, options));
   }
 
-  transaction<T>(work: (run: RunInTransaction) => Promise<T>, limits: TransactionLimits): Promise<T> {
+  transaction<T>(work: (transaction: Transaction) => Promise<T>, limits: TransactionLimits): Promise<T> {
     return this.#shared.transaction(work, limits, this.#requester);
   }
 
-  cursor(statement: Statement, maxRows: number): AsyncGenerator<RawRow[], void> {
+  cursor<T>(statement: Statement<T>, maxRows: number): AsyncGenerator<T, void> {
     return this.#shared.cursor(statement, maxRows, this.#requester);
   }
 
@@ -122,6 +120,3 @@ export function openDatabase(url: string, slowTimeout = 3_000): Database {
   };
   return new RequesterDatabase(shared, SERVICE);
 }
-
-/** The text of a column, or null. */
-export const text = (cell: Buffer | null | undefined): string | null => (cell ? cell.toString() : null);

@@ -4,11 +4,9 @@ import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
-import type { Statement } from '../fragment.ts';
+import type { BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
 import { UNAVAILABLE } from './database-errors.ts';
-
-/** One row as received: the text of each column as bytes, or null. */
-export type RawRow = readonly (Buffer | null)[];
 
 /** The rows of a statement, and its column names if it returns rows. */
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
@@ -62,7 +60,7 @@ export interface Query extends PromiseLike<RawRows> {
  * Passes a statement to the driver. Disables the driver's own retry of stale prepared statements, which can deliver results to
  * the wrong query; see `isStalePrepared`.
  */
-export function sendStatement(sql: postgres.Sql, { text, values }: Statement, prepare: boolean): Query {
+export function sendStatement(sql: postgres.Sql, { text, values }: BoundSql, prepare: boolean): Query {
   // The type declarations lack these options. Without `simple: false`, the driver uses the simple protocol for a statement without
   // values, which cannot prepare it and allows several statements in one text.
   // `onexecute` runs when a pipelined statement was written. It clears `prepared`, without which the driver does not retry.

@@ -1,6 +1,7 @@
-import type { Statement } from '../fragment.ts';
+import type { BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
-import type { Query, RawRow } from './driver.ts';
+import type { Query } from './driver.ts';
 import type { Connection } from './pool-connections.ts';
 
 // A statement in a pool, and what is known of it when its answer is lost.
@@ -14,7 +15,7 @@ export interface Execution {
 
 /** A statement from the call to its answer. */
 export interface Job {
-  readonly statement: Statement;
+  readonly statement: BoundSql;
   /** Cleared with the answer: a finished statement must not keep the request in memory. */
   requester: Requester | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */

@@ -1,5 +1,6 @@
 import { unavailable } from '../../errors.ts';
-import type { Statement } from '../fragment.ts';
+import type { BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import {
   isAnswer,
@@ -9,7 +10,6 @@ import {
   withoutGaps,
   type OpenClient,
   type Query,
-  type RawRow,
 } from './driver.ts';
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
@@ -29,9 +29,9 @@ export interface PoolOptions {
   /** A statement that sets up each connection, after the first answer on it. */
   readonly prelude?: string;
   /** Runs with every answer. */
-  readonly onAnswer?: (statement: Statement, rows: readonly RawRow[]) => void;
+  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[]) => void;
   /** Runs after a statement that has delayed those behind it. */
-  readonly onSlow?: (statement: Statement) => void;
+  readonly onSlow?: (statement: BoundSql) => void;
 }
 
 /** The counters of a pool, for the metrics. */
@@ -100,11 +100,11 @@ export class Pool {
   }
 
   /** @param requester is parked when the statement in front takes long */
-  run(statement: Statement, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
+  run(statement: BoundSql, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
     return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
   }
 
-  execute(statement: Statement, prepare: boolean): Execution {
+  execute(statement: BoundSql, prepare: boolean): Execution {
     let job: Job | undefined;
     const rows = new Promise<RawRow[]>((resolve, reject) => {
       job = this.#add(statement, prepare, undefined, resolve, reject);
@@ -139,7 +139,7 @@ export class Pool {
   }
 
   #add(
-    statement: Statement,
+    statement: BoundSql,
     prepare: boolean,
     requester: Requester | undefined,
     resolve: Job['resolve'],

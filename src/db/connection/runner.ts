@@ -1,6 +1,7 @@
 import { unavailable } from '../../errors.ts';
-import type { OpenClient, RawRow } from './driver.ts';
-import type { Statement } from '../fragment.ts';
+import type { OpenClient } from './driver.ts';
+import type { BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
 import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
@@ -59,7 +60,7 @@ interface Limited {
   readonly cancel: (reason: Error) => void;
 }
 
-type ShapedStatement = Statement & { readonly shape: Shape };
+type ShapedStatement = BoundSql & { readonly shape: Shape };
 
 /** Runs each statement on one of two pools, by its kind, its cost and its requester. */
 export class Runner {
@@ -105,7 +106,7 @@ export class Runner {
   }
 
   run(
-    statement: Statement,
+    statement: BoundSql,
     kind: StatementKind,
     requester: Requester,
     options?: RunOptions,
@@ -192,7 +193,7 @@ export class Runner {
     }
   }
 
-  async #explain({ text, values }: Statement, requester: Requester): Promise<string> {
+  async #explain({ text, values }: BoundSql, requester: Requester): Promise<string> {
     const explain = { text: `explain (format json) ${text}`, values };
     const [row] = await this.#execute(explain, requester, false);
     return row?.[0]?.toString() ?? '[]';
@@ -203,7 +204,7 @@ export class Runner {
    * @param running makes it preemptible, and limits the time of an anonymous read
    */
   async #execute(
-    statement: Statement,
+    statement: BoundSql,
     requester: Requester,
     prepare: boolean,
     running?: RunningStatement,

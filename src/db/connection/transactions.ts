@@ -1,11 +1,15 @@
 import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
-import type { Statement } from '../fragment.ts';
+import type { BoundSql, Statement } from '../fragment.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
 
-/** Runs one statement of a transaction. */
-export type RunInTransaction = (text: string, values?: Statement['values']) => Promise<RawRows>;
+/** Runs statements one after the other in one transaction. */
+export interface Transaction {
+  readonly run: <T>(statement: Statement<T>) => Promise<T>;
+  /** Runs SQL that is no `Statement`: a savepoint, a setting, a change of the schema, a panel's query. */
+  readonly send: (text: string, values?: BoundSql['values']) => Promise<RawRows>;
+}
 
 /**
  * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. A panel of the start
@@ -31,9 +35,9 @@ const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
 
 /** @throws LostWrite if the answer to the commit is lost, so that the outcome is unknown */
-async function commit(run: RunInTransaction): Promise<void> {
+async function commit({ send }: Transaction): Promise<void> {
   try {
-    await run('commit');
+    await send('commit');
   } catch (error) {
     if (isDatabaseError(error) && !isConnectionError(error)) throw error;
     throw new LostWrite(error as Error);
@@ -50,7 +54,7 @@ export function createTransactions(open: OpenClient) {
   });
 
   return async function transaction<T>(
-    work: (run: RunInTransaction) => Promise<T>,
+    work: (transaction: Transaction) => Promise<T>,
     limits: TransactionLimits,
     requester: Requester,
   ): Promise<T> {
@@ -58,12 +62,16 @@ export function createTransactions(open: OpenClient) {
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = openDedicated(open);
     // Preparing is safe without a limit: the connection ends with the transaction.
-    const run: RunInTransaction = (text, values = []) =>
+    const send: Transaction['send'] = (text, values = []) =>
       connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
+    const running: Transaction = {
+      run: async ({ text, values, decode }) => decode(await send(text, values)),
+      send,
+    };
     try {
       await connection.run((sql) => sql.unsafe(`begin; ${LIMITS[limits]}`), BEGIN_TIMEOUT);
-      const result = await work(run);
-      await commit(run);
+      const result = await work(running);
+      await commit(running);
       return result;
     } catch (error) {
       await connection.run((sql) => sql.unsafe('rollback'), ROLLBACK_TIMEOUT).catch(() => undefined);

@@ -1,6 +1,7 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import type { OnDelete } from './model.ts';
-import { sql, table, compile, raw, valueList, type Statement } from '../fragment.ts';
+import { createStatement, raw, sql, table, valueList, type Statement } from '../fragment.ts';
+import { json } from '../rows.ts';
 
 export interface CatalogColumn {
   readonly field: string;
@@ -76,10 +77,10 @@ export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
     join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
     join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
 
-/** A statement that reads the catalog of the tables as JSON, for `parseCatalog`. */
-export function catalogStatement(tables: readonly string[]): Statement {
+/** Reads the catalog of the tables. */
+export function catalogStatement(tables: readonly string[]): Statement<Catalog> {
   const quoted = tables.map((name) => table(name).text.join(''));
-  return compile(sql`
+  const query = sql`
 with wanted as (
   select name, to_regclass(quoted) as relation
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
@@ -159,12 +160,11 @@ select coalesce(json_agg(json_build_object(
     ) order by f.conname), '[]')
     from pg_constraint f where f.conrelid = c.oid and f.contype = 'f')
 )), '[]')
-from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`);
-}
-
-export function parseCatalog(json: string): Catalog {
-  const tables = JSON.parse(json) as CatalogTable[];
-  return new Map(tables.map((found) => [found.name, found]));
+from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`;
+  return createStatement(
+    query,
+    ([row]) => new Map(json<CatalogTable[]>(row?.[0]).map((found) => [found.name, found])),
+  );
 }
 
 export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>

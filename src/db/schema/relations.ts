@@ -1,6 +1,7 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
-import { compile, sql, table, value, valueList, type Statement } from '../fragment.ts';
+import { createStatement, raw, sql, table, value, valueList, type Statement } from '../fragment.ts';
+import { json, oneCell } from '../rows.ts';
 
 /** A table, view or foreign table with its comments. */
 export interface Relation {
@@ -26,12 +27,12 @@ export interface Relation {
 }
 
 /**
- * A statement that reads the relations of a schema as JSON, an array of `Relation`.
+ * Reads the relations of a schema.
  * @param names only these relations; an empty list means all
  */
-export function relationsStatement(schema: string, names: readonly string[]): Statement {
+export function relationsStatement(schema: string, names: readonly string[]): Statement<Relation[]> {
   const wanted = names.length === 0 ? sql`` : sql` and c.relname = any(${valueList(names)})`;
-  return compile(sql`
+  const query = sql`
 select coalesce(json_agg(json_build_object(
   'schema', n.nspname,
   'name', c.relname,
@@ -52,15 +53,16 @@ select coalesce(json_agg(json_build_object(
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
 ) order by c.relname), '[]')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where n.nspname = ${value(schema)} and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`);
+where n.nspname = ${value(schema)} and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`;
+  return createStatement(query, oneCell(json<Relation[]>));
 }
 
-/** A statement that reads the names of all schemas except the system's, as a JSON array. */
-export const SCHEMAS: Statement = {
-  text: `select coalesce(json_agg(nspname order by nspname), '[]') from pg_namespace
-where nspname <> 'information_schema' and nspname !~ '^pg_'`,
-  values: [],
-};
+/** Reads the names of all schemas except the system's. */
+export const SCHEMAS = createStatement(
+  raw(`select coalesce(json_agg(nspname order by nspname), '[]') from pg_namespace
+where nspname <> 'information_schema' and nspname !~ '^pg_'`),
+  oneCell(json<string[]>),
+);
 
 /** Facts about the database and its tables that affect safety and speed. */
 export interface DatabaseInfo {
@@ -83,10 +85,10 @@ export interface DatabaseInfo {
   }[];
 }
 
-/** A statement that reads a `DatabaseInfo` as JSON; missing tables are left out. */
-export function databaseInfoStatement(tables: readonly string[]): Statement {
+/** Reads facts about the database and its tables; missing tables are left out. */
+export function databaseInfoStatement(tables: readonly string[]): Statement<DatabaseInfo> {
   const quoted = tables.map((name) => table(name).text.join(''));
-  return compile(sql`
+  const query = sql`
 select json_build_object(
   'database', current_database(),
   'isSuperuser', (select rolsuper from pg_roles where rolname = current_user),
@@ -117,5 +119,6 @@ select json_build_object(
   )), '[]')
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
   join pg_class c on c.oid = to_regclass(w.quoted)
-  join pg_namespace n on n.oid = c.relnamespace))`);
+  join pg_namespace n on n.oid = c.relnamespace))`;
+  return createStatement(query, oneCell(json<DatabaseInfo>));
 }

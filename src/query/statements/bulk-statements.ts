@@ -1,6 +1,6 @@
 // Statements about all records that a plan matches: update, delete, count.
 import {
-  compile,
+  createStatement,
   EMPTY,
   identifier,
   join,
@@ -10,11 +10,20 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { json, number, oneCell, type RawRow } from '../../db/rows.ts';
 import { reference, typed, type Model } from '../../db/schema/model.ts';
-import { changedValues, logInsert, returningLog, wholeRow, type Recording } from './history-sql.ts';
+import {
+  authorSql,
+  changedValues,
+  logInsert,
+  returningLog,
+  wholeRow,
+  type Recording,
+} from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
 import type { Change } from './change.ts';
+import type { Author } from './write-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -32,28 +41,40 @@ const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
 const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
 
-/** Deletes all records that the plan matches. @returns one row: the number of matched and of deleted records */
-export function bulkDeleteStatement(plan: ListPlan, recording?: Recording): Statement {
+/** Numbers of records: those that the plan matches, those that should change, and those that changed. */
+const readCounts = ([row]: readonly RawRow[]) => ({
+  matched: number(row?.[0]),
+  attempted: number(row?.[1]),
+  done: number(row?.[2]),
+});
+
+export type BulkCounts = ReturnType<typeof readCounts>;
+
+/** Deletes all records that the plan matches. */
+export function bulkDeleteStatement(
+  plan: ListPlan,
+  author: Author,
+  recording: Recording | undefined,
+): Statement<BulkCounts> {
   const { model } = plan;
   const returning = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const gone = sql`gone as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
-  const log = recording ? logInsert(recording, 'delete', 'gone') : EMPTY;
-  return compile(
-    sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${raw('(select count(*) from chosen), (select count(*) from gone)')}`,
+  const log = recording ? logInsert(recording, authorSql(author), 'delete', 'gone') : EMPTY;
+  const counts = raw(
+    '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from gone)',
   );
+  return createStatement(sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${counts}`, readCounts);
 }
 
-/**
- * Updates all records that the plan matches.
- * @returns one row: the number of matched records, of those whose values differ, and of updated ones
- */
+/** Updates all records that the plan matches and whose values differ. */
 export function bulkUpdateStatement(
   plan: ListPlan,
   changes: readonly Change[],
-  recording?: Recording,
-): Statement {
+  author: Author,
+  recording: Recording | undefined,
+): Statement<BulkCounts> {
   const { model } = plan;
   const newValue = ({ column, value }: Change): Fragment => {
     const text = typed(value, column);
@@ -76,17 +97,24 @@ export function bulkUpdateStatement(
       )
     : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
-  const log = recording ? logInsert(recording, 'update', 'changed') : EMPTY;
+  const log = recording ? logInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const counts = sql`(select count(*) from chosen), (select count(*) from chosen f where ${differs('f')}), (select count(*) from changed)`;
-  return compile(sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`);
+  const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`;
+  return createStatement(query, readCounts);
 }
 
 /** Counts the records that the plan matches, up to one more than the cap. */
-export const cappedCountStatement = (plan: ListPlan, cap: number): Statement =>
-  compile(sql`select count(*) from (select${fromWhere(plan)} limit ${raw(String(cap + 1))}) c`);
+export const cappedCountStatement = (plan: ListPlan, cap: number): Statement<number> =>
+  createStatement(
+    sql`select count(*) from (select${fromWhere(plan)} limit ${raw(String(cap + 1))}) c`,
+    oneCell(number),
+  );
 
-/** The query planner's estimate of how many records the plan matches. @returns one row: JSON text */
-export function estimateStatement(plan: ListPlan): Statement {
-  const { text, values } = compile(sql`select${fromWhere(plan)}`);
-  return { text: `explain (format json) ${text}`, values };
-}
+type Explained = readonly { readonly Plan?: { readonly 'Plan Rows'?: number } }[];
+
+/** The query planner's estimate of how many records the plan matches. */
+export const estimateStatement = (plan: ListPlan): Statement<number> =>
+  createStatement(sql`explain (format json) select${fromWhere(plan)}`, ([row]) => {
+    const [first] = json<Explained>(row?.[0]);
+    return first?.Plan?.['Plan Rows'] ?? 0;
+  });

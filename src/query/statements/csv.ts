@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { cast } from '../../db/types/column-types.ts';
 import {
-  compile,
+  createStatement,
   join,
   raw,
   sql,
@@ -11,6 +11,7 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
@@ -70,30 +71,36 @@ export const csvRow = (alias: string, columns: readonly Column[]): Fragment =>
     ', ',
   )}], ',') || e'\\r\\n'`;
 
-/** All records that the plan matches, on all pages. Rows are formatted after sorting. @returns one text per row */
-export function exportStatement(plan: ListPlan, format: (alias: string) => Fragment): Statement {
+/** All records that the plan matches, on all pages, as one text each. Rows are formatted after sorting. */
+export function exportStatement(plan: ListPlan, format: (alias: string) => Fragment): Statement<Buffer[]> {
   const order = plan.orderings.map(({ alias, column, descending }) =>
     descending ? sql`${reference(alias, column)} desc` : reference(alias, column),
   );
   const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
-  return compile(sql`select ${format(ROOT)} from (${rows}) ${raw(ROOT)}`);
+  return createStatement(sql`select ${format(ROOT)} from (${rows}) ${raw(ROOT)}`, (records) =>
+    records.flatMap(([record]) => record ?? []),
+  );
 }
 
-/**
- * The records with these ids.
- * @returns one row per record: the position of its id in `ids`, from 1, and its JSON
- */
+/** A record and the position of its id in a list, from 0. */
+export interface PlacedRecord {
+  readonly index: number;
+  readonly json: string;
+}
+
+/** The records with these ids. */
 export function existingRecordsStatement(
   { table: name, primaryKey }: Model,
   columns: readonly Column[],
   ids: readonly string[],
   isLocked: boolean,
-): Statement {
+): Statement<PlacedRecord[]> {
   const keys = sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
   const on = sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
   const lock = raw(isLocked ? ` for no key update of ${ROOT}` : '');
-  return compile(
+  return createStatement(
     sql`select k.place::text, ${recordJson(ROOT, columns)} from ${keys} join ${table(name)} ${raw(ROOT)} on ${on} order by ${reference(ROOT, primaryKey)}${lock}`,
+    (rows) => rows.map(([place, json]) => ({ index: number(place) - 1, json: textOf(json) ?? '{}' })),
   );
 }
 

@@ -1,7 +1,7 @@
 // Statements about records that depend on others through foreign keys, for deletions and their preview.
 import { cast } from '../../db/types/column-types.ts';
 import {
-  compile,
+  createStatement,
   EMPTY,
   identifier,
   join,
@@ -13,6 +13,7 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { isTrue, json, numbers, oneCell } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
@@ -49,11 +50,10 @@ export interface DependentPath {
 /**
  * Reads which foreign keys refer to these tables, from any table that the service's role may read. `set default` counts as
  * `setNull`, because the reference is lost too.
- * @returns one cell: the JSON of `CatalogReference[]`
  */
-export function referencesStatement(tables: readonly string[]): Statement {
+export function referencesStatement(tables: readonly string[]): Statement<CatalogReference[]> {
   const quoted = tables.map((name) => table(name).text.join(''));
-  return compile(sql`
+  const query = sql`
 with wanted as (
   select place, to_regclass(quoted) as relation from unnest(${valueList(quoted)}) with ordinality w (quoted, place)
 )
@@ -74,7 +74,8 @@ join pg_class c on c.oid = f.conrelid
 join pg_namespace n on n.oid = c.relnamespace
 where has_schema_privilege(n.oid, 'USAGE')
 and (select bool_and(has_column_privilege(f.conrelid, k, 'SELECT')) from unnest(f.conkey) k)
-and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest(f.confkey) k)`);
+and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest(f.confkey) k)`;
+  return createStatement(query, oneCell(json<CatalogReference[]>));
 }
 
 /** The CTE of the matched records' keys. A CTE hides a table of the same name, so no table may have this one. */
@@ -112,7 +113,6 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
 /**
  * Whether deleting the records that the plan matches would delete this record too.
  * @param cascades the cascading foreign keys
- * @returns one cell: `t` or `f`
  */
 export function deletesRecordStatement(
   plan: ListPlan,
@@ -120,18 +120,16 @@ export function deletesRecordStatement(
   models: readonly Model[],
   model: Model,
   id: string,
-): Statement {
+): Statement<boolean> {
   const isRecord = sql`g.place = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
-  return compile(
-    sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`,
-  );
+  const query = sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`;
+  return createStatement(query, oneCell(isTrue));
 }
 
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
  * @param cascades the cascading foreign keys
  * @param holders the models whose tables have the column
- * @returns one cell: `t` or `f`
  */
 export function deletesFlaggedStatement(
   plan: ListPlan,
@@ -139,25 +137,25 @@ export function deletesFlaggedStatement(
   models: readonly Model[],
   holders: readonly Model[],
   { field }: Column,
-): Statement {
+): Statement<boolean> {
   const each = holders.map((model) => {
     const place = models.indexOf(model);
     const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, place)}`;
     return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
   });
-  return compile(sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`);
+  const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
+  return createStatement(query, oneCell(isTrue));
 }
 
 /**
  * Whether a deletion can reach a table along cascading foreign keys of which at least one is not in the registry.
  * @param known the cascading foreign keys of the registry
- * @returns one cell: `t` or `f`
  */
-export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement {
+export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement<boolean> {
   const quoted = (names: readonly string[]): Fragment =>
     valueList(names.map((name) => table(name).text.join('')));
   const relation = (model: Model): Fragment => sql`to_regclass(${value(table(model.table).text.join(''))})`;
-  return compile(sql`
+  const query = sql`
 with recursive known as (
   select to_regclass(k.relation) as relation, to_regclass(k.target) as target, k.field
   from unnest(${quoted(known.map(({ model }) => model.table))}, ${quoted(known.map(({ target }) => target.table))}, ${valueList(known.map(({ column }) => column.field))}) k (relation, target, field)
@@ -170,7 +168,8 @@ with recursive known as (
   )
   from reach r join pg_constraint f on f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c'
 )
-select exists (select from reach r where r.is_unknown and r.relation = ${relation(to)})`);
+select exists (select from reach r where r.is_unknown and r.relation = ${relation(to)})`;
+  return createStatement(query, oneCell(isTrue));
 }
 
 /**
@@ -183,7 +182,7 @@ export function furtherDependentsStatement(
   paths: readonly DependentPath[],
   models: readonly Model[],
   cap: number,
-): Statement {
+): Statement<number[]> {
   const cascades = edges.filter(({ column }) => column.onDelete === 'cascade');
   const counts = edges.map(({ model, column, target }) => {
     const key = reference('d', model.primaryKey);
@@ -195,7 +194,8 @@ export function furtherDependentsStatement(
     const targets = sql`select ${deletedKeys(target, place)} from ${DELETED} g where g.place = ${raw(String(place))}`;
     return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  return compile(sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`);
+  const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;
+  return createStatement(query, oneCell(numbers));
 }
 
 /** Excludes the records that the plan matches. */
@@ -229,7 +229,7 @@ export function dependentsStatement(
   paths: readonly DependentPath[],
   cap: number,
   isDeletion: boolean,
-): Statement {
+): Statement<number[]> {
   const deletingPaths = (model: Model): DependentPath[] =>
     paths.filter(({ steps, unknownKey }) => {
       const end = steps.at(-1);
@@ -248,5 +248,6 @@ export function dependentsStatement(
         : [];
     return sql`(select count(*) from (select ${endOf(path, plan.model)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  return compile(sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`);
+  const query = sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`;
+  return createStatement(query, oneCell(numbers));
 }

@@ -14,9 +14,11 @@ export interface Recording {
   readonly model: string;
   /** Where the change comes from: `api`, `admin` or `command`. */
   readonly source: string;
-  /** The user who makes the change; null for a command. */
-  readonly caller: { readonly id: string; readonly name: string } | null;
 }
+
+/** The user who makes a change, for the log; null for a command. */
+export const authorSql = (author: { readonly id: string; readonly name: string } | null): Fragment =>
+  sql`${value(author?.id ?? null)}, ${value(author?.name ?? null)}`;
 
 export type Action = 'create' | 'update' | 'delete';
 
@@ -48,7 +50,7 @@ const object = (fields: readonly Fragment[]): Fragment => {
  */
 export function changedValues(
   shown: string,
-  changes: readonly Change[],
+  changes: readonly Pick<Change, 'column'>[],
   { columns }: Recording,
   states: readonly [before: string, after: string],
 ): Fragment {
@@ -67,19 +69,20 @@ const NAMES = raw('user_key, user_name, door, action, model, record, before, aft
 
 /**
  * `, logged as (insert …)`: one log entry for each row of a CTE.
+ * @param author see `authorSql`
  * @param rows the name of the CTE, with a `where` if only some of its rows count
  * @param after the column of the CTE that replaces "vitrine after"
  */
 export function logInsert(
-  { log, model, source, caller }: Recording,
+  { log, model, source }: Recording,
+  author: Fragment,
   action: Action,
   rows: string,
   after: Fragment = AFTER,
 ): Fragment {
-  const who = sql`${value(caller?.id ?? null)}, ${value(caller?.name ?? null)}`;
   // Safe as literals: constants, and a model name that the registry's check limits to letters, digits and underscores.
   const what = raw(`'${source}', '${action}', '${model}'`);
-  return sql`, logged as (insert into ${table(log.table)} (${NAMES}) select ${who}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
+  return sql`, logged as (insert into ${table(log.table)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
 }
 
 /** Whether the log records the same columns as the output has, so that it can reuse the output's JSON. */

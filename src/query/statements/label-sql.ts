@@ -1,5 +1,5 @@
 // Record labels: the text by which people know a record, in SQL and in JavaScript.
-import { EMPTY, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
 
 /** A column of a label, reached by a path of foreign keys. */
@@ -10,8 +10,6 @@ export interface LabelPath {
 
 /** The parts of a label in order, texts and columns: `{first_name} {last_name}`. */
 export type Label = readonly (string | LabelPath)[];
-
-const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
 
 /** Collects the joins of labels. Each path is joined once, and each join leads to at most one row. */
 export class LabelJoins {

@@ -1,11 +1,9 @@
 // The history without what is hidden now, as a relation that reads use instead of the table.
-import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, identifier, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 
 /** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
 export type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
-
-const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", "''")}'`);
 
 /** The alias of the history's table. */
 const ROW = 'h';

@@ -2,7 +2,7 @@
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 import type { RowOutput } from './read-statements.ts';
-import { jsonField } from './record-json.ts';
+import { concat, jsonField } from './record-json.ts';
 import { ROOT } from '../plan.ts';
 
 /** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
@@ -10,9 +10,6 @@ const MAX_PAGE_BYTES = 256 * 1024;
 /** Range of the bytes up to which a value is shown in full; fewer on a page with many values. */
 const MAX_FULL_BYTES = 4096;
 const MIN_FULL_BYTES = 64;
-/** PostgreSQL functions take at most 100 arguments. */
-const MAX_ARGUMENTS = 90;
-
 /** The JSON key of a cut value's size in bytes. No column name starts with `#`. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
@@ -60,10 +57,7 @@ export function cutRecord(
   const fields = columns.map((column) =>
     isCut(column) ? cutField(ROOT, column, cut) : jsonField(ROOT, column),
   );
-  const groups: Fragment[] = [];
-  for (let at = 0; at < fields.length; at += MAX_ARGUMENTS)
-    groups.push(sql`concat_ws(',', ${join(fields.slice(at, at + MAX_ARGUMENTS), ', ')})`);
-  return sql`concat('{', concat_ws(',', ${join(groups, ', ')}), '}')`;
+  return sql`concat('{', ${concat(fields, ',')}, '}')`;
 }
 
 /**

@@ -1,6 +1,7 @@
 // Statements that read: a page, a record, a count, the bounds of a column.
 import {
   compile,
+  createStatement,
   EMPTY,
   join,
   raw,
@@ -10,6 +11,7 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { isTrue, number, oneCell, text, type RawRow } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';
@@ -107,11 +109,19 @@ function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
   return sql`select case when ${total} <= ${maxBytes} then text end from (${rows}) rows (text)`;
 }
 
+/** The records of a page: undefined if they exceed the byte limit. The total is there if it was requested. */
+const readPage = ([row]: readonly RawRow[]) => ({
+  objects: row?.[0] ?? undefined,
+  hasNext: isTrue(row?.[1]),
+  total: text(row?.[2]) ?? undefined,
+});
+
+export type Page = ReturnType<typeof readPage>;
+
 /**
  * One page. Skipped rows are never formatted.
  * @param between the SQL of the separator between two records
  * @param isCounted whether to count all matching records too; in the same statement, so that it needs one connection
- * @returns one row: the joined texts of the records, or NULL if they exceed `maxBytes`; whether there are more; the count
  */
 export function pageStatement(
   plan: ListPlan,
@@ -119,7 +129,7 @@ export function pageStatement(
   maxBytes: number,
   between = COMMA,
   isCounted = false,
-): Statement {
+): Statement<Page> {
   const limit = raw(String(plan.limit));
   const most = raw(String(maxBytes));
   const rows = rowsOf(plan, shown);
@@ -130,29 +140,31 @@ export function pageStatement(
   if (plan.limit <= SMALL_PAGE) {
     const page = sql`(select array(${rows}) as records offset 0) records`;
     const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
-    return compile(
-      sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`,
-    );
+    const query = sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
+    return createStatement(query, readPage);
   }
   const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
   const fits = sql`cardinality(records) = 0 or ${last} is not null`;
-  return compile(
-    sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`,
-  );
+  const query = sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
+  return createStatement(query, readPage);
 }
 
-/** Counts the records that the filters match. @returns one cell */
-export const countStatement = (plan: ListPlan): Statement => compile(sql`select count(*)${fromWhere(plan)}`);
+/** Counts the records that the filters match. */
+export const countStatement = (plan: ListPlan): Statement<number> =>
+  createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number));
 
 /** Ordinary dates: not infinite, and within the years 1 to 9999. */
 const CALENDAR_RANGE = { gte: '0001-01-01', lte: '9999-12-31' } as const;
 
 /**
  * The earliest and the latest value of a date or date-time column, within the years 1 to 9999.
- * @returns one row: both as in the output, or NULL if there are none
+ * @returns both as in the output; undefined if there are none
  */
-export function boundsStatement(all: ListPlan, column: Column): Statement {
+export function boundsStatement(
+  all: ListPlan,
+  column: Column,
+): Statement<readonly [string, string] | undefined> {
   const limits = (['gte', 'lte'] as const).map((operator) => ({
     alias: ROOT,
     column,
@@ -164,14 +176,28 @@ export function boundsStatement(all: ListPlan, column: Column): Statement {
   const [least, greatest] = ['min', 'max'].map((name) =>
     column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
   );
-  return compile(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${fromWhere(plan)}`);
+  return createStatement(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${fromWhere(plan)}`, ([row]) => {
+    const [first, last] = [text(row?.[0]), text(row?.[1])];
+    return first !== null && last !== null ? [first, last] : undefined;
+  });
 }
 
-/** Reads one record by its key: its output and its version. Built once per resource; each call only binds the id. */
-export function recordStatement(model: Model, { value: shown, joins }: RowOutput): (id: string) => Statement {
+/** A record as PostgreSQL wrote it, and the version of its row. */
+export interface FoundRecord {
+  readonly json: Buffer;
+  readonly version: string;
+}
+
+/** Reads one record by its key, for each id with the same text. */
+export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>;
+
+const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
+  row?.[0] ? { json: row[0], version: text(row[1]) ?? '' } : undefined;
+
+export function recordStatement(model: Model, { value: shown, joins }: RowOutput): RecordStatement {
   const key = sql`${reference(ROOT, model.primaryKey)} = ${typed('', model.primaryKey)}`;
-  const { text } = compile(
+  const { text: select } = compile(
     sql`select ${shown}, ${version(ROOT)} from ${rowsFrom(model)} ${raw(ROOT)}${joins} where ${key}`,
   );
-  return (id) => ({ text, values: [id], fixed: true });
+  return (id) => ({ text: select, values: [id], fixed: true, decode: readFound });
 }

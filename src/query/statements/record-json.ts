@@ -1,11 +1,9 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
-import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { join, literal, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */
 const MAX_ARGUMENTS = 90;
-
-const literal = (text: string): Fragment => raw(`'${text}'`);
 
 /** The JSON value of a column, never NULL. Quotes of a NOT NULL column are added by the caller. */
 function jsonValue(alias: string, column: Column): Fragment {
@@ -18,15 +16,31 @@ function jsonValue(alias: string, column: Column): Fragment {
     : sql`coalesce(${bare}::text, 'null')`;
 }
 
-function concat(parts: readonly Fragment[]): Fragment {
+/** Concatenates any number of texts, with the separator between those that are not NULL. */
+export function concat(parts: readonly Fragment[], separator?: string): Fragment {
+  const call = (some: readonly Fragment[]): Fragment =>
+    separator === undefined
+      ? sql`concat(${join(some, ', ')})`
+      : sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
+  if (parts.length <= MAX_ARGUMENTS) return call(parts);
   const groups: Fragment[] = [];
-  for (let at = 0; at < parts.length; at += MAX_ARGUMENTS) {
-    groups.push(sql`concat(${join(parts.slice(at, at + MAX_ARGUMENTS), ', ')})`);
-  }
-  return groups.length === 1 && groups[0] ? groups[0] : sql`concat(${join(groups, ', ')})`;
+  for (let at = 0; at < parts.length; at += MAX_ARGUMENTS)
+    groups.push(call(parts.slice(at, at + MAX_ARGUMENTS)));
+  return call(groups);
 }
 
-function buildRecord(alias: string, columns: readonly Column[]): Fragment {
+/** `"key":value` of one column, quotes included. */
+export function jsonField(alias: string, column: Column): Fragment {
+  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
+  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
+  return concat(quote === '' ? parts : [...parts, literal(quote)]);
+}
+
+/**
+ * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
+ * names and types for every row. Keys are registry names and need no escaping.
+ */
+export function recordJson(alias: string, columns: readonly Column[]): Fragment {
   const parts: Fragment[] = [];
   let between = '{';
   columns.forEach((column, index) => {
@@ -38,33 +52,4 @@ function buildRecord(alias: string, columns: readonly Column[]): Fragment {
     between = quote;
   });
   return concat([...parts, literal(`${between}}`)]);
-}
-
-/** Fragments of `jsonField` by column and alias. */
-const fieldCache = new WeakMap<Column, Map<string, Fragment>>();
-
-/** `"key":value` of one column, quotes included. */
-export function jsonField(alias: string, column: Column): Fragment {
-  const byAlias = fieldCache.get(column) ?? new Map<string, Fragment>();
-  const cached = byAlias.get(alias);
-  if (cached) return cached;
-  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
-  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
-  const fragment = concat(quote === '' ? parts : [...parts, literal(quote)]);
-  fieldCache.set(column, byAlias.set(alias, fragment));
-  return fragment;
-}
-
-/** Fragments of `recordJson` by list of columns and alias. A resource always outputs the same list. */
-const recordCache = new WeakMap<readonly Column[], Map<string, Fragment>>();
-
-/**
- * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
- * names and types for every row. Keys are registry names and need no escaping.
- */
-export function recordJson(alias: string, columns: readonly Column[]): Fragment {
-  const byAlias = recordCache.get(columns) ?? new Map<string, Fragment>();
-  const fragment = byAlias.get(alias) ?? buildRecord(alias, columns);
-  recordCache.set(columns, byAlias.set(alias, fragment));
-  return fragment;
 }

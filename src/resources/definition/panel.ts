@@ -1,5 +1,6 @@
 // Panels of the admin area's start page: their types, their checks, and running them with limits.
-import { text, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
+import { text } from '../../db/rows.ts';
 import { faultIf, type Fault } from '../../errors.ts';
 import { checkKeys, isObject, unknownKeys } from './check-keys.ts';
 
@@ -171,7 +172,7 @@ async function readRows(
   statement: string,
   values: readonly (string | null)[],
 ): Promise<Record<string, string | null>[]> {
-  const rows = await database.transaction((run) => run(statement, values), 'panel');
+  const rows = await database.transaction(({ send }) => send(statement, values), 'panel');
   const names = rows.columns?.map(({ name }) => name) ?? [];
   const duplicate = names.find((name, index) => names.indexOf(name) !== index);
   if (duplicate !== undefined)

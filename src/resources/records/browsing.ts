@@ -1,8 +1,7 @@
 // Lists, reads and counts records for the admin area.
 import { setImmediate } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
-import { text, type Database } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
 import {
@@ -18,6 +17,7 @@ import {
   boundsStatement,
   pageStatement,
   recordStatement,
+  type RecordStatement,
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
@@ -33,7 +33,7 @@ import {
   type StoredEntry,
 } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { parseId, versionOf } from './read-record.ts';
+import { parseId, recordResult } from './read-record.ts';
 import { viewOf } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
 
@@ -86,17 +86,11 @@ const MAX_IDS_PER_QUERY = 200;
 const LONGEST_LABELS = 4 * 1024 * 1024;
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
-/** The row count that PostgreSQL's planner estimates, from `explain (format json)`. */
-function plannedRows(json: string): number {
-  const [first] = JSON.parse(json) as { Plan?: { 'Plan Rows'?: number } }[];
-  return first?.Plan?.['Plan Rows'] ?? 0;
-}
-
 /** SQL that is compiled once per resource and shared by all requests. */
 export interface EntryStatements {
   readonly shapes: Map<AdminResource, RowOutput>;
   readonly labels: Map<AdminResource, RowOutput>;
-  readonly forForms: Map<AdminResource, (id: string) => Statement>;
+  readonly forForms: Map<AdminResource, RecordStatement>;
 }
 
 export const createEntryStatements = (): EntryStatements => ({
@@ -155,11 +149,11 @@ export function createBrowsing(
 
   async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
-    const [row] = await database.run(pageStatement(plan, labelOf(resource), LONGEST_LABELS), 'read');
+    const page = pageStatement(plan, labelOf(resource), LONGEST_LABELS);
+    const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
-    if (row && !row[0]) return { entries: [], hasNext: true };
-    const sources = splitValues(text(row?.[0]) ?? '');
-    return { entries: sources.map(parseEntry), hasNext: text(row?.[1]) === 't' };
+    if (!objects) return { entries: [], hasNext: true };
+    return { entries: splitValues(objects.toString()).map(parseEntry), hasNext };
   }
 
   async function labelsOf(
@@ -182,36 +176,36 @@ export function createBrowsing(
 
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const shown = shownOf(resource);
-    const [row] = await database.run(pageStatement(plan, shown, maxPage), 'read');
-    if (row && !row[0]) throw pageTooLarge(maxPage);
+    const page = pageStatement(plan, shownOf(resource), maxPage);
+    const { objects, hasNext } = await database.run(page, 'read');
+    if (!objects) throw pageTooLarge(maxPage);
     const entries: RecordEntry[] = [];
-    for (const source of splitValues(text(row?.[0]) ?? '')) {
+    for (const source of splitValues(objects.toString())) {
       entries.push(parseEntry(source));
       if (source.length >= LARGE_RECORD) await setImmediate();
     }
-    return { query, entries, hasNext: text(row?.[1]) === 't' };
+    return { query, entries, hasNext };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
     const plan = planOf(resource, selection)[1];
-    const [counted] = await database.run(cappedCountStatement(plan, MAX_COUNTED), 'read');
-    const found = Number(text(counted?.[0]));
+    const found = await database.run(cappedCountStatement(plan, MAX_COUNTED), 'read');
     if (found <= MAX_COUNTED) return { count: found, isExact: true };
-    const [planned] = await database.run(estimateStatement(plan), 'read');
-    return { count: Math.max(plannedRows(text(planned?.[0]) ?? '[]'), MAX_COUNTED), isExact: false };
+    const estimate = await database.run(estimateStatement(plan), 'read');
+    return { count: Math.max(estimate, MAX_COUNTED), isExact: false };
   }
 
   async function find(
     resource: AdminResource,
     idText: string,
-    statement: (id: string) => Statement,
+    statement: RecordStatement,
   ): Promise<StoredEntry> {
     const id = parseId(resource, idText);
     if (id === undefined) throw notFound(NO_RECORD);
-    const [row] = await database.run(statement(id), 'read');
-    if (!row?.[0]) throw notFound(NO_RECORD);
-    return { ...(await parseLargeEntry(row[0])), version: versionOf(row[1], resource) };
+    const found = await database.run(statement(id), 'read');
+    if (!found) throw notFound(NO_RECORD);
+    const { json, version } = recordResult(found, resource);
+    return { ...(await parseLargeEntry(json)), version };
   }
 
   return {
@@ -231,11 +225,7 @@ export function createBrowsing(
       return find(resource, id, statement);
     },
 
-    async bounds(resource, selection, column) {
-      const statement = boundsStatement(planOf(resource, selection)[1], column);
-      const [row] = await database.run(statement, 'read');
-      const [first, last] = [text(row?.[0]), text(row?.[1])];
-      return first === null || last === null ? undefined : [first, last];
-    },
+    bounds: (resource, selection, column) =>
+      database.run(boundsStatement(planOf(resource, selection)[1], column), 'read'),
   };
 }

@@ -1,5 +1,5 @@
 // Deletes and changes selections of records for the admin area.
-import { text, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
 import { duplicated, isDatabaseError, isOfTable, toProblem } from '../../db/connection/database-errors.ts';
@@ -8,6 +8,7 @@ import {
   bulkDeleteStatement,
   bulkUpdateStatement,
   chosenOnly,
+  type BulkCounts,
 } from '../../query/statements/bulk-statements.ts';
 import { countStatement } from '../../query/statements/read-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
@@ -18,10 +19,9 @@ import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
 import { countDependents, isDependent, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { historyFault, recordingOf } from '../serve/recording.ts';
-import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS } from './conflicts.ts';
+import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS, historyFault } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
-import { addCheckErrors, parseBooleans, suppressed } from './write-result.ts';
+import { addCheckErrors, suppressed } from './write-result.ts';
 
 /** Deletes or changes many records at once, each time in one transaction. */
 export interface Bulk {
@@ -119,32 +119,29 @@ function explainError(
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
 
-/** @param log the history, or undefined for a service without one */
 export function createBulk(
   database: Database,
   resources: AdminResources,
   browsing: Browsing,
   models: readonly Model[],
-  log?: Model,
 ): Bulk {
   /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
   async function apply(
-    statement: Statement,
+    statement: Statement<BulkCounts>,
     expected: number,
-    model: Model,
+    resource: AdminResource,
     changes: readonly Change[] = [],
   ): Promise<number> {
     try {
-      return await database.transaction(async (run) => {
-        const [row] = await run(statement.text, statement.values);
-        const [matched, attempted = 0, done = attempted] = (row ?? []).map((cell) => Number(text(cell)));
+      return await database.transaction(async ({ run }) => {
+        const { matched, attempted, done } = await run(statement);
         if (matched !== expected) throw countChanged();
         // A trigger can cancel the change of a row without an error.
-        if (done < (changes.length > 0 ? attempted : expected)) throw suppressed();
+        if (done < attempted) throw suppressed();
         return done;
       }, 'bulk');
     } catch (error) {
-      throw explainError(historyFault(error, log), model, changes, models);
+      throw explainError(historyFault(error, resource), resource.model, changes, models);
     }
   }
 
@@ -155,8 +152,8 @@ export function createBulk(
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
-      const [row] = await database.run(checkStatement(resource.model, undefined, references), 'read');
-      addCheckErrors(references, parseBooleans(row?.[0]), errors);
+      const results = await database.run(checkStatement(resource.model, undefined, references), 'read');
+      addCheckErrors(references, results, errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
     return changes;
@@ -164,8 +161,7 @@ export function createBulk(
 
   async function includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
     const plan = chosenOnly(browsing.plan(resource, selection), [id]);
-    const [row] = await database.run(countStatement(plan), 'read');
-    return Number(text(row?.[0])) > 0;
+    return (await database.run(countStatement(plan), 'read')) > 0;
   }
 
   return {
@@ -188,13 +184,12 @@ export function createBulk(
     },
 
     async count(resource, selection) {
-      const [row] = await database.run(countStatement(browsing.plan(resource, selection)), 'read');
-      return Number(text(row?.[0]));
+      return database.run(countStatement(browsing.plan(resource, selection)), 'read');
     },
 
     async remove(resource, selection, caller, expected) {
       const plan = browsing.plan(resource, selection);
-      await apply(bulkDeleteStatement(plan, recordingOf(resource, caller, log)), expected, resource.model);
+      await apply(bulkDeleteStatement(plan, caller, resource.recording), expected, resource);
       return expected;
     },
 
@@ -206,8 +201,8 @@ export function createBulk(
       const plan = browsing.plan(resource, selection);
       const changes = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
-      const statement = bulkUpdateStatement(plan, changes, recordingOf(resource, caller, log));
-      return apply(statement, expected, resource.model, changes);
+      const statement = bulkUpdateStatement(plan, changes, caller, resource.recording);
+      return apply(statement, expected, resource, changes);
     },
   };
 }

@@ -1,16 +1,29 @@
 // Explains writes and deletions that the database rejects because of other records.
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { duplicated, isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import {
+  duplicated,
+  isDatabaseError,
+  isOfTable,
+  type DatabaseError,
+} from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import { duplicatesStatement } from '../../query/statements/duplicate-statement.ts';
+import { duplicatesStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { referrersStatement } from '../../query/statements/write-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
-import { parseBooleans } from './write-result.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 const FOREIGN_KEY_VIOLATION = '23503';
+
+/**
+ * Wraps a database error that comes from the history table, so that it becomes a 500 that the log explains. The client did
+ * not cause it and must not see it.
+ * @returns any other error unchanged
+ */
+export function historyFault(error: unknown, { recording }: ServedResource): unknown {
+  const isOfLog = isDatabaseError(error) && recording !== undefined && isOfTable(recording.log, error);
+  return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
+}
 
 /** The parts of a write that other records can conflict with. */
 export interface WriteAttempt {
@@ -43,8 +56,7 @@ async function visibleDuplicates({ resource, id, changes }: WriteAttempt, databa
     return columns.length > 0 && sent.length === columns.length && isVisible ? [sent] : [];
   });
   if (combinations.length === 0) return [];
-  const [row] = await database.run(duplicatesStatement(model, id, combinations), 'write');
-  const found = parseBooleans(row?.[0]);
+  const found = await database.run(duplicatesStatement(model, id, combinations), 'write');
   return combinations.flatMap((sent, index) => (found[index] ? sent.map(({ column }) => column) : []));
 }
 
@@ -124,11 +136,9 @@ export async function deletionProblem(
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
       .map((column) => ({ model: resource.model, column })),
   );
-  const [row] =
+  const refers =
     foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
-  const found = parseBooleans(row?.[0]).flatMap((refers, index) =>
-    refers ? [foreignKeys[index]?.model.name ?? ''] : [],
-  );
+  const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
   // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
   const further = readable.filter((resource) => isOfTable(resource.model, error));
   const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];

@@ -1,5 +1,5 @@
 // Finds and counts the records that a deletion would affect.
-import { text, type Database, type RawRow } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model, OnDelete } from '../../db/schema/model.ts';
 import {
   dependentsStatement,
@@ -8,7 +8,6 @@ import {
   deletesFlaggedStatement,
   reachesTableStatement,
   referencesStatement,
-  type CatalogReference,
   type Edge,
   type DependentPath,
   type UnknownKey,
@@ -93,8 +92,7 @@ async function unknownKeys(
   targets: ReadonlySet<Model>,
   models: readonly Model[],
 ): Promise<UnknownKey[]> {
-  const [row] = await database.run(referencesStatement(models.map((model) => model.table)), 'read');
-  const found = JSON.parse(text(row?.[0]) ?? '[]') as CatalogReference[];
+  const found = await database.run(referencesStatement(models.map((model) => model.table)), 'read');
   return found.flatMap((key) => {
     const model = models[key.target - 1];
     if (!model || !targets.has(model)) return [];
@@ -102,10 +100,6 @@ async function unknownKeys(
     return isDeclared(unknown) ? [] : [unknown];
   });
 }
-
-/** The numbers of a PostgreSQL array such as `{1,2}`. */
-const numbersIn = (row: RawRow | undefined): number[] =>
-  [...(text(row?.[0]) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
 
 const capped = (count: number): Pick<Dependents, 'count' | 'isCapped'> => ({
   count: Math.min(count, MAX_COUNTED),
@@ -119,8 +113,7 @@ async function countsOf(
   isDeletion: boolean,
 ): Promise<number[]> {
   if (paths.length === 0) return [];
-  const [row] = await database.run(dependentsStatement(plan, paths, MAX_COUNTED, isDeletion), 'read');
-  return numbersIn(row);
+  return database.run(dependentsStatement(plan, paths, MAX_COUNTED, isDeletion), 'read');
 }
 
 /** Counts the records that the deletion would affect beyond the ends of the paths. */
@@ -132,11 +125,10 @@ async function countFurther(
   paths: readonly DependentPath[],
 ): Promise<Dependents[]> {
   const edges = edgesBelow(plan.model, models);
-  const [row] = await database.run(
+  const counts = await database.run(
     furtherDependentsStatement(plan, edges, paths, models, MAX_COUNTED),
     'read',
   );
-  const counts = numbersIn(row);
   return edges.flatMap(({ model, column }, index): Dependents[] => {
     const what = { resource: resources.get(model.name), column, effect: column.onDelete, path: [] };
     return counts[index] ? [{ ...what, depth: Infinity, ...capped(counts[index]) }] : [];
@@ -204,8 +196,7 @@ export async function isDependent(
   const cascades = cascadesBelow(plan.model, models);
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
-  const [row] = await database.run(deletesRecordStatement(plan, cascades, models, model, id), 'read');
-  return text(row?.[0]) === 't';
+  return database.run(deletesRecordStatement(plan, cascades, models, model, id), 'read');
 }
 
 /**
@@ -220,12 +211,10 @@ export async function mayReachFlagged(
   column: Column,
 ): Promise<boolean> {
   const cascades = cascadesBelow(plan.model, models);
-  const [reach] = await database.run(reachesTableStatement(plan.model, cascades, target), 'read');
-  if (text(reach?.[0]) === 't') return true;
+  if (await database.run(reachesTableStatement(plan.model, cascades, target), 'read')) return true;
   const deleted = new Set([plan.model, ...cascades.map(({ model }) => model)]);
   // Several models may share one table.
   const holders = [...deleted].filter(({ table }) => table === target.table);
   if (holders.length === 0) return false;
-  const [row] = await database.run(deletesFlaggedStatement(plan, cascades, models, holders, column), 'read');
-  return text(row?.[0]) === 't';
+  return database.run(deletesFlaggedStatement(plan, cascades, models, holders, column), 'read');
 }

@@ -1,5 +1,5 @@
 // Lists and streams records for the API.
-import { text, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import { noSuchText } from '../../db/connection/database-errors.ts';
 import { EMPTY, raw, sql, type Statement } from '../../db/fragment.ts';
@@ -12,8 +12,8 @@ import {
   isFirstQuickPage,
   isQuick,
   pageStatement,
-  plainRecord,
   recordStatement,
+  type Page,
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
@@ -97,9 +97,9 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
 }
 
 /** The SQL that outputs a record in a format. */
-function shownAs(format: PageFormat, { output }: ServedResource, { limit }: ListQuery): RowOutput {
+function shownAs(format: PageFormat, { output, plain }: ServedResource, { limit }: ListQuery): RowOutput {
   if (format === 'html') return preview(output, limit);
-  return format === 'json' ? plainRecord(output) : { value: csvRow(ROOT, output), joins: EMPTY };
+  return format === 'json' ? plain : { value: csvRow(ROOT, output), joins: EMPTY };
 }
 
 /** The parts that the listings of all clients share. */
@@ -108,7 +108,7 @@ export interface ListingSite {
   /** Maximum bytes of a page's records. */
   readonly maxPage: number;
   /** The statements of first pages, by format and page size. These are the most frequent statements, and few. */
-  readonly firstPages: Map<string, Statement>;
+  readonly firstPages: Map<string, Statement<Page>>;
 }
 
 /** The statement of a page. The cache `firstPages` keeps those of first pages. */
@@ -119,12 +119,11 @@ function statementOf(
   format: PageFormat,
   counted: boolean,
   maxBytes: number,
-): Statement {
-  const build = (isFixed: boolean): Statement => {
+): Statement<Page> {
+  const build = (fixed: boolean): Statement<Page> => {
     const between = raw(format === 'csv' ? `''` : `','`);
     const shown = shownAs(format, resource, query);
-    const { text: sqlText, values } = pageStatement(planned, shown, maxBytes, between, counted);
-    return { text: sqlText, values, fixed: isFixed, isPage: true };
+    return { ...pageStatement(planned, shown, maxBytes, between, counted), fixed, isPage: true };
   };
   // The key below does not cover filters, counts or the cuts of HTML.
   if (format === 'html' || counted || !isFirstQuickPage(planned)) return build(false);
@@ -180,17 +179,16 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const statement = statementOf(site, resource, planned, format, counted, maxBytes);
       const options = { refuseCostly: !meets(resource.costly, caller) };
-      const [page] = await database.run(statement, isShort ? 'quick' : 'read', options);
-      if (page && !page[0]) throw pageTooLarge(maxBytes);
-      const total = counted ? (text(page?.[2]) ?? '0') : undefined;
-      return { query, objects: page?.[0] ?? Buffer.alloc(0), hasNext: text(page?.[1]) === 't', total };
+      const { objects, hasNext, total } = await database.run(statement, isShort ? 'quick' : 'read', options);
+      if (!objects) throw pageTooLarge(maxBytes);
+      return { query, objects, hasNext, total };
     },
 
     async preview(resource, id) {
       const statement = recordStatement(resource.model, preview(resource.output, 1));
-      const [row] = await database.run(statement(requireId(resource, id)), 'read').catch(noSuchText);
-      if (!row?.[0]) throw notFound(NO_RECORD);
-      return row[0];
+      const found = await database.run(statement(requireId(resource, id)), 'read').catch(noSuchText);
+      if (!found) throw notFound(NO_RECORD);
+      return found.json;
     },
 
     async stream(resource, queryText, caller) {

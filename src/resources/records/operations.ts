@@ -1,5 +1,5 @@
 // Creates, changes and deletes one record, for the API and the admin area.
-import { text, type Database, type RawRow } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
@@ -7,20 +7,18 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { isDatabaseError, LostWrite } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
-import {
-  deleteStatement,
-  insertStatement,
-  ownedStatement,
-  updateStatement,
-  type Guard,
-} from '../../query/statements/write-statements.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { parseId, readRecord, requireId, versionOf, type RecordResult } from './read-record.ts';
+import { parseId, readRecord, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { historyFault, recordingOf } from '../serve/recording.ts';
-import { deletionProblem, FOREIGN_KEY_VIOLATIONS, conflictProblem, type WriteAttempt } from './conflicts.ts';
+import {
+  deletionProblem,
+  FOREIGN_KEY_VIOLATIONS,
+  historyFault,
+  conflictProblem,
+  type WriteAttempt,
+} from './conflicts.ts';
 import {
   CallerChanged,
   meets,
@@ -32,10 +30,8 @@ import {
 import {
   addCheckErrors,
   assertChangeable,
-  isSuppressed,
   NO_RECORD,
   NOT_SUPPORTED,
-  parseBooleans,
   writeOutcome,
   suppressed,
 } from './write-result.ts';
@@ -71,24 +67,18 @@ export interface Operations {
   ) => Promise<void>;
 }
 
-const guardOf = ({ owner, shape }: ServedResource, caller: Caller, versions: Versions): Guard => ({
-  owner: owner && { column: owner, caller: caller.id },
-  versions: versions?.flatMap((version) =>
-    version.endsWith(shape) ? [version.slice(0, -shape.length)] : [],
-  ),
-  precondition: caller.precondition,
-});
+/** The rows' versions among those that `If-Match` names. */
+const rowVersions = ({ shape }: ServedResource, versions: Versions): Versions =>
+  versions?.flatMap((version) => (version.endsWith(shape) ? [version.slice(0, -shape.length)] : []));
 
 /**
  * Operations whose checks of a body run in the statement that writes, so that a valid write is one round trip.
- * @param log the history, or undefined for a service without one
  * @param requester the client that waits for the operations
  */
 export function createOperations(
   database: Pick<Database, 'run'>,
   resources: ServedResources,
   passwords: Passwords,
-  log?: Model,
   requester: WaitingClient = SERVICE,
 ): Operations {
   /**
@@ -121,8 +111,7 @@ export function createOperations(
     const isAllowed = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
     const allowed = checks.filter(isAllowed);
     if (allowed.length > 0) {
-      const [row] = await database.run(checkStatement(model, id, allowed), 'write');
-      addCheckErrors(allowed, parseBooleans(row?.[0]), errors);
+      addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
     }
     addCheckErrors(
       checks.filter((check) => !isAllowed(check)),
@@ -132,7 +121,7 @@ export function createOperations(
   }
 
   /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
-  async function run(statement: Statement): Promise<RawRow[]> {
+  async function run<T>(statement: Statement<T>): Promise<T> {
     try {
       return await database.run(statement, 'write');
     } catch (error) {
@@ -141,23 +130,21 @@ export function createOperations(
   }
 
   /** Runs a statement that writes, and explains a rejection that other records cause. */
-  async function write(statement: Statement, attempt: WriteAttempt): Promise<RawRow[]> {
+  async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
     try {
       return await run(statement);
     } catch (cause) {
-      const error = historyFault(cause, log);
+      const error = historyFault(cause, attempt.resource);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       throw isDatabaseError(error) ? await conflictProblem(error, attempt, database) : error;
     }
   }
 
   /** Reads whether the caller owns the record; undefined where the resource has no owner. */
-  const ownershipCheck = (
-    model: Model,
-    id: string,
-    { owner }: Guard,
-  ): (() => Promise<RawRow[]>) | undefined =>
-    owner && (() => database.run(ownedStatement(model, id, owner), 'write'));
+  function ownershipCheck({ writes }: ServedResource, id: string, caller: Caller) {
+    const statement = writes.ownership(id, caller);
+    return statement && (() => database.run(statement, 'write'));
+  }
 
   /** Whether the caller may read the records of a model. */
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
@@ -183,23 +170,15 @@ export function createOperations(
       const changes = await hashChanges(body.changes, passwords, requester);
       // `insert … default values` has no place for the precondition.
       if (caller.precondition && changes.length === 0) throw new CallerChanged();
-      const [row] = await write(
-        insertStatement(
-          resource.model,
-          resource.output,
-          changes,
-          body.checks,
-          caller,
-          recordingOf(resource, caller, log),
-        ),
-        { resource, id: undefined, changes, hiddenReferences },
-      );
-      if (!row?.[0]) {
-        addCheckErrors(body.checks, parseBooleans(row?.[3]), body.errors);
+      const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
+      const attempt = { resource, id: undefined, changes, hiddenReferences };
+      const { record, checks } = await write(statement, attempt);
+      if (!record) {
+        addCheckErrors(body.checks, checks, body.errors);
         if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
         throw caller.precondition ? new CallerChanged() : suppressed();
       }
-      return { json: row[0], version: versionOf(row[1], resource), id: text(row[2]) ?? '' };
+      return { ...recordResult(record, resource), id: record.id };
     },
 
     async update(resource, idText, fields, caller, versions) {
@@ -210,39 +189,42 @@ export function createOperations(
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);
-      const guard = guardOf(resource, caller, versions);
-      const recording = recordingOf(resource, caller, log);
-      const statement = updateStatement(model, output, id, changes, body.checks, guard, recording);
+      const expected = rowVersions(resource, versions);
+      const { checks, hiddenReferences } = body;
+      const statement = resource.writes.update({ id, changes, checks, author: caller, versions: expected });
       const outcome = await writeOutcome(
-        () => write(statement, { resource, id, changes, hiddenReferences: body.hiddenReferences }),
-        ownershipCheck(model, id, guard),
+        () => write(statement, { resource, id, changes, hiddenReferences }),
+        ownershipCheck(resource, id, caller),
         caller,
       );
-      const { row, ownership } = outcome;
+      const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       const maySee = (column: Column): boolean => output.includes(column) && mayRead(model);
       if (ownership === 'others') await addDatabaseFaults(resource, body, id, maySee);
-      else addCheckErrors(body.checks, parseBooleans(row?.[2]), body.errors);
+      else addCheckErrors(checks, result.checks, body.errors);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
-      if (isSuppressed(row)) throw suppressed();
-      return { json: row?.[3] ?? Buffer.from('null'), version: versionOf(row?.[4], resource) };
+      if (result.isSuppressed) throw suppressed();
+      return recordResult(result, resource);
     },
 
     async remove(resource, idText, caller, versions) {
       const id = requireId(resource, idText);
-      const guard = guardOf(resource, caller, versions);
-      const statement = deleteStatement(resource.model, id, guard, recordingOf(resource, caller, log));
+      const statement = resource.writes.delete({
+        id,
+        author: caller,
+        versions: rowVersions(resource, versions),
+      });
       try {
         const outcome = await writeOutcome(
           () => run(statement),
-          ownershipCheck(resource.model, id, guard),
+          ownershipCheck(resource, id, caller),
           caller,
         );
         assertChangeable(outcome);
-        if (text(outcome.row?.[2]) !== 't') throw suppressed();
+        if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {
-        const error = historyFault(cause, log);
+        const error = historyFault(cause, resource);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
         throw isDatabaseError(error) && FOREIGN_KEY_VIOLATIONS.has(error.code)
           ? await deletionProblem(error, database, resources, resource, id, readerOf(caller))

@@ -1,5 +1,5 @@
 // Streams the rows of a statement through a cursor, for exports of any size.
-import type { Database, RawRow } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/fragment.ts';
 
 /** Maximum rows per fetch. More rows only cost memory. */
@@ -25,14 +25,13 @@ export const NO_CHUNKS: AsyncIterable<Buffer> = {
 };
 
 /** Joins rows into chunks, so that each one is worth sending. */
-async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncGenerator<Buffer> {
+async function* chunksOf(batches: AsyncIterable<Buffer[]>, frame: Frame): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);
   let parts: Buffer[] = [Buffer.from(frame.start)];
   let size = frame.start.length;
   let isFirst = true;
   for await (const rows of batches) {
-    for (const [row] of rows) {
-      if (!row) continue;
+    for (const row of rows) {
       if (!isFirst) parts.push(between);
       isFirst = false;
       parts.push(row);
@@ -48,23 +47,23 @@ async function* chunksOf(batches: AsyncIterable<RawRow[]>, frame: Frame): AsyncG
 
 /** All batches, including the first one that was read already. */
 async function* resumed(
-  first: IteratorResult<RawRow[], void>,
-  batches: AsyncGenerator<RawRow[], void>,
-): AsyncGenerator<RawRow[]> {
+  first: IteratorResult<Buffer[], void>,
+  batches: AsyncGenerator<Buffer[], void>,
+): AsyncGenerator<Buffer[]> {
   if (first.done) return;
   yield first.value;
   yield* batches;
 }
 
 /**
- * Streams all rows of a one-column statement as chunks of a body. Rows are fetched as the client reads. The cursor closes when
+ * Streams the texts of a statement's rows as chunks of a body. Rows are fetched as the client reads. The cursor closes when
  * the client stops, or reads nothing until the timeout.
  * @param timeout milliseconds
  * @throws database errors and Problem 503 for too many open streams, always before the first chunk
  */
 export async function openExport(
   database: Pick<Database, 'cursor'>,
-  statement: Statement,
+  statement: Statement<Buffer[]>,
   frame: Frame,
   timeout = CLIENT_TIMEOUT,
 ): Promise<AsyncIterable<Buffer>> {

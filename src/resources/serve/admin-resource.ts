@@ -6,12 +6,19 @@ import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
 import type { Label, LabelPath } from '../../query/statements/label-sql.ts';
 import { plainRecord, recordStatement } from '../../query/statements/read-statements.ts';
+import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { actionPrivileges } from './privileges.ts';
 import type { AdminAction, Resource } from '../definition/resource.ts';
-import { adminColumns, serveResources, viewOf, type ServedResource } from './served-resource.ts';
+import {
+  adminColumns,
+  serveResources,
+  viewOf,
+  type ChangeSource,
+  type ServedResource,
+} from './served-resource.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
 export interface AdminResource extends ServedResource {
@@ -149,22 +156,27 @@ export function serveForAdmin(
     if (!base || !columnsOf.has(base.model)) continue;
     const { model } = base;
     const output = visible(model);
+    const plain = plainRecord(output);
+    const source: ChangeSource = 'admin';
+    const recording = base.recording && { ...base.recording, source };
     const named = (names: readonly string[]): Column[] =>
       names.flatMap((name) => output.filter((column) => column.name === name));
     adminResources.set(definition.model, {
       ...base,
-      source: 'admin',
       access: 'admin',
       read: 'admin',
       methods: new Set(['GET', 'POST', 'PUT', 'DELETE']),
       output,
-      byKey: recordStatement(model, plainRecord(output)),
+      plain,
+      byKey: recordStatement(model, plain),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
         ...named(admin.readonly ?? []),
         ...model.columns.filter(({ generated }) => generated),
       ]),
       owner: undefined,
+      recording,
+      writes: new WriteStatements({ model, output, owner: undefined, recording }),
       maxLimit: Math.max(base.limit, 200),
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',

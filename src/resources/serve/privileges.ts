@@ -1,24 +1,28 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
 import type { Settings } from '../../config.ts';
-import { identifier } from '../../db/fragment.ts';
+import { createStatement, identifier, sql, value } from '../../db/fragment.ts';
+import { isTrue, oneCell } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import type { AdminAction, Method, Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
-/**
- * Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right.
- */
-export const REVOKE_HISTORY_CHANGES = `revoke update, delete, truncate on ${identifier(HISTORY.model).text.join('')} from current_user`;
+const HISTORY_TABLE = identifier(HISTORY.model).text.join('');
+
+/** Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right. */
+export const REVOKE_HISTORY_CHANGES = `revoke update, delete, truncate on ${HISTORY_TABLE} from current_user`;
 
 /**
- * Selects one boolean: whether the service's role owns the history and may still change it. This is so for a new table, and
+ * Asks whether the service's role owns the history and may still change it. This is so for a new table, and
  * after a restore, because a dump does not hold the owner's own revoked rights.
  */
-export const MAY_CHANGE_HISTORY = `select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
-  where c.oid = to_regclass('${identifier(HISTORY.model).text.join('')}') and pg_get_userbyid(c.relowner) = current_user
-    and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`;
+export const MAY_CHANGE_HISTORY = createStatement(
+  sql`select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+  where c.oid = to_regclass(${value(HISTORY_TABLE)}) and pg_get_userbyid(c.relowner) = current_user
+    and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`,
+  oneCell(isTrue),
+);
 
 /** The privileges that each method needs. DELETE locks the record first, for which PostgreSQL requires UPDATE. */
 const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {

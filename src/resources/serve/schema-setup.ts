@@ -1,8 +1,10 @@
 // Compares the database with the registry at the start, and creates what is missing.
 import type { Settings } from '../../config.ts';
 import { buildModels } from '../../db/schema/build-models.ts';
-import { catalogStatement, parseCatalog, type Catalog } from '../../db/schema/catalog.ts';
-import { text, type Database } from '../../db/connection/database.ts';
+import { catalogStatement, type Catalog } from '../../db/schema/catalog.ts';
+import type { Database } from '../../db/connection/database.ts';
+import { createStatement, raw } from '../../db/fragment.ts';
+import { isTrue, text } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
@@ -24,16 +26,19 @@ export interface Schema {
 
 const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map(tableOf);
 
+const SETTINGS = createStatement(
+  raw("select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1"),
+  ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]) }),
+);
+
 /** @throws StartError when the database's encoding or settings would change values on output */
 export async function requireLosslessSettings(database: Database): Promise<void> {
-  const query = "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1";
-  const [row] = await database.run({ text: query, values: [] }, 'read');
-  const [encoding, isRounded] = (row ?? []).map(text);
+  const { encoding, isRounded } = await database.run(SETTINGS, 'read');
   if (encoding === 'SQL_ASCII')
     throw new StartError(
       'The database has the encoding SQL_ASCII, whose strings are arbitrary bytes and not always valid UTF-8. Create a database with the encoding UTF8.',
     );
-  if (isRounded === 't')
+  if (isRounded)
     throw new StartError(
       'The setting extra_float_digits of the database is below 1, which truncates floating-point numbers. Reset it for the database and the role.',
     );
@@ -42,8 +47,7 @@ export async function requireLosslessSettings(database: Database): Promise<void>
 /** @throws StartError as `requireLosslessSettings` does */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
   await requireLosslessSettings(database);
-  const [row] = await database.run(catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])), 'read');
-  return parseCatalog(text(row?.[0]) ?? '[]');
+  return database.run(catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])), 'read');
 }
 
 /** Serializes schema changes of processes that start at the same time. */
@@ -108,17 +112,16 @@ async function applyMissing(
   definitions: readonly Resource[],
   settings: Settings,
 ): Promise<readonly string[]> {
-  return database.transaction(async (run) => {
-    await run(SCHEMA_LOCK);
-    await run(SHORT_LOCK_TIMEOUT);
-    const { text: query, values } = catalogStatement(tablesOf([...definitions, ...SYSTEM_TABLES]));
-    const read = async (): Promise<Catalog> => parseCatalog(text((await run(query, values))[0]?.[0]) ?? '[]');
-    const catalog = await read();
+  return database.transaction(async ({ run, send }) => {
+    await send(SCHEMA_LOCK);
+    await send(SHORT_LOCK_TIMEOUT);
+    const readTables = catalogStatement(tablesOf([...definitions, ...SYSTEM_TABLES]));
+    const catalog = await run(readTables);
     const registered = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
     const done: string[] = [];
     const apply = async (statement: string): Promise<void> => {
       try {
-        await run(statement);
+        await send(statement);
       } catch (error) {
         if (isDatabaseError(error) && error.code === INSUFFICIENT_PRIVILEGE) throw error;
         throw notApplied(error, statement);
@@ -131,7 +134,7 @@ async function applyMissing(
       });
     }
     // A role that may not create tables can still serve existing ones. `Schema.missing` names what it lacks.
-    await run('savepoint own');
+    await send('savepoint own');
     const before = done.length;
     try {
       const statements = missingSchema(
@@ -141,10 +144,10 @@ async function applyMissing(
       for (const statement of statements) await apply(statement);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
-      await run('rollback to savepoint own');
+      await send('rollback to savepoint own');
       done.length = before;
     }
-    compare(registered, await read(), settings);
+    compare(registered, await run(readTables), settings);
     return done;
   }, 'schema');
 }
@@ -154,13 +157,11 @@ async function applyMissing(
  * @returns the statement that was run, if any
  */
 export async function makeHistoryAppendOnly(database: Database): Promise<readonly string[]> {
-  const [row] = await database.run({ text: MAY_CHANGE_HISTORY, values: [] }, 'read');
-  if (text(row?.[0]) !== 't') return [];
-  return database.transaction(async (run) => {
-    await run(SCHEMA_LOCK);
-    const [still] = await run(MAY_CHANGE_HISTORY);
-    if (text(still?.[0]) !== 't') return [];
-    await run(REVOKE_HISTORY_CHANGES);
+  if (!(await database.run(MAY_CHANGE_HISTORY, 'read'))) return [];
+  return database.transaction(async ({ run, send }) => {
+    await send(SCHEMA_LOCK);
+    if (!(await run(MAY_CHANGE_HISTORY))) return [];
+    await send(REVOKE_HISTORY_CHANGES);
     return [REVOKE_HISTORY_CHANGES];
   }, 'schema');
 }

@@ -1,25 +1,28 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
-import type { Fragment, Statement } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type View } from '../../query/plan.ts';
-import { plainRecord, recordStatement } from '../../query/statements/read-statements.ts';
+import {
+  plainRecord,
+  recordStatement,
+  type RecordStatement,
+  type RowOutput,
+} from '../../query/statements/read-statements.ts';
+import type { Recording } from '../../query/statements/history-sql.ts';
+import { WriteStatements, type Author } from '../../query/statements/write-statements.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
+import { HISTORY } from '../definition/system-tables.ts';
 
-/** The authenticated user of a request, as the database holds it. */
-export interface Caller {
-  readonly id: string;
-  readonly name: string;
+/**
+ * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
+ * caller: a condition that the writing statement checks again (see CallerChanged).
+ */
+export interface Caller extends Author {
   readonly admin: boolean;
-  /**
-   * Set when an earlier request authenticated the caller: a condition that the writing statement checks again (see
-   * CallerChanged).
-   */
-  readonly precondition?: Fragment;
 }
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
@@ -41,17 +44,22 @@ export interface ServedResource extends PageLimits {
   readonly output: readonly Column[];
   /** A digest of the output's JSON keys. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
-  /** Builds the statement that reads one record by its key. */
-  readonly byKey: (id: string) => Statement;
+  /** The record's JSON as SQL. */
+  readonly plain: RowOutput;
+  /** Reads one record by its key. */
+  readonly byKey: RecordStatement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;
   /** The user model's `username`: its values must work in Basic credentials. */
   readonly loginName: Column | undefined;
   readonly ordering: readonly OrderingQuery[];
-  readonly source: ChangeSource;
   /** The columns whose changes the history records: those that the admin area shows. Undefined where the history is off. */
   readonly recorded: readonly Column[] | undefined;
+  /** What the history records of a change; undefined where it records nothing, and for a service without a history. */
+  readonly recording: Recording | undefined;
+  /** The statements that write a record. */
+  readonly writes: WriteStatements;
 }
 
 export type ServedResources = ReadonlyMap<string, ServedResource>;
@@ -102,6 +110,7 @@ export function serveResources(
   settings: Pick<Settings, 'access' | 'userModel'>,
 ): ServedResources {
   const served = new Map<string, ServedResource>();
+  const log = models.get(HISTORY.model);
   for (const definition of definitions) {
     const model = models.get(definition.model);
     if (!model) continue;
@@ -109,6 +118,11 @@ export function serveResources(
       new Set(model.columns.filter((column) => names.includes(column.name)));
     const excluded = named(definition.exclude);
     const output = [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))];
+    const plain = plainRecord(output);
+    const owner = model.columns.find(({ name }) => name === definition.owner);
+    const recorded = definition.history === false ? undefined : adminColumns(definition, model);
+    const source: ChangeSource = 'api';
+    const recording = log && recorded && { log, columns: recorded, model: model.name, source };
     served.set(definition.model, {
       name: definition.model,
       model,
@@ -118,13 +132,14 @@ export function serveResources(
       methods: new Set(definition.methods ?? METHODS),
       output,
       shape: shapeOf(output),
-      byKey: recordStatement(model, plainRecord(output)),
+      plain,
+      byKey: recordStatement(model, plain),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),
         ...model.columns.filter(({ generated }) => generated),
       ]),
-      owner: model.columns.find(({ name }) => name === definition.owner),
+      owner,
       loginName:
         definition.model === settings.userModel
           ? model.columns.find(({ name }) => name === 'username')
@@ -132,8 +147,9 @@ export function serveResources(
       limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
       maxLimit: definition.maxLimit ?? 1000,
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
-      source: 'api',
-      recorded: definition.history === false ? undefined : adminColumns(definition, model),
+      recorded,
+      recording,
+      writes: new WriteStatements({ model, output, owner, recording }),
     });
   }
   return served;

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { text, type Database, type RawRow } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import {
-  compile,
+  createStatement,
   identifier,
   raw,
   sql,
@@ -10,6 +11,7 @@ import {
   type Fragment,
   type Statement,
 } from '../../db/fragment.ts';
+import { isTrue, text, type RawRow } from '../../db/rows.ts';
 import { findColumn, reference, type Model } from '../../db/schema/model.ts';
 import type { Caller } from '../serve/served-resource.ts';
 
@@ -70,17 +72,17 @@ export interface Sessions {
   /**
    * Looks up whether a form was already submitted. Locks the session until the transaction ends, so that the second of two
    * concurrent submissions sees the result of the first.
-   * @param send runs a statement in the transaction
    * @param form the submit-once token of the form
    * @returns the noted result, if any
    */
-  readonly whatWasDone: (send: Send, token: string, form: string) => Promise<string | undefined>;
+  readonly whatWasDone: (
+    transaction: Transaction,
+    token: string,
+    form: string,
+  ) => Promise<string | undefined>;
   /** Notes the result of a form, in the transaction that carries it out. */
-  readonly noteDone: (send: Send, token: string, form: string, result: string) => Promise<void>;
+  readonly noteDone: (transaction: Transaction, token: string, form: string, result: string) => Promise<void>;
 }
-
-/** Runs a statement in a transaction. */
-export type Send = (text: string, values: Statement['values']) => Promise<readonly RawRow[]>;
 
 /** How many submitted forms a session remembers. Duplicates come soon after the first, for example by a double click. */
 const MAX_COMPLETED = 20;
@@ -112,19 +114,21 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
   const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
 
-  const run = async (statement: Fragment): Promise<(string | null)[][]> => {
-    const rows = await database.run({ ...compile(statement), fixed: true }, 'quick');
-    return rows.map((row) => row.map(text));
-  };
+  const run = <T>(query: Fragment, decode: Statement<T>['decode']): Promise<T> =>
+    database.run({ ...createStatement(query, decode), fixed: true }, 'quick');
+  /** Reads the number of sessions that were valid, of those that ended. */
+  const countValid = (rows: readonly RawRow[]): number =>
+    rows.filter(([wasValid]) => isTrue(wasValid)).length;
+  const nothing = (): void => undefined;
 
   /** Reads the submitted forms of a session, and locks its row. */
-  async function readCompleted(send: Send, token: string): Promise<CompletedForms> {
-    const statement = compile(
-      sql`select s.done from ${sessionTable} s where s.token_hash = ${value(digest(token))} for update`,
+  const readCompleted = ({ run: runHere }: Transaction, token: string): Promise<CompletedForms> =>
+    runHere(
+      createStatement(
+        sql`select s.done from ${sessionTable} s where s.token_hash = ${value(digest(token))} for update`,
+        ([row]) => JSON.parse(text(row?.[0]) || '[]') as CompletedForms,
+      ),
     );
-    const [row] = await send(statement.text, statement.values);
-    return JSON.parse(text(row?.[0]) || '[]') as CompletedForms;
-  }
 
   /** The rows that meet a condition and that no other transaction has locked. */
   const unlocked = (condition: Fragment): Fragment =>
@@ -133,15 +137,16 @@ export function createSessions(database: Database, sessions: Model, users: Model
   /**
    * Ends the sessions that meet a condition, and inserts a tombstone row for each. A session whose row is locked cannot be
    * deleted without waiting, but its tombstone ends it.
-   * @returns one row per session: whether it was valid
+   * @returns how many of them were valid
    */
-  function endAll(condition: Fragment): Promise<(string | null)[][]> {
+  function endAll(condition: Fragment): Promise<number> {
     const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where not ${isTombstone} and ${condition}`;
     // Sorted, so that two transactions that end the same sessions cannot deadlock.
     const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
     const gone = sql`delete from ${sessionTable} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
     return run(
       sql`with ending as (${ending}), tombstones as (${tombstones}), gone as (${gone}) select valid from ending`,
+      countValid,
     );
   }
 
@@ -154,7 +159,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
     prunedAt = Date.now();
     await endAll(sql`(${isValid}) is not true`);
     const isOld = sql`${isOrphan} and s.seen < ${NOW} - ${raw(TOMBSTONE_LIFE)}`;
-    await run(sql`delete from ${sessionTable} where ${unlocked(isOld)}`);
+    await run(sql`delete from ${sessionTable} where ${unlocked(isOld)}`, nothing);
   }
 
   /** Ends the user's least recently used sessions beyond the limit, except the current one, and deletes old tombstones. */
@@ -164,21 +169,19 @@ export function createSessions(database: Database, sessions: Model, users: Model
       sql`s.token_hash in (select s.token_hash from ${sessionTable} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
     const isOther = sql`not ${isTombstone} and not ${hasTombstone} and s.token_hash <> ${hash}`;
     await endAll(beyond(isOther, MAX_SESSIONS - 1));
-    await run(sql`delete from ${sessionTable} where ${unlocked(beyond(isOrphan, MAX_TOMBSTONES))}`);
+    await run(sql`delete from ${sessionTable} where ${unlocked(beyond(isOrphan, MAX_TOMBSTONES))}`, nothing);
   }
 
   return {
-    async whatWasDone(send, token, form) {
-      return (await readCompleted(send, token)).find(([completed]) => completed === form)?.[1];
+    async whatWasDone(transaction, token, form) {
+      return (await readCompleted(transaction, token)).find(([completed]) => completed === form)?.[1];
     },
 
-    async noteDone(send, token, form, result) {
-      const done = [[form, result], ...(await readCompleted(send, token))].slice(0, MAX_COMPLETED);
+    async noteDone(transaction, token, form, result) {
+      const done = [[form, result], ...(await readCompleted(transaction, token))].slice(0, MAX_COMPLETED);
       const hash = value(digest(token));
-      const statement = compile(
-        sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`,
-      );
-      await send(statement.text, statement.values);
+      const update = sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`;
+      await transaction.run(createStatement(update, nothing));
     },
 
     async open({ id }, precondition, address, agent) {
@@ -186,59 +189,65 @@ export function createSessions(database: Database, sessions: Model, users: Model
       // A failed cleanup must not fail the login: the next login repeats it.
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${passwordMark}, ${value(address)}, ${value(agent)}`;
-      const [opened] = await run(
+      const isOpen = await run(
         sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${precondition} returning true`,
+        (rows) => rows.length > 0,
       );
-      if (!opened) return undefined;
+      if (!isOpen) return undefined;
       await trim(id, token).catch(() => undefined);
       return token;
     },
 
     async find(token) {
       const hash = value(digest(token));
-      const [row] = await run(
+      const found = await run(
         sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(SEEN_PRECISION)} from ${sessionsWithUsers} where s.token_hash = ${hash} and ${isValid}`,
+        ([row]) =>
+          row && {
+            caller: { id: text(row[0]) ?? '', name: text(row[1]) ?? '', admin: true },
+            isSeenLongAgo: isTrue(row[2]),
+          },
       );
-      if (!row) {
+      if (!found) {
         // Otherwise the session would become valid again, for example when the user is reactivated.
         await end(token);
         return undefined;
       }
-      if (row[2] === 't')
+      if (found.isSeenLongAgo)
         await run(
           sql`update ${sessionTable} set seen = ${NOW} where ${unlocked(sql`s.token_hash = ${hash}`)}`,
+          nothing,
         );
-      return { id: row[0] ?? '', name: row[1] ?? '', admin: true };
+      return found.caller;
     },
 
-    async list({ id }, token) {
+    list({ id }, token) {
       const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
-      const rows = await run(
+      return run(
         sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${sessionsWithUsers} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MAX_SESSIONS))}`,
+        (rows) =>
+          rows.map(([created, seen, address, agent, isCurrentCell]) => ({
+            created: text(created) ?? '',
+            seen: text(seen) ?? '',
+            address: text(address) ?? '',
+            agent: text(agent) ?? '',
+            isCurrent: isTrue(isCurrentCell),
+          })),
       );
-      return rows.map(([created, seen, address, agent, current]) => ({
-        created: created ?? '',
-        seen: seen ?? '',
-        address: address ?? '',
-        agent: agent ?? '',
-        isCurrent: current === 't',
-      }));
     },
 
     end,
     prune,
 
-    async endedUser(token) {
+    endedUser(token) {
       const key = sql`${raw(TOMBSTONE_PREFIX)} || ${value(digest(token))}::text`;
-      const [row] = await run(
+      return run(
         sql`select s.user_key from ${sessionTable} s where s.token_hash = ${key} and s.seen > ${NOW} - ${raw(TOMBSTONE_LIFE)}`,
+        ([row]) => text(row?.[0]) ?? undefined,
       );
-      return row?.[0] ?? undefined;
     },
 
-    async endOthers({ id }, token) {
-      const rows = await endAll(sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`);
-      return rows.filter(([wasValid]) => wasValid === 't').length;
-    },
+    endOthers: ({ id }, token) =>
+      endAll(sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`),
   };
 }

@@ -1,9 +1,10 @@
 // The rows of the user model: lookup for authentication, and changes by the command line.
 import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
-import { text, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import {
   compile,
+  createStatement,
   EMPTY,
   identifier,
   join,
@@ -12,21 +13,21 @@ import {
   table,
   value,
   type Fragment,
-  type Statement,
 } from '../../db/fragment.ts';
+import { isTrue, number, oneCell, text, type RawRow } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../../db/connection/database-errors.ts';
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { insertStatement, updateStatement } from '../../query/statements/write-statements.ts';
+import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
 import { UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
 import { costsOf, type UsedCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { isSuppressed, suppressed } from '../records/write-result.ts';
+import { suppressed } from '../records/write-result.ts';
 
 export interface User {
   readonly id: string;
@@ -84,6 +85,15 @@ const markOf = (hash: string): string => createHash('sha256').update(hash).diges
 
 const ROOT = 't';
 
+const readUsers = (rows: readonly RawRow[]): User[] =>
+  rows.map(([id, name, password, active, admin]) => ({
+    id: text(id) ?? '',
+    name: text(name) ?? '',
+    password: text(password) ?? '',
+    active: isTrue(active),
+    admin: isTrue(admin),
+  }));
+
 /** A column of the user model that the registry check requires. */
 function required(model: Model, name: string): Column {
   const column = findColumn(model, name);
@@ -101,6 +111,7 @@ export function createUsers(
   const password = required(model, 'password');
   const active = required(model, 'active');
   const admin = required(model, 'admin');
+  const writes = new WriteStatements({ model, output: [model.primaryKey], owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],
@@ -116,16 +127,13 @@ export function createUsers(
 
   const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
 
-  async function select(statement: Statement): Promise<User[]> {
-    const rows = await database.run({ ...statement, fixed: true }, 'quick');
-    return rows.map((row) => ({
-      id: text(row[0]) ?? '',
-      name: text(row[1]) ?? '',
-      password: text(row[2]) ?? '',
-      active: text(row[3]) === 't',
-      admin: text(row[4]) === 't',
-    }));
-  }
+  const findNamed = async (name: string): Promise<User | undefined> => {
+    const [user] = await database.run(
+      { text: byName, values: [name], fixed: true, decode: readUsers },
+      'quick',
+    );
+    return user;
+  };
 
   async function hashed(plain: string, name: string): Promise<Change> {
     if (plain.includes('\0')) throw new StartError('The password must not contain a NUL character.');
@@ -144,7 +152,7 @@ export function createUsers(
   }
 
   return {
-    find: async (wanted) => (await select({ text: byName, values: [wanted] }).catch(noSuchText))[0],
+    find: (wanted) => findNamed(wanted).catch(noSuchText),
     precondition: (user) => {
       const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
@@ -159,7 +167,11 @@ export function createUsers(
       ];
       return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')})`;
     },
-    list: () => select(compile(sql`${selectUsers} order by ${name}`)),
+    list: () =>
+      database.run(
+        { ...createStatement(sql`${selectUsers} order by ${name}`, readUsers), fixed: true },
+        'quick',
+      ),
 
     async add(wanted, plain, makeAdmin, values = new Map()) {
       // In Basic authentication the first colon ends the name.
@@ -196,11 +208,11 @@ export function createUsers(
         );
       }
       try {
-        const [row] = await database.run(
-          insertStatement(model, [model.primaryKey], [...changes.values()], [], {}, recording),
+        const { record } = await database.run(
+          writes.insert({ changes: [...changes.values()], author: null }),
           'write',
         );
-        if (!row) throw new StartError(suppressed().message);
+        if (!record) throw new StartError(suppressed().message);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
         const taken = duplicated(model, error).map(nameOf).join(', ');
@@ -213,32 +225,25 @@ export function createUsers(
     },
 
     async setPassword(wanted, plain) {
-      const [user] = await select({ text: byName, values: [wanted] });
+      const user = await findNamed(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
-      const [row] = await database.run(
-        updateStatement(
-          model,
-          [model.primaryKey],
-          user.id,
-          [await hashed(plain, user.name)],
-          [],
-          {},
-          recording,
-        ),
-        'write',
-      );
-      if (isSuppressed(row)) throw new StartError(suppressed().message);
+      const changes = [await hashed(plain, user.name)];
+      const statement = writes.update({ id: user.id, changes, author: null });
+      const { isSuppressed } = await database.run(statement, 'write');
+      if (isSuppressed) throw new StartError(suppressed().message);
     },
 
     async sampleCosts() {
       const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;
       const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
-      const statement = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MAX_COSTS))}`;
-      const rows = await database.run({ ...compile(statement), fixed: true }, 'read');
-      return rows.flatMap(([start, count]) => {
-        const costs = costsOf(text(start) ?? '');
-        return costs ? [{ costs, users: Number(text(count)) }] : [];
-      });
+      const query = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MAX_COSTS))}`;
+      const statement = createStatement(query, (rows) =>
+        rows.flatMap(([start, count]) => {
+          const costs = costsOf(text(start) ?? '');
+          return costs ? [{ costs, users: number(count) }] : [];
+        }),
+      );
+      return database.run({ ...statement, fixed: true }, 'read');
     },
 
     async rehash({ id, password: present }, hash) {
@@ -249,9 +254,11 @@ export function createUsers(
         ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
         : EMPTY;
       // A trigger may keep the old hash.
-      const statement = compile(sql`with ${changed}${marked} select count(*) from changed where is_stored`);
-      const [row] = await database.run({ ...statement, fixed: true }, 'write');
-      return text(row?.[0]) === '1';
+      const statement = createStatement(
+        sql`with ${changed}${marked} select count(*) from changed where is_stored`,
+        oneCell(number),
+      );
+      return (await database.run({ ...statement, fixed: true }, 'write')) === 1;
     },
   };
 }

@@ -1,0 +1,30 @@
+// Rows as PostgreSQL sends them, and how to read their cells.
+
+/** One row as received: the text of each column as bytes, or null. */
+export type RawRow = readonly (Buffer | null)[];
+
+type Cell = Buffer | null | undefined;
+
+/** The text of a cell, or null. */
+export const text = (cell: Cell): string | null => (cell ? cell.toString() : null);
+
+export const isTrue = (cell: Cell): boolean => text(cell) === 't';
+
+export const number = (cell: Cell): number => Number(text(cell));
+
+/** Parses a PostgreSQL array of booleans: `{t,f}`. */
+export const booleans = (cell: Cell): boolean[] =>
+  [...(text(cell) ?? '').matchAll(/[tf]/g)].map(([letter]) => letter === 't');
+
+/** Parses a PostgreSQL array of whole numbers: `{1,2}`. */
+export const numbers = (cell: Cell): number[] =>
+  [...(text(cell) ?? '').matchAll(/\d+/g)].map(([digits]) => Number(digits));
+
+/** Parses JSON that the statement built itself, so its form is known. */
+export const json = <T>(cell: Cell): T => JSON.parse(text(cell) ?? 'null') as T;
+
+/** Reads an answer of one cell. */
+export const oneCell =
+  <T>(read: (cell: Cell) => T) =>
+  ([row]: readonly RawRow[]): T =>
+    read(row?.[0]);

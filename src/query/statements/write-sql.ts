@@ -1,0 +1,198 @@
+// SQL that inserts, updates and deletes one record. Each statement decides and writes in one round trip.
+import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
+import { reference, type Column, type Model } from '../../db/schema/model.ts';
+import { cast } from '../../db/types/column-types.ts';
+import { checksSql, FOUND, matchesDigest, type BoundCheck } from './check-statements.ts';
+import {
+  changedValues,
+  logInsert,
+  recordsSameColumns,
+  returningLog,
+  wholeRow,
+  type Recording,
+} from './history-sql.ts';
+import { ROOT } from '../plan.ts';
+import { version } from './read-statements.ts';
+import { recordJson } from './record-json.ts';
+
+/** What the writing statements know of a resource. */
+export interface WriteTarget {
+  readonly model: Model;
+  /** The columns of the record that a statement returns. */
+  readonly output: readonly Column[];
+  /** The column with the key of the only user who may change or delete a record. */
+  readonly owner: Column | undefined;
+  /** What the history records; undefined for nothing. */
+  readonly recording: Recording | undefined;
+}
+
+/** A new value of a column as a parameter. */
+export interface BoundChange {
+  readonly column: Column;
+  readonly value: Fragment;
+  /** Salt and digest of a password that may be the stored hash itself. */
+  readonly digest: readonly Fragment[] | undefined;
+}
+
+/** A `Write` with its values as parameters. */
+export interface BoundWrite {
+  readonly id: Fragment | undefined;
+  readonly changes: readonly BoundChange[];
+  readonly checks: readonly BoundCheck[];
+  readonly precondition: Fragment | undefined;
+  readonly versions: Fragment | undefined;
+  /** The caller's key, if the record must be the caller's. */
+  readonly owner: Fragment | undefined;
+  /** See `authorSql`; empty if nothing is recorded. */
+  readonly author: Fragment;
+}
+
+const VERSION = raw('f."vitrine version"');
+const MATCHES = raw('f."vitrine matches"');
+const RESULTS = raw('f."vitrine checks"');
+/** The row's version, or null, and whether `If-Match` matches. */
+const FOUND_ROW = sql`${VERSION}, ${MATCHES}`;
+/** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
+const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
+const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
+
+export const isKey = ({ primaryKey }: Model, id: Fragment): Fragment =>
+  sql`${reference(ROOT, primaryKey)} = ${cast(id, primaryKey)}`;
+
+const isSameRow = ({ primaryKey }: Model): Fragment =>
+  sql`${reference(ROOT, primaryKey)} = ${reference(FOUND, primaryKey)}`;
+
+/**
+ * What an UPDATE or DELETE found: not the row without a record, if it is not the caller's, or if the precondition fails; and
+ * whether `If-Match` matches.
+ */
+const readFoundRow = (row: RawRow | undefined) => ({
+  isFound: text(row?.[0]) !== null,
+  isMatch: isTrue(row?.[1]),
+});
+
+export type FoundRow = ReturnType<typeof readFoundRow>;
+
+/**
+ * Finds and locks the row by its key, as "vitrine found". Only if the caller owns it: other callers need not wait for its lock.
+ * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
+ */
+function foundSql(
+  { model, owner }: WriteTarget,
+  { id = EMPTY, versions, precondition, owner: caller }: BoundWrite,
+  lock: 'update' | 'no key update',
+): Fragment {
+  const matches = versions ? sql`${version(ROOT)} = any(${versions})` : raw('true');
+  const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
+  const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
+  return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')} for ${raw(lock)})`;
+}
+
+/** The new value of a column. The type may combine it with the present one, for instance to keep microseconds. */
+function assigned({ column, value, digest }: BoundChange): Fragment {
+  const present = reference(FOUND, column);
+  const newValue = cast(value, column);
+  if (digest) return sql`case when ${matchesDigest(present, digest)} then ${present} else ${newValue} end`;
+  return column.isPassword ? newValue : (column.type.assign?.(newValue, present, column) ?? newValue);
+}
+
+/** Outcome of an INSERT. The record is undefined if nothing was inserted. */
+export const readInserted = ([row]: readonly RawRow[]) => ({
+  record: row?.[0] ? { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' } : undefined,
+  checks: booleans(row?.[3]),
+});
+
+/** Inserts the record if all checks and the precondition hold. */
+export function insertSql(
+  { model, output, recording }: WriteTarget,
+  { changes, checks, precondition, author }: BoundWrite,
+): Fragment {
+  const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
+  const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
+  const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
+  // The log reuses the output's JSON if both have the same columns.
+  const isReused = recording !== undefined && recordsSameColumns(output, recording);
+  const forLog = recording
+    ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
+    : EMPTY;
+  const returning = sql`returning ${recordJson(ROOT, output)} as record, ${NEW_VERSION} as version, ${reference(ROOT, model.primaryKey)}::text as key${forLog}`;
+  const log = recording
+    ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
+    : EMPTY;
+  if (checks.length > 0) {
+    const guarded = precondition ? sql` and ${precondition}` : EMPTY;
+    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
+    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`;
+  }
+  const row =
+    changes.length === 0
+      ? sql`${into} default values ${returning}`
+      : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
+  return recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row;
+}
+
+/** Outcome of an UPDATE. It is suppressed if a trigger canceled a change. */
+export const readUpdated = ([row]: readonly RawRow[]) => ({
+  ...readFoundRow(row),
+  checks: booleans(row?.[2]),
+  json: row?.[3] ?? Buffer.alloc(0),
+  version: text(row?.[4]) ?? '',
+  isSuppressed: isTrue(row?.[5]),
+});
+
+/**
+ * Finds and locks the row, decides, and updates it if that is allowed and a column differs.
+ * If a column is hidden from the output, the statement updates in any case: an unchanged version would confirm a guess of the
+ * hidden value. Passwords are exempt, because their hashes cannot be guessed.
+ */
+export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
+  const { model, output, recording } = target;
+  const { changes, checks, author } = write;
+  const row = foundSql(target, write, 'no key update');
+  const newValues = changes.map((change, index) => sql`, ${assigned(change)} as ${newValueAlias(index)}`);
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
+  const present = recordJson(FOUND, output);
+  if (changes.length === 0)
+    return sql`with ${row}, ${decided} select ${FOUND_ROW}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
+  const sets = changes.map(
+    ({ column }, index) => sql`${identifier(column.field)} = f.${newValueAlias(index)}`,
+  );
+  const conditions = changes.map(
+    ({ column }, index) =>
+      sql`${reference(FOUND, column)}::text is distinct from f.${newValueAlias(index)}::text`,
+  );
+  const differs = sql`(${join(conditions, ' or ')})`;
+  const isHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
+  const allowed = sql`${MATCHES} and true = all (${RESULTS})`;
+  const touches = isHidden ? allowed : sql`${allowed} and ${differs}`;
+  const logged = (alias: string, one: Recording): Fragment =>
+    changedValues(alias, changes, one, [FOUND, ROOT]);
+  const forLog = recording
+    ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
+    : EMPTY;
+  const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches} returning ${recordJson(ROOT, output)} as record, ${NEW_VERSION} as version${forFilter}${forLog})`;
+  // The history only records real changes.
+  const rows = isHidden ? 'changed where differs' : 'changed';
+  const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;
+  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${allowed} and ${differs} and c.version is null from decided f left join changed c on true`;
+}
+
+/** Outcome of a DELETE. */
+export const readDeleted = ([row]: readonly RawRow[]) => ({
+  ...readFoundRow(row),
+  isDeleted: isTrue(row?.[2]),
+});
+
+/** Finds and locks the row, decides, and deletes it if that is allowed. */
+export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
+  const { model, recording } = target;
+  const forLog = recording
+    ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    : EMPTY;
+  const row = foundSql(target, write, 'update');
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES} returning true${forLog}`;
+  const log = recording ? logInsert(recording, write.author, 'delete', 'gone') : EMPTY;
+  return sql`with ${row}, gone as (${gone})${log} select ${FOUND_ROW}, exists (select from gone) from (select) one left join "vitrine found" f on true`;
+}

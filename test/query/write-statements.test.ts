@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { raw, sql, value } from '../../src/db/fragment.ts';
+import { buildModels } from '../../src/db/schema/build-models.ts';
+import type { Column, Model } from '../../src/db/schema/model.ts';
+import { WriteStatements, type Write } from '../../src/query/statements/write-statements.ts';
+import type { Resource } from '../../src/resources/definition/resource.ts';
+
+const registry = [
+  { model: 'item', columns: { name: { type: 'string' }, secret: { type: 'password' } } },
+] as const satisfies readonly Resource[];
+
+/** Writes to a model whose output column counts how often SQL is built. */
+function createWrites() {
+  const model = buildModels(registry).get('item') as Model;
+  const [name, secret] = model.columns as [Column, Column];
+  let built = 0;
+  const output = (): ReturnType<typeof raw> => {
+    built += 1;
+    return raw("'x'");
+  };
+  const counting = { ...name, type: { ...name.type, output } };
+  const target = { model, output: [model.primaryKey, counting], owner: undefined, recording: undefined };
+  return { writes: new WriteStatements(target), name, secret, built: () => built };
+}
+
+describe('the writing statements of a resource', () => {
+  test('the SQL of a shape is built once, and each statement has its own values', () => {
+    const { writes, name, built } = createWrites();
+    const first = writes.update({ id: '1', changes: [{ column: name, value: 'a' }], author: null });
+    const once = built();
+    const second = writes.update({ id: '2', changes: [{ column: name, value: 'b' }], author: null });
+    assert.ok(once > 0);
+    assert.equal(built(), once);
+    assert.equal(second.text, first.text);
+    assert.deepEqual(first.values, ['1', 'a']);
+    assert.deepEqual(second.values, ['2', 'b']);
+  });
+
+  test('writes with other SQL are other shapes, and every parameter is in the SQL', () => {
+    const { writes, name, secret } = createWrites();
+    const author = { id: '7', name: 'ada' };
+    const check = { column: name, value: 'a', kind: 'unchanged', key: 'name', fault: '' } as const;
+    const changes: Write['changes'] = [{ column: name, value: 'a' }];
+    const all: Write[] = [
+      { id: '1', changes, author },
+      { id: '1', changes: [], author },
+      { id: '1', changes: [{ column: secret, value: null, hash: 'h' }], author },
+      { id: '1', changes: [{ column: secret, value: 'salt:digest', hash: 'h' }], author },
+      { id: '1', changes, checks: [check], author },
+      { id: '1', changes, checks: [{ ...check, kind: 'key', asked: '1' }], author },
+      { id: '1', changes, author, versions: ['5', '6'] },
+      { id: '1', changes, author: { ...author, precondition: sql`${value('7')} = '7'` } },
+      { id: '1', changes, author: { ...author, precondition: sql`${value('7')} = '8'` } },
+    ];
+    const statements = all.map((write) => writes.update(write));
+    assert.equal(new Set(statements.map(({ text }) => text)).size, all.length);
+    for (const { text, values } of statements) {
+      const used = new Set([...text.matchAll(/\$(\d+)/g)].map(([, place]) => Number(place)));
+      assert.deepEqual(
+        [...used].sort((a, b) => a - b),
+        values.map((_, index) => index + 1),
+        text,
+      );
+    }
+    assert.deepEqual(statements[3]?.values, ['1', 'h', 'salt', 'digest']);
+    assert.deepEqual(statements[6]?.values, ['1', 'a', '{"5","6"}']);
+  });
+
+  test('the SQL of the oldest shape is forgotten when there are more than 100', () => {
+    const { writes, built } = createWrites();
+    const remove = (number: number): number => {
+      const precondition = raw(`${number} = ${number}`);
+      writes.update({ id: '1', changes: [], author: { id: '7', name: 'ada', precondition } });
+      return built();
+    };
+    const once = remove(0);
+    for (let number = 1; number < 100; number += 1) remove(number);
+    const all = built();
+    assert.equal(remove(0), all);
+    remove(100);
+    assert.equal(remove(0), all + 2 * once);
+  });
+});
