@@ -1,5 +1,5 @@
-// Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. test/db/driver.test.ts has a
-// test for each; run it before the exact version in package.json changes.
+// Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
+// test/db/driver.test.ts must pass before its exact version in package.json changes.
 import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
