@@ -55,8 +55,7 @@ async function readAll(
   return objects;
 }
 
-const sqlOf = (name: string): string =>
-  readFileSync(new URL(`./schemas/${name}.sql`, import.meta.url), 'utf8');
+const sqlOf = (name: string): string => readFileSync(`test/commands/schemas/${name}.sql`, 'utf8');
 
 describe('vitrine introspect', { timeout: 110_000 }, () => {
   let database: TestDatabase;

@@ -6,7 +6,6 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { fileURLToPath } from 'node:url';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { REPOSITORY, run, temporaryFolder } from './support.ts';
 
@@ -200,7 +199,7 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
     ['name', /altnames/],
   ] as const) {
     test(`has to have the certificate of that number: it has one of its ${whose}`, async () => {
-      const file = fileURLToPath(new URL(`tls/${whose}.pem`, import.meta.url));
+      const file = join(REPOSITORY, `test/process/tls/${whose}.pem`);
       const pem = readFileSync(file);
       const server = createServer((socket) => {
         socket.on('error', () => undefined);
