@@ -1,6 +1,7 @@
 // Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
 // Further words choose test files: npm test -- test/http
-// With --browser it runs the tests that need a browser, and only those: npm run test:browser
+// With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
+// With --system it runs only the tests of packages, supervisors and killed processes (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
 import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,24 +11,27 @@ import { promisify } from 'node:util';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
 
 const given = process.env['TEST_DATABASE_URL'] || undefined;
-const chosen = process.argv.slice(2).filter((word) => word !== '--browser');
-const isBrowser = process.argv.includes('--browser');
-const ending = isBrowser ? '.browser.ts' : '.test.ts';
-const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(ending)).sort();
+const words = process.argv.slice(2);
+const chosen = words.filter((word) => !word.startsWith('--'));
+const kind = ['browser', 'system'].find((name) => words.includes(`--${name}`)) ?? 'test';
+const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(`.${kind}.ts`));
 const files = all
   .map((file) => join('test', file))
-  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
+  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)))
+  .sort();
 if (files.length === 0) {
-  process.stderr.write('No matching test files. Browser tests run with npm run test:browser.\n');
+  process.stderr.write(
+    'No matching test files. Files *.browser.ts run with npm run test:browser, *.system.ts with npm run test:system.\n',
+  );
   process.exit(1);
 }
 /** The number of processes that share the files: each loads the service once. */
-const PROCESSES = isBrowser ? files.length : 16;
+const PROCESSES = kind === 'test' ? 16 : files.length;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
 await chmod(directory, 0o755); // as root, the server runs as another user
 const compiled = compile(join(directory, 'compiled'));
-const installation = install(join(directory, 'installation'));
+const installation = compiled.then((root) => install(join(directory, 'installation'), root));
 // Nothing here has to survive a crash of the machine.
 const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=200'];
 const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
@@ -43,13 +47,16 @@ async function compile(folder: string): Promise<string> {
 }
 
 /** Makes a folder like that of the installed package, for the tests that start the command. */
-async function install(folder: string): Promise<string> {
+async function install(folder: string, root: string): Promise<string> {
   await mkdir(folder);
   for (const name of ['bin', 'deploy', 'package.json'])
     await cp(name, join(folder, name), { recursive: true });
   await symlink(resolve('node_modules'), join(folder, 'node_modules'));
-  await copyAssets(join(folder, 'dist'));
-  await tsc('-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist'));
+  if (kind === 'system') {
+    // Only the tests of packages need type declarations, which take the compiler as long again.
+    await copyAssets(join(folder, 'dist'));
+    await tsc('-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist'));
+  } else await cp(join(root, 'src'), join(folder, 'dist'), { recursive: true });
   return folder;
 }
 

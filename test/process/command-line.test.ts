@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { cp } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { REPOSITORY, run, temporaryFolder } from './support.ts';
+import { REPOSITORY, run } from './support.ts';
 
 const SETTINGS: Record<string, string> = {
   DATABASE_URL: '.data',
@@ -50,20 +49,6 @@ describe('what the command line says of itself', { concurrency: 2, timeout: 60_0
       }
     });
   }
-
-  test('npx vitrine runs in a checkout', async () => {
-    const env = { HOME: await temporaryFolder(), npm_config_update_notifier: 'false' }; // npx keeps notes at home
-    const { code, stdout } = await run(['vitrine', '--help'], { command: 'npx', cwd: REPOSITORY, env });
-    assert.equal(code, 0);
-    assert.match(stdout, /^Usage: vitrine/);
-  });
-
-  test('npm start passes words on to the service', async () => {
-    const words = ['start', '--silent', '--', '--help'];
-    const { code, stdout } = await run(words, { command: 'npm', cwd: REPOSITORY });
-    assert.equal(code, 0);
-    assert.match(stdout, /^Usage: vitrine/m);
-  });
 
   test('--version prints the version of the package and nothing else', async () => {
     const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
@@ -142,22 +127,6 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     assert.equal(code, 1);
     assert.doesNotMatch(stderr, /PORT|ACCESS/);
   });
-});
-
-test('a checkout where nothing is installed says what to do', { timeout: 60_000 }, async () => {
-  const folder = await temporaryFolder();
-  for (const name of ['bin', 'src', 'package.json'])
-    await cp(join(REPOSITORY, name), join(folder, name), { recursive: true });
-  const options = { command: process.execPath, cwd: folder };
-  for (const words of [['--version'], ['check'], ['serve']]) {
-    const { code, stdout, stderr } = await run(['bin/vitrine.js', ...words], options);
-    assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: The installation is incomplete: run npm ci first\. \(.+\)\n$/);
-  }
-  const env = { NODE_ENV: 'production' };
-  const { code, stderr } = await run(['bin/vitrine.js', 'check'], { ...options, env });
-  assert.equal(code, 1);
-  assert.match(stderr, /run npm ci and npm run build first/);
 });
 
 describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () => {
