@@ -3,8 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
-import { run, REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
+import { REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { run } from './support.ts';
 
 interface Column {
   readonly type: string;

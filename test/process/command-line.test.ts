@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { REPOSITORY, run } from './support.ts';
+import { run } from '../commands/support.ts';
+import { REPOSITORY, run as runProcess } from './support.ts';
 
 const SETTINGS: Record<string, string> = {
   DATABASE_URL: '.data',
@@ -146,7 +147,7 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () 
       const { port } = server.address() as AddressInfo;
       for (const mode of ['require', 'verify-full']) {
         const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
-        const { code, stderr } = await run(words, { env: { DATABASE_URL, PORT: '0' } });
+        const { code, stderr } = await runProcess(words, { env: { DATABASE_URL, PORT: '0' } });
         const reason = 'the server does not support TLS. Check sslmode in DATABASE_URL';
         assert.deepEqual([code, stderr], [1, `vitrine: The database cannot be used: ${reason}\n`]);
       }
@@ -183,10 +184,12 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
       const { port } = server.address() as AddressInfo;
       for (const mode of ['verify-full', 'verify-ca']) {
         const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
-        const { code, stderr } = await run(['check'], { env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file } });
+        const { code, stderr } = await runProcess(['check'], {
+          env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file },
+        });
         assert.equal(code, 1);
         assert.match(stderr, expected);
-        const unknown = await run(['check'], { env: { DATABASE_URL } });
+        const unknown = await runProcess(['check'], { env: { DATABASE_URL } });
         assert.match(unknown.stderr, /Set NODE_EXTRA_CA_CERTS in the environment/);
       }
       server.close();
