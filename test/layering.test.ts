@@ -4,10 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join, relative, sep } from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
+import { REPOSITORY } from './paths.ts';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const ROOT = REPOSITORY;
 /** The rooms (folders) from the bottom up: a file imports from its own room or from one before it. */
 const ROOMS = [
   'errors.ts',

@@ -1,6 +1,7 @@
 // Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
 // Further words choose test files: npm test -- test/http
-// With --browser it runs the tests that need a browser, and only those: npm run test:browser
+// With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
+// With --system it runs only the tests of packages, supervisors and killed processes (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
 import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,51 +11,80 @@ import { promisify } from 'node:util';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
 
 const given = process.env['TEST_DATABASE_URL'] || undefined;
-const chosen = process.argv.slice(2).filter((word) => word !== '--browser');
-const isBrowser = process.argv.includes('--browser');
-const ending = isBrowser ? '.browser.ts' : '.test.ts';
-const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(ending)).sort();
+const words = process.argv.slice(2);
+const chosen = words.filter((word) => !word.startsWith('--'));
+const kind = ['browser', 'system'].find((name) => words.includes(`--${name}`)) ?? 'test';
+const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(`.${kind}.ts`));
 const files = all
   .map((file) => join('test', file))
-  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
+  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)))
+  .sort();
 if (files.length === 0) {
-  process.stderr.write('no test file is called so; those for a browser are run by npm run test:browser\n');
+  process.stderr.write(
+    'No matching test files. Files *.browser.ts run with npm run test:browser, *.system.ts with npm run test:system.\n',
+  );
   process.exit(1);
 }
-/** How many processes the files are dealt out to: each loads the service once for all of its files. */
-const PROCESSES = isBrowser ? files.length : 16;
+/** The number of processes that share the files: each loads the service once. */
+const PROCESSES = kind === 'test' ? 16 : files.length;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
-await chmod(directory, 0o755); // the server runs as another user when this is root
-const installation = install(join(directory, 'installation'));
+await chmod(directory, 0o755); // as root, the server runs as another user
+const compiled = compile(join(directory, 'compiled'));
+const installation = compiled.then((root) => install(join(directory, 'installation'), root));
 // Nothing here has to survive a crash of the machine.
 const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=200'];
 const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
 
-/** Compiles the package into a folder, as it is installed: the tests that start the command start it from there, which is quick. */
-async function install(folder: string): Promise<string> {
+/** Compiles the sources and the tests once for all processes. */
+async function compile(folder: string): Promise<string> {
+  await mkdir(folder);
+  for (const name of ['package.json', 'deploy', 'node_modules'])
+    await symlink(resolve(name), join(folder, name));
+  await copyAssets(join(folder, 'src'));
+  await tsc('-p', 'tsconfig.test.json', '--outDir', folder);
+  return folder;
+}
+
+/** Makes a folder like that of the installed package, for the tests that start the command. */
+async function install(folder: string, root: string): Promise<string> {
   await mkdir(folder);
   for (const name of ['bin', 'deploy', 'template', 'package.json'])
     await cp(name, join(folder, name), { recursive: true });
   await symlink(resolve('node_modules'), join(folder, 'node_modules'));
-  for (const name of ['style.css', 'script.js'])
-    await cp(join('src/admin/web', name), join(folder, 'dist/admin/web', name));
-  // The type check is a step of its own.
-  const words = ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', join(folder, 'dist')];
-  await promisify(execFile)(join('node_modules', '.bin', 'tsc'), words);
+  if (kind === 'system') {
+    // Only the tests of packages need type declarations, which take the compiler as long again.
+    await copyAssets(join(folder, 'dist'));
+    await tsc('-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist'));
+  } else await cp(join(root, 'src'), join(folder, 'dist'), { recursive: true });
   return folder;
 }
 
-/** Writes a file for each process, which imports the test files that are its own. */
+/** Runs the compiler. The type check is a step of its own. */
+function tsc(...words: string[]): Promise<unknown> {
+  return promisify(execFile)(join('node_modules', '.bin', 'tsc'), [...words, '--noCheck']);
+}
+
+/** Copies the files that compiled code reads from its own folder. */
+async function copyAssets(folder: string): Promise<void> {
+  for (const name of ['style.css', 'script.js'])
+    await cp(join('src/admin/web', name), join(folder, 'admin/web', name));
+}
+
+/** Writes a file for each process, which imports its test files. */
 async function deal(folder: string): Promise<string[]> {
   await mkdir(folder);
+  const root = await compiled;
   const shares = Array.from({ length: Math.min(PROCESSES, files.length) }, (_, turn) =>
     files.filter((_file, index) => index % PROCESSES === turn),
   );
   return Promise.all(
     shares.map(async (share, turn) => {
-      const imports = share.map((file) => `import ${JSON.stringify(pathToFileURL(file).href)};`);
-      const name = join(folder, `share-${turn + 1}.mts`);
+      const imports = share.map((file) => {
+        const script = join(root, file.replace(/\.ts$/, '.js'));
+        return `import ${JSON.stringify(pathToFileURL(script).href)};`;
+      });
+      const name = join(folder, `share-${turn + 1}.mjs`);
       await writeFile(name, imports.join('\n'));
       return name;
     }),
@@ -64,8 +94,7 @@ async function deal(folder: string): Promise<string[]> {
 let status: number;
 try {
   const flags = [
-    '--import',
-    'tsx',
+    '--enable-source-maps',
     '--test',
     '--test-reporter=spec',
     '--test-concurrency=4',

@@ -1,10 +1,10 @@
 import { hash } from '@node-rs/argon2';
 import { randomBytes } from 'node:crypto';
-import { delimiter } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { delimiter, join } from 'node:path';
 import postgres from 'postgres';
 import { createVitrine, type Resource, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
+import { REPOSITORY } from './paths.ts';
 
 export type Sql = postgres.Sql;
 
@@ -154,5 +154,4 @@ export async function startService(
 }
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */
-export const commandPath = (): string =>
-  [process.env['PATH'], fileURLToPath(new URL('bin', import.meta.url))].join(delimiter);
+export const commandPath = (): string => [process.env['PATH'], join(REPOSITORY, 'test/bin')].join(delimiter);

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { readPage } from './docs/pages.ts';
+import { REPOSITORY } from './paths.ts';
 
-const SOURCE = fileURLToPath(new URL('../src', import.meta.url));
+const SOURCE = join(REPOSITORY, 'src');
 
 /** The code of a file without comments, which may name anything. */
 function codeOf(file: string): string {

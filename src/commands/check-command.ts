@@ -5,7 +5,7 @@ import { printMatrix } from './check/access-matrix.ts';
 import { misfit } from '../resources/serve/schema-setup.ts';
 import { examine, type RegistryReport } from './check/registry-report.ts';
 import { requireRegistry } from '../service.ts';
-import { refuseArguments, parse, print, printMessage, withSettingsDatabase } from './command.ts';
+import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]
@@ -42,10 +42,10 @@ interface Outcome extends Omit<RegistryReport, 'faults'> {
 }
 
 /** Checks the settings, then the registry, then the database. Each step needs the one before, so errors end the check. */
-async function examineAll(): Promise<Outcome> {
+async function examineAll({ env }: Io): Promise<Outcome> {
   let kind: Outcome['kind'] = 'settings';
   try {
-    const settings = readSettings(process.env);
+    const settings = readSettings(env);
     kind = 'registry';
     const { registry, panels } = await loadResources(settings.resources);
     const resources = requireRegistry(registry, settings, panels);
@@ -62,27 +62,28 @@ async function examineAll(): Promise<Outcome> {
 }
 
 /** Prints text: all errors in one message, and one message per warning. */
-function printText({ error, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
-  if (error) printMessage(error.message);
-  for (const { text } of warnings) printMessage(`warning: ${text}`);
-  if (withMatrix && matrix.length > 0) print(`${printMatrix(matrix)}\n`);
+function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
+  if (error) printMessage(io, error.message);
+  for (const { text } of warnings) printMessage(io, `warning: ${text}`);
+  if (withMatrix && matrix.length > 0) print(io, `${printMatrix(matrix)}\n`);
   if (!error)
     print(
+      io,
       `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
     );
 }
 
 /** `vitrine check`: reports errors and warnings without starting the service. */
-export async function checkCommand(args: readonly string[]): Promise<number> {
-  const parsed = parse(args, OPTIONS, HELP);
+export async function checkCommand(args: readonly string[], io: Io): Promise<number> {
+  const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return 0;
   refuseArguments(parsed.positionals);
   const { matrix, json, strict } = parsed.values;
-  const outcome = await examineAll();
+  const outcome = await examineAll(io);
   const { kind, error, warnings } = outcome;
   const errors = (error?.faults ?? []).map((text) => ({ kind, text }));
-  if (json) print(JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
-  else printText(outcome, matrix === true);
+  if (json) print(io, JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
+  else printText(io, outcome, matrix === true);
   if (errors.length > 0) return 1;
   return strict && warnings.length > 0 ? 2 : 0;
 }

@@ -10,11 +10,19 @@ import { StartError } from '../errors.ts';
 /** A mistake on the command line: exit code 2. The message leaves out the command's name. */
 export class UsageError extends Error {}
 
+/** The variables, the input and the output of a command: those of `process`, or of a test. */
+export interface Io {
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+}
+
 /** Prints a result to standard output. */
-export const print = (text: string): void => void process.stdout.write(`${text}\n`);
+export const print = ({ stdout }: Io, text: string): void => void stdout.write(`${text}\n`);
 
 /** Prints a message for the user to standard error. */
-export const printMessage = (text: string): void => void process.stderr.write(`vitrine: ${text}\n`);
+export const printMessage = ({ stderr }: Io, text: string): void => void stderr.write(`vitrine: ${text}\n`);
 
 interface Option {
   readonly type: 'string' | 'boolean';
@@ -47,6 +55,7 @@ export function parse<Known extends Options>(
   args: readonly string[],
   options: Known,
   help: string,
+  io: Io,
 ): ParsedArguments<Known> | undefined {
   const all = { ...options, help: { type: 'boolean', short: 'h' } } as const;
   try {
@@ -57,7 +66,7 @@ export function parse<Known extends Options>(
     const [mistake = ''] = (error as Error).message.split('. ');
     throw new UsageError(mistake);
   }
-  print(help.trim());
+  print(io, help.trim());
   return undefined;
 }
 
@@ -70,8 +79,8 @@ export function refuseArguments(args: readonly string[]): void {
  * The DATABASE_URL, for commands that need an existing database.
  * @throws StartError when it is not set
  */
-export function requireDatabaseUrl(command: string): string {
-  const { databaseUrl } = readSettings({ DATABASE_URL: process.env['DATABASE_URL'] });
+export function requireDatabaseUrl(command: string, { env }: Io): string {
+  const { databaseUrl } = readSettings({ DATABASE_URL: env['DATABASE_URL'] });
   if (databaseUrl === undefined) {
     throw new StartError(
       `vitrine ${command} needs an existing database: set DATABASE_URL=postgres://user:password@host:port/name.`,

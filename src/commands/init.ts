@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from '
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StartError } from '../errors.ts';
-import { parse, print, UsageError } from './command.ts';
+import { parse, print, UsageError, type Io } from './command.ts';
 
 const HELP = `
 Usage: vitrine init [FOLDER] [--force]
@@ -128,8 +128,8 @@ async function writeAll(folder: string, files: Readonly<Record<string, string>>)
 }
 
 /** `vitrine init`: creates a project that starts without further configuration. */
-export async function init(args: readonly string[]): Promise<void> {
-  const parsed = parse(args, OPTIONS, HELP);
+export async function init(args: readonly string[], io: Io): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   const { force = false } = parsed.values;
   const [name = '.', ...others] = parsed.positionals;
@@ -147,8 +147,8 @@ export async function init(args: readonly string[]): Promise<void> {
   } catch (error) {
     throw new StartError(`Cannot create the project: ${(error as Error).message}`);
   }
-  for (const file of Object.keys(files)) print(join(name, file));
+  for (const file of Object.keys(files)) print(io, join(name, file));
   const quoted = /^[\w./-]+$/.test(name) ? name : JSON.stringify(name);
   const enter = folder === process.cwd() ? '' : `cd ${quoted} && `;
-  print(`\nNext: ${enter}npm install && npm start`);
+  print(io, `\nNext: ${enter}npm install && npm start`);
 }

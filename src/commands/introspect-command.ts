@@ -6,7 +6,14 @@ import { introspect, hasServableName, tableName } from './introspect/introspecti
 import { printRegistry } from './introspect/print-registry.ts';
 import { requireLosslessSettings } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
-import { refuseArguments, parse, requireDatabaseUrl, printMessage, withDatabase } from './command.ts';
+import {
+  refuseArguments,
+  parse,
+  requireDatabaseUrl,
+  printMessage,
+  withDatabase,
+  type Io,
+} from './command.ts';
 
 const HELP = `
 Usage: vitrine introspect [--schema NAME] [--table NAME]... > resources.mjs
@@ -46,12 +53,13 @@ async function readRelations(
 }
 
 /** `vitrine introspect`: prints a registry for an existing database. */
-export async function introspectCommand(args: readonly string[]): Promise<void> {
-  const parsed = parse(args, OPTIONS, HELP);
+export async function introspectCommand(args: readonly string[], io: Io): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
   const { schema = 'public', table = [] } = parsed.values;
-  const { resources, notes } = await withDatabase(requireDatabaseUrl('introspect'), async (database) => {
+  const url = requireDatabaseUrl('introspect', io);
+  const { resources, notes } = await withDatabase(url, async (database) => {
     await requireLosslessSettings(database);
     const relations = await readRelations(database, schema, table);
     const names = relations.filter(hasServableName).map(tableName);
@@ -62,9 +70,10 @@ export async function introspectCommand(args: readonly string[]): Promise<void> 
     const reasons = notes.map((note) => `\n  - ${note}`).join('');
     throw new StartError(`No table of the schema ${schema} can be served:${reasons}`);
   }
-  process.stdout.write(printRegistry({ resources, notes }));
+  io.stdout.write(printRegistry({ resources, notes }));
   const secrets = resources.flatMap(({ model, secrets: names }) => names.map((name) => `${model}.${name}`));
-  if (secrets.length > 0) printMessage(`excluded, because the names suggest secrets: ${secrets.join(', ')}`);
+  if (secrets.length > 0)
+    printMessage(io, `excluded, because the names suggest secrets: ${secrets.join(', ')}`);
   const skipped = notes.length > 0 ? `, skipped: ${notes.length} (the file says why)` : '';
-  printMessage(`tables served: ${resources.length}${skipped}`);
+  printMessage(io, `tables served: ${resources.length}${skipped}`);
 }

@@ -21,6 +21,7 @@ import {
   printMessage,
   UsageError,
   withDatabase,
+  type Io,
 } from './command.ts';
 
 const HELP = `
@@ -62,8 +63,8 @@ function statementsFor(
   ];
 }
 
-const readState = (resources: readonly Resource[]): Promise<DatabaseState> =>
-  withDatabase(requireDatabaseUrl('schema --diff'), async (database) => {
+const readState = (resources: readonly Resource[], io: Io): Promise<DatabaseState> =>
+  withDatabase(requireDatabaseUrl('schema --diff', io), async (database) => {
     const mayChangeHistory = await database.run(MAY_CHANGE_HISTORY, 'read');
     return { catalog: await readCatalog(database, resources), mayChangeHistory };
   });
@@ -76,7 +77,12 @@ function checkRole(role: string): void {
     throw new UsageError(`--role ${role}: PostgreSQL reserves this name`);
 }
 
-async function printGrants(role: string, resources: readonly Resource[], settings: Settings): Promise<void> {
+async function printGrants(
+  role: string,
+  resources: readonly Resource[],
+  settings: Settings,
+  io: Io,
+): Promise<void> {
   const served = serveResources(resources, buildModels(resources), settings);
   const privileges = allPrivileges(resources, served, settings);
   const { databaseUrl } = settings;
@@ -91,32 +97,35 @@ async function printGrants(role: string, resources: readonly Resource[], setting
   );
   if (missing.length > 0)
     printMessage(
+      io,
       `missing in the database: ${missing.join(', ')}. Create them first (see vitrine schema --diff)`,
     );
   const create = `create role "${role.replaceAll('"', '""')}" login password '...'`;
   print(
+    io,
     `-- Run this as the owner of the tables. If the role does not exist, first run:\n-- ${create.replace(/[\r\n]/g, ' ')};`,
   );
-  print(sqlOf(grantsFor(role, privileges, info)));
+  print(io, sqlOf(grantsFor(role, privileges, info)));
 }
 
 /** `vitrine schema` */
-export async function schema(args: readonly string[]): Promise<void> {
-  const parsed = parse(args, OPTIONS, HELP);
+export async function schema(args: readonly string[], io: Io): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
   const { diff = false, role } = parsed.values;
   if (diff && role !== undefined) throw new UsageError('--diff and --role cannot be combined');
   if (role !== undefined) checkRole(role);
-  const settings = readSettings(process.env);
+  const settings = readSettings(io.env);
   const { registry, panels } = await loadResources(settings.resources);
   const resources = requireRegistry(registry, settings, panels);
-  if (role !== undefined) return printGrants(role, resources, settings);
+  if (role !== undefined) return printGrants(role, resources, settings, io);
   const systemTables = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
-  const state = diff ? await readState(resources) : { catalog: new Map(), mayChangeHistory: false };
+  const state = diff ? await readState(resources, io) : { catalog: new Map(), mayChangeHistory: false };
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
-  if (!diff && schemas.size > 0) printMessage(`these schemas must exist already: ${[...schemas].join(', ')}`);
+  if (!diff && schemas.size > 0)
+    printMessage(io, `these schemas must exist already: ${[...schemas].join(', ')}`);
   const statements = statementsFor(resources, systemTables, state);
-  if (statements.length > 0) print(sqlOf(statements));
-  else printMessage('nothing is missing. To compare the rest, run: vitrine check');
+  if (statements.length > 0) print(io, sqlOf(statements));
+  else printMessage(io, 'nothing is missing. To compare the rest, run: vitrine check');
 }

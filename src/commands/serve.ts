@@ -5,7 +5,7 @@ import { StartError } from '../errors.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Prepared } from '../service.ts';
-import { refuseArguments, parse, print } from './command.ts';
+import { refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './session.ts';
 
 /** Fills a new embedded database: creates an admin, and sample records when the registry is the shipped one. */
@@ -23,11 +23,12 @@ async function fillNewDatabase(
     const reason = refusal(error);
     if (!(reason instanceof StartError)) throw error;
     return print(
+      process,
       `could not create the user "admin": ${reason.message} Create an admin with: vitrine user add NAME --admin`,
     );
   }
   // Before the samples, which may fail: the password is not stored anywhere else.
-  print(`created the user "admin" with the password ${password}`);
+  print(process, `created the user "admin" with the password ${password}`);
   if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
@@ -80,7 +81,7 @@ async function run(settings: Settings): Promise<void> {
     throw error;
   }
   if (isStopping || !server) return;
-  print(`listening on ${server.name}`);
+  print(process, `listening on ${server.name}`);
   process.send?.('ready'); // for PM2 and other parent processes that wait for it
 }
 
@@ -95,9 +96,9 @@ The only option is --help. Configure the service with the settings below.
  * `vitrine serve`
  * @param generalHelp the help of the whole program, which lists the settings
  */
-export async function serve(args: readonly string[], generalHelp: string): Promise<void> {
-  const parsed = parse(args, {}, `${HELP}\n${generalHelp}`);
+export async function serve(args: readonly string[], io: Io, generalHelp: string): Promise<void> {
+  const parsed = parse(args, {}, `${HELP}\n${generalHelp}`, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
-  await run(readSettings(process.env));
+  await run(readSettings(io.env));
 }

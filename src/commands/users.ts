@@ -5,7 +5,7 @@ import { readSettings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
 import { UTF8_FATAL } from '../http/message/text-decoding.ts';
-import { parse, print, UsageError } from './command.ts';
+import { parse, print, UsageError, type Io } from './command.ts';
 import { withService } from './session.ts';
 
 const HELP = `
@@ -25,10 +25,10 @@ Options
 const OPTIONS = { admin: { type: 'boolean' }, set: { type: 'string', multiple: true } } as const;
 
 /** Reads a password: on a terminal typed twice without echo, else all of standard input without the final line break. */
-async function readPassword(): Promise<string> {
-  if (!process.stdin.isTTY) {
+async function readPassword({ stdin, stderr }: Io): Promise<string> {
+  if (!stdin.isTTY) {
     const chunks: Buffer[] = [];
-    for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+    for await (const chunk of stdin) chunks.push(chunk as Buffer);
     try {
       return UTF8_FATAL.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
     } catch {
@@ -38,13 +38,13 @@ async function readPassword(): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const ask = async (prompt: string): Promise<string> => {
     // Echo must be off before the prompt appears, so that early or pasted input stays hidden.
-    const terminal = createInterface({ input: process.stdin, output: silent, terminal: true });
-    process.stderr.write(prompt);
+    const terminal = createInterface({ input: stdin, output: silent, terminal: true });
+    stderr.write(prompt);
     const answer = await terminal.question('').catch(() => {
       throw new StartError('No password was entered.'); // Ctrl-C or Ctrl-D
     });
     terminal.close();
-    process.stderr.write('\n');
+    stderr.write('\n');
     return answer;
   };
   const password = await ask('Password: ');
@@ -66,11 +66,11 @@ function parseSets(sets: readonly string[]): Map<string, string> {
 }
 
 /** `vitrine user` */
-export async function users(args: readonly string[]): Promise<void> {
-  const parsed = parse(args, OPTIONS, HELP);
+export async function users(args: readonly string[], io: Io): Promise<void> {
+  const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   const { admin = false, set: sets = [] } = parsed.values;
-  const settings = readSettings(process.env);
+  const settings = readSettings(io.env);
   const [action = '', name, ...rest] = parsed.positionals;
   const takesName = action === 'add' || action === 'password';
   if (!takesName && action !== 'list') throw new UsageError('Expected add, password or list');
@@ -86,10 +86,10 @@ export async function users(args: readonly string[]): Promise<void> {
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {
-        print([shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
+        print(io, [shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
       }
-    } else if (action === 'add') await stored.add(name ?? '', await readPassword(), admin, values);
-    else if (await stored.find(name ?? '')) await stored.setPassword(name ?? '', await readPassword());
+    } else if (action === 'add') await stored.add(name ?? '', await readPassword(io), admin, values);
+    else if (await stored.find(name ?? '')) await stored.setPassword(name ?? '', await readPassword(io));
     else throw new StartError(`There is no user ${name}.`);
   });
 }

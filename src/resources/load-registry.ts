@@ -5,10 +5,6 @@ import { pathToFileURL } from 'node:url';
 import { StartError } from '../errors.ts';
 import shipped from './registry.ts';
 
-/** Whether this process can import TypeScript: Node.js can since 22.18, and tsx enables it in older versions. */
-const readsTypeScript = (): boolean =>
-  Boolean((process.features as { typescript?: unknown }).typescript) || import.meta.url.endsWith('.ts');
-
 /** The exports of a registry file, unchecked. */
 export interface ResourceFile {
   /** The default export. */
@@ -27,11 +23,6 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
     throw new StartError(`RESOURCES=${file} must end in .ts, .mts, .js or .mjs.`);
   if (!existsSync(path)) throw new StartError(`RESOURCES=${file}: there is no such file.`);
-  if (/\.m?ts$/.test(path) && !readsTypeScript()) {
-    throw new StartError(
-      `RESOURCES=${file}: Node.js ${process.version} cannot read TypeScript. Use Node.js 22.18 or later, or a .js or .mjs file.`,
-    );
-  }
   try {
     // As a path: with a file URL, tsx confuses x.ts and x.js.
     return exportsOf((await import(pathToFileURL(path).pathname)) as Exports);
@@ -40,6 +31,12 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
     if (code === 'ERR_ACCESS_DENIED' && isAbsolute(resource)) {
       throw new StartError(
         `RESOURCES=${file} cannot be loaded: this process may not access ${resource}. To allow it, add its folder to CONFINE_READ.`,
+      );
+    }
+    // Node.js can read TypeScript since 22.18, and older versions with tsx.
+    if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.m?ts$/.test(path)) {
+      throw new StartError(
+        `RESOURCES=${file}: Node.js ${process.version} cannot read TypeScript. Use Node.js 22.18 or later, or a .js or .mjs file.`,
       );
     }
     // For a syntax error, only the first line of the stack has the line number.

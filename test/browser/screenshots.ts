@@ -5,12 +5,12 @@ import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import postgres from 'postgres';
 import { startEmbedded } from '../../src/db/connection/embedded.ts';
+import { REPOSITORY } from '../paths.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = REPOSITORY;
 const IMAGES = join(ROOT, 'docs', 'images');
 const CHINOOK = join(ROOT, 'examples', 'chinook');
 /** The maximum size of a screenshot (bytes). */

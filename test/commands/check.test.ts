@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { folderWith, run, type Ended, type RunOptions } from '../process/support.ts';
+import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
+import { run } from './support.ts';
 
 const USER = {
   model: 'user',

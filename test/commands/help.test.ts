@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { run } from '../process/support.ts';
+import { run } from './support.ts';
 
 describe('every command', { concurrency: 2, timeout: 60_000 }, () => {
   for (const command of ['serve', 'init', 'introspect', 'check', 'schema', 'user']) {

@@ -3,8 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
-import { run, REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
+import { REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { run } from './support.ts';
 
 interface Column {
   readonly type: string;
@@ -55,8 +56,7 @@ async function readAll(
   return objects;
 }
 
-const sqlOf = (name: string): string =>
-  readFileSync(new URL(`./schemas/${name}.sql`, import.meta.url), 'utf8');
+const sqlOf = (name: string): string => readFileSync(`test/commands/schemas/${name}.sql`, 'utf8');
 
 describe('vitrine introspect', { timeout: 110_000 }, () => {
   let database: TestDatabase;

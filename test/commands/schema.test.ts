@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import postgres from 'postgres';
-import { folderWith, run, serve, type Ended } from '../process/support.ts';
+import { folderWith, run as runProcess, serve, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { run } from './support.ts';
 
 const REGISTRY = `export default [
   {
@@ -57,7 +58,7 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
     const fresh = await createDatabase();
     try {
       const logged = (
-        await run(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'a long secret' })
+        await runProcess(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'a long secret' })
       ).stderr;
       const ran = logged.split('\n').flatMap((line) => {
         const { statement } = JSON.parse(line || '{}') as { statement?: string };

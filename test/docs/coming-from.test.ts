@@ -10,6 +10,7 @@ import { loadResources } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { folderWith } from '../process/support.ts';
 import { basic, cheapHash, commandPath, startService, type TestService } from '../support.ts';
+import '../typescript.ts';
 import { codeBlocks, examplesOf, sameBody } from './pages.ts';
 
 const PAGE = 'docs/coming-from.md';

@@ -9,6 +9,7 @@ import type { Resource } from '../../src/index.ts';
 import { loadResources } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { cheapHash, createDatabase, startService } from '../support.ts';
+import '../typescript.ts';
 import { allPages, codeBlocks, ROOT } from './pages.ts';
 import { typeErrors } from './types.ts';
 

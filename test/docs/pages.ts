@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { commandPath } from '../support.ts';
+import { REPOSITORY } from '../paths.ts';
 
-export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const ROOT = REPOSITORY;
 
 export const readPage = (page: string): string => readFileSync(join(ROOT, page), 'utf8');
 

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { cp } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { fileURLToPath } from 'node:url';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { REPOSITORY, run, temporaryFolder } from './support.ts';
+import { run } from '../commands/support.ts';
+import { REPOSITORY, run as runProcess } from './support.ts';
 
 const SETTINGS: Record<string, string> = {
   DATABASE_URL: '.data',
@@ -51,20 +50,6 @@ describe('what the command line says of itself', { concurrency: 2, timeout: 60_0
       }
     });
   }
-
-  test('npx vitrine runs in a checkout', async () => {
-    const env = { HOME: await temporaryFolder(), npm_config_update_notifier: 'false' }; // npx keeps notes at home
-    const { code, stdout } = await run(['vitrine', '--help'], { command: 'npx', cwd: REPOSITORY, env });
-    assert.equal(code, 0);
-    assert.match(stdout, /^Usage: vitrine/);
-  });
-
-  test('npm start passes words on to the service', async () => {
-    const words = ['start', '--silent', '--', '--help'];
-    const { code, stdout } = await run(words, { command: 'npm', cwd: REPOSITORY });
-    assert.equal(code, 0);
-    assert.match(stdout, /^Usage: vitrine/m);
-  });
 
   test('--version prints the version of the package and nothing else', async () => {
     const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
@@ -145,22 +130,6 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
   });
 });
 
-test('a checkout where nothing is installed says what to do', { timeout: 60_000 }, async () => {
-  const folder = await temporaryFolder();
-  for (const name of ['bin', 'src', 'package.json'])
-    await cp(join(REPOSITORY, name), join(folder, name), { recursive: true });
-  const options = { command: process.execPath, cwd: folder };
-  for (const words of [['--version'], ['check'], ['serve']]) {
-    const { code, stdout, stderr } = await run(['bin/vitrine.js', ...words], options);
-    assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: The installation is incomplete: run npm ci first\. \(.+\)\n$/);
-  }
-  const env = { NODE_ENV: 'production' };
-  const { code, stderr } = await run(['bin/vitrine.js', 'check'], { ...options, env });
-  assert.equal(code, 1);
-  assert.match(stderr, /run npm ci and npm run build first/);
-});
-
 describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () => {
   /** What PostgreSQL does: it says no, and takes whatever else than a login comes then for garbage. */
   const server = createServer((socket) => {
@@ -178,7 +147,7 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 60_000 }, () 
       const { port } = server.address() as AddressInfo;
       for (const mode of ['require', 'verify-full']) {
         const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
-        const { code, stderr } = await run(words, { env: { DATABASE_URL, PORT: '0' } });
+        const { code, stderr } = await runProcess(words, { env: { DATABASE_URL, PORT: '0' } });
         const reason = 'the server does not support TLS. Check sslmode in DATABASE_URL';
         assert.deepEqual([code, stderr], [1, `vitrine: The database cannot be used: ${reason}\n`]);
       }
@@ -200,7 +169,7 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
     ['name', /altnames/],
   ] as const) {
     test(`has to have the certificate of that number: it has one of its ${whose}`, async () => {
-      const file = fileURLToPath(new URL(`tls/${whose}.pem`, import.meta.url));
+      const file = join(REPOSITORY, `test/process/tls/${whose}.pem`);
       const pem = readFileSync(file);
       const server = createServer((socket) => {
         socket.on('error', () => undefined);
@@ -215,10 +184,12 @@ describe('a server that is named by a number', { concurrency: 2, timeout: 60_000
       const { port } = server.address() as AddressInfo;
       for (const mode of ['verify-full', 'verify-ca']) {
         const DATABASE_URL = `postgres://ada:hunter2@127.0.0.1:${port}/db?sslmode=${mode}`;
-        const { code, stderr } = await run(['check'], { env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file } });
+        const { code, stderr } = await runProcess(['check'], {
+          env: { DATABASE_URL, NODE_EXTRA_CA_CERTS: file },
+        });
         assert.equal(code, 1);
         assert.match(stderr, expected);
-        const unknown = await run(['check'], { env: { DATABASE_URL } });
+        const unknown = await runProcess(['check'], { env: { DATABASE_URL } });
         assert.match(unknown.stderr, /Set NODE_EXTRA_CA_CERTS in the environment/);
       }
       server.close();

@@ -8,10 +8,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { REPOSITORY } from '../paths.ts';
 import { cheapHash, type Sql } from '../support.ts';
 
-export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+export { REPOSITORY } from '../paths.ts';
+
 /** The command of this checkout, which runs the sources and reads TypeScript on every Node. */
 const CHECKOUT = join(REPOSITORY, 'bin', 'vitrine.js');
 /** The package as it is installed, which the run of the tests has compiled: see test/run.ts. */

@@ -8,6 +8,7 @@ import { createVitrine, StartError, type Panel } from '../../src/index.ts';
 import { loadResources } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
+import '../typescript.ts';
 
 describe('panels of a registry', () => {
   let directory: string;

@@ -211,7 +211,7 @@ describe('the embedded database', { timeout: 100_000 }, () => {
   });
 
   test('has a user admin and no sample records for a registry of its owner', async () => {
-    const registry = await readFile(new URL('../../src/resources/registry.ts', import.meta.url), 'utf8');
+    const registry = await readFile('src/resources/registry.ts', 'utf8');
     const own = await folderOf({ 'own.mts': registry, 'package.json': '{}' });
     const started = await serve({ cwd: own, env: { RESOURCES: 'own.mts' }, fromSource: true });
     assert.ok(printedPassword(started));

@@ -7,7 +7,6 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { fileURLToPath } from 'node:url';
 import { logIn } from '../admin/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import {
@@ -200,7 +199,7 @@ for (const [whose, unit, application] of UNITS) {
     });
 
     test('takes a certificate authority of NODE_EXTRA_CA_CERTS', async () => {
-      const file = fileURLToPath(new URL('tls/number.pem', import.meta.url));
+      const file = join(REPOSITORY, 'test/process/tls/number.pem');
       const pem = readFileSync(file);
       const server = createServer((socket) => {
         socket.on('error', () => undefined);
