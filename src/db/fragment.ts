@@ -1,5 +1,4 @@
 // The only place that turns text into SQL. Values always become parameters.
-import type { RawRow } from './rows.ts';
 import type { Shape } from './statement-shapes.ts';
 
 /**
@@ -21,11 +20,6 @@ export interface BoundSql {
   readonly isPage?: boolean | undefined;
   /** Statistics for statements with this text; set when the statement runs. */
   readonly shape?: Shape;
-}
-
-/** SQL that is ready to run, and how to read its answer. */
-export interface Statement<T> extends BoundSql {
-  readonly decode: (rows: readonly RawRow[]) => T;
 }
 
 const NONE: readonly never[] = [];
@@ -129,9 +123,4 @@ export function compile(fragment: Fragment): BoundSql {
   let text = fragment.text[0] ?? '';
   for (let index = 1; index < fragment.text.length; index += 1) text += `$${index}${fragment.text[index]}`;
   return { text, values: fragment.values };
-}
-
-export function createStatement<T>(fragment: Fragment, decode: Statement<T>['decode']): Statement<T> {
-  const { text, values } = compile(fragment);
-  return { text, values, decode };
 }

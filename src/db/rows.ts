@@ -1,7 +1,19 @@
-// Rows as PostgreSQL sends them, and how to read their cells.
+// Statements with the way to read their answers: rows as PostgreSQL sends them, and their cells.
+import { compile, type BoundSql, type Fragment } from './fragment.ts';
 
 /** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
+
+/** SQL that is ready to run, and how to read its answer. */
+export interface Statement<T> extends BoundSql {
+  readonly decode: (rows: readonly RawRow[]) => T;
+}
+
+/** Compiles a statement. @param decode reads its answer */
+export function createStatement<T>(fragment: Fragment, decode: Statement<T>['decode']): Statement<T> {
+  const { text, values } = compile(fragment);
+  return { text, values, decode };
+}
 
 type Cell = Buffer | null | undefined;
 

@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
@@ -17,6 +18,7 @@ import {
   type Query,
 } from '../../src/db/connection/driver.ts';
 import type { RawRow } from '../../src/db/rows.ts';
+import { REPOSITORY } from '../paths.ts';
 import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
 
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
@@ -133,7 +135,7 @@ describe('workarounds for the driver', () => {
     const { options } = openPostgres('postgres://ada@127.0.0.1/db?sslmode=verify-full', OPTIONS);
     const { checkServerIdentity } = options.ssl as ConnectionOptions;
     const check = (name: string): Error | undefined => {
-      const pem = readFileSync(new URL(`../process/tls/${name}.pem`, import.meta.url));
+      const pem = readFileSync(join(REPOSITORY, `test/process/tls/${name}.pem`));
       // The driver has Node check the name localhost.
       return checkServerIdentity?.('localhost', new X509Certificate(pem).toLegacyObject());
     };

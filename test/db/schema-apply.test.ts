@@ -218,7 +218,7 @@ describe('SCHEMA=apply', () => {
     // The message names the failed change and all other differences.
     await assert.rejects(
       startOnce(database, [fresh, twice, retyped]),
-      /cannot be applied: [^]*\("old"\)[^]*does not fit[^]* team \(/,
+      /cannot be applied: [^]*\("old"\)[^]*does not fit[^]* team: /,
     );
     assert.deepEqual(await describeSchema(database), before);
   });

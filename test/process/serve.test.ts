@@ -130,7 +130,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       'faulty.mjs',
       `export default [
         { model: 'One', columns: {}, acess: 'user' },
-        { model: 'two', columns: { x: { type: 'strin' }, page: { type: 'text' } }, exclude: ['y'], owner: 'x' },
+        { model: 'two', columns: { x: { type: 'strin' }, page: { type: 'text' } }, exclude: ['y'], owner: 'z' },
       ];`,
       [/One: model/, /One: acess/, /two: columns\.x/, /two: columns\.page/, /two: exclude/, /two: owner/],
     ],

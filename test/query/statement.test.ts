@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { after, before, describe, test } from 'node:test';
 import { buildModels } from '../../src/db/schema/build-models.ts';
-import type { BoundSql, Statement } from '../../src/db/fragment.ts';
+import { type BoundSql } from '../../src/db/fragment.ts';
+import { type Statement } from '../../src/db/rows.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList, type ListPlan } from '../../src/query/plan.ts';
 import {

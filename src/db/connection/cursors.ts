@@ -2,8 +2,7 @@
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
-import type { Statement } from '../fragment.ts';
-import type { RawRow } from '../rows.ts';
+import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { watchRate } from './stream-rate.ts';

@@ -2,7 +2,7 @@
 import type postgres from 'postgres';
 import { createCursors } from './cursors.ts';
 import { mayPipeline, openPostgres, type OpenClient } from './driver.ts';
-import type { Statement } from '../fragment.ts';
+import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type RunOptions, type StatementKind } from './runner.ts';

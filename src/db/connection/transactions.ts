@@ -1,5 +1,6 @@
 import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
-import type { BoundSql, Statement } from '../fragment.ts';
+import { type BoundSql } from '../fragment.ts';
+import { type Statement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';

@@ -1,7 +1,7 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import type { OnDelete } from './model.ts';
-import { createStatement, raw, sql, table, valueList, type Statement } from '../fragment.ts';
-import { json } from '../rows.ts';
+import { raw, sql, table, valueList } from '../fragment.ts';
+import { type Statement, createStatement, json } from '../rows.ts';
 
 export interface CatalogColumn {
   readonly field: string;

@@ -1,7 +1,7 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
-import { createStatement, raw, sql, table, value, valueList, type Statement } from '../fragment.ts';
-import { json, oneCell } from '../rows.ts';
+import { raw, sql, table, value, valueList } from '../fragment.ts';
+import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 
 /** A table, view or foreign table with its comments. */
 export interface Relation {

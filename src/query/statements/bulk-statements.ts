@@ -1,16 +1,6 @@
 // Statements about all records that a plan matches: update, delete, count.
-import {
-  createStatement,
-  EMPTY,
-  identifier,
-  join,
-  raw,
-  sql,
-  table,
-  type Fragment,
-  type Statement,
-} from '../../db/fragment.ts';
-import { json, number, oneCell, type RawRow } from '../../db/rows.ts';
+import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { type RawRow, type Statement, createStatement, json, number, oneCell } from '../../db/rows.ts';
 import { reference, typed, type Model } from '../../db/schema/model.ts';
 import {
   authorSql,

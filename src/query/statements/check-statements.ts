@@ -1,7 +1,7 @@
 // Checks of a body that only the database can make, such as whether a related record exists.
-import { createStatement, EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
-import type { Fragment, Statement } from '../../db/fragment.ts';
-import { booleans, oneCell } from '../../db/rows.ts';
+import { EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
+import type { Fragment } from '../../db/fragment.ts';
+import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 

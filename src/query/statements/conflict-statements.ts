@@ -1,14 +1,6 @@
 // Statements that find the records because of which the database rejects a write.
-import {
-  createStatement,
-  EMPTY,
-  join,
-  sql,
-  table,
-  type Fragment,
-  type Statement,
-} from '../../db/fragment.ts';
-import { booleans, oneCell } from '../../db/rows.ts';
+import { EMPTY, join, sql, table, type Fragment } from '../../db/fragment.ts';
+import { type Statement, booleans, createStatement, oneCell } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 

@@ -1,17 +1,8 @@
 // CSV: the SQL of exports, guarded against spreadsheet formulas, and a reader for imports.
 import { setImmediate } from 'node:timers/promises';
 import { cast } from '../../db/types/column-types.ts';
-import {
-  createStatement,
-  join,
-  raw,
-  sql,
-  table,
-  valueList,
-  type Fragment,
-  type Statement,
-} from '../../db/fragment.ts';
-import { number, text as textOf } from '../../db/rows.ts';
+import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
+import { type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';

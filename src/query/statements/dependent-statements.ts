@@ -1,7 +1,6 @@
 // Statements about records that depend on others through foreign keys, for deletions and their preview.
 import { cast } from '../../db/types/column-types.ts';
 import {
-  createStatement,
   EMPTY,
   identifier,
   join,
@@ -11,9 +10,8 @@ import {
   value,
   valueList,
   type Fragment,
-  type Statement,
 } from '../../db/fragment.ts';
-import { isTrue, json, numbers, oneCell } from '../../db/rows.ts';
+import { type Statement, createStatement, isTrue, json, numbers, oneCell } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';

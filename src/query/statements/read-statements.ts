@@ -1,17 +1,14 @@
 // Statements that read: a page, a record, a count, the bounds of a column.
+import { compile, EMPTY, join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import {
-  compile,
-  createStatement,
-  EMPTY,
-  join,
-  raw,
-  sql,
-  table,
-  value,
-  type Fragment,
+  type RawRow,
   type Statement,
-} from '../../db/fragment.ts';
-import { isTrue, number, oneCell, text, type RawRow } from '../../db/rows.ts';
+  createStatement,
+  isTrue,
+  number,
+  oneCell,
+  text,
+} from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';

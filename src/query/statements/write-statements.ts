@@ -1,7 +1,7 @@
 // The statements that insert, update and delete one record of a resource. Their SQL is built once per shape.
-import { createStatement, EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
-import type { Fragment, Statement } from '../../db/fragment.ts';
-import { isTrue } from '../../db/rows.ts';
+import { EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
+import type { Fragment } from '../../db/fragment.ts';
+import { createStatement, isTrue, type Statement } from '../../db/rows.ts';
 import { reference, typed } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { bindCheck, type Check } from './check-statements.ts';

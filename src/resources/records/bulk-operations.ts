@@ -1,6 +1,6 @@
 // Deletes and changes selections of records for the admin area.
 import type { Database } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
+import { type Statement } from '../../db/rows.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
 import { duplicated, isDatabaseError, isOfTable, toProblem } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';

@@ -2,7 +2,8 @@
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import { noSuchText } from '../../db/connection/database-errors.ts';
-import { EMPTY, raw, sql, type Statement } from '../../db/fragment.ts';
+import { EMPTY, raw, sql } from '../../db/fragment.ts';
+import { type Statement } from '../../db/rows.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';

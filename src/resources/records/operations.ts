@@ -1,6 +1,6 @@
 // Creates, changes and deletes one record, for the API and the admin area.
 import type { Database } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
+import { type Statement } from '../../db/rows.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';

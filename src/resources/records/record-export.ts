@@ -1,6 +1,6 @@
 // Streams the rows of a statement through a cursor, for exports of any size.
 import type { Database } from '../../db/connection/database.ts';
-import type { Statement } from '../../db/fragment.ts';
+import { type Statement } from '../../db/rows.ts';
 
 /** Maximum rows per fetch. More rows only cost memory. */
 const ROWS_AT_ONCE = 100;

@@ -1,7 +1,7 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
 import type { Settings } from '../../config.ts';
-import { createStatement, identifier, sql, value } from '../../db/fragment.ts';
-import { isTrue, oneCell } from '../../db/rows.ts';
+import { identifier, sql, value } from '../../db/fragment.ts';
+import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';

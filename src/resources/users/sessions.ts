@@ -1,17 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import {
-  createStatement,
-  identifier,
-  raw,
-  sql,
-  table,
-  value,
-  type Fragment,
-  type Statement,
-} from '../../db/fragment.ts';
-import { isTrue, text, type RawRow } from '../../db/rows.ts';
+import { identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
 import { findColumn, reference, type Model } from '../../db/schema/model.ts';
 import type { Caller } from '../serve/served-resource.ts';
 

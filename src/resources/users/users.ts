@@ -4,7 +4,6 @@ import type { Parsed } from '../../db/types/column-type.ts';
 import type { Database } from '../../db/connection/database.ts';
 import {
   compile,
-  createStatement,
   EMPTY,
   identifier,
   join,
@@ -14,7 +13,7 @@ import {
   value,
   type Fragment,
 } from '../../db/fragment.ts';
-import { isTrue, number, oneCell, text, type RawRow } from '../../db/rows.ts';
+import { type RawRow, createStatement, isTrue, number, oneCell, text } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../../db/connection/database-errors.ts';
 import { StartError } from '../../errors.ts';
