@@ -33,7 +33,7 @@ await chmod(directory, 0o755); // as root, the server runs as another user
 const compiled = compile(join(directory, 'compiled'));
 const installation = compiled.then((root) => install(join(directory, 'installation'), root));
 // Nothing here has to survive a crash of the machine.
-const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=200'];
+const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=300'];
 const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
 
 /** Compiles the sources and the tests once for all processes. */
