@@ -7,7 +7,7 @@ import shipped from '../../src/resources/registry.ts';
 import { loadSamples } from '../../src/commands/samples.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { allPages, curlExamples, testExamples, type Site } from './pages.ts';
+import { allPages, curlExamples, readPage, testExamples, type Site } from './pages.ts';
 
 const PASSWORD = 'the password that was printed';
 
@@ -45,4 +45,8 @@ test('the pages show what they tell: each has its examples', () => {
   for (const page of ['README.md', 'docs/reading.md', 'docs/writing.md', 'docs/access.md']) {
     assert.ok(curlExamples(page).length >= 3, page);
   }
+});
+
+test('no page has conflict markers of a merge', () => {
+  for (const page of allPages()) assert.doesNotMatch(readPage(page), /^(<{7}|={7}|>{7})( |$)/m, page);
 });
