@@ -11,7 +11,7 @@ const registry = [
 ] as const satisfies readonly Resource[];
 
 /** Writes to a model whose output column counts how often SQL is built. */
-function createWrites() {
+function createWrites({ isOwned = false } = {}) {
   const model = buildModels(registry).get('item') as Model;
   const [name, secret] = model.columns as [Column, Column];
   let built = 0;
@@ -20,7 +20,8 @@ function createWrites() {
     return raw("'x'");
   };
   const counting = { ...name, type: { ...name.type, output } };
-  const target = { model, output: [model.primaryKey, counting], owner: undefined, recording: undefined };
+  const owner = isOwned ? name : undefined;
+  const target = { model, output: [model.primaryKey, counting], owner, recording: undefined };
   return { writes: new WriteStatements(target), name, secret, built: () => built };
 }
 
@@ -65,6 +66,17 @@ describe('the writing statements of a resource', () => {
     }
     assert.deepEqual(statements[3]?.values, ['1', 'h', 'salt', 'digest']);
     assert.deepEqual(statements[6]?.values, ['1', 'a', '{"5","6"}']);
+  });
+
+  test('a write without an author does not share its SQL with one whose author must be the owner', () => {
+    const { writes, name } = createWrites({ isOwned: true });
+    const write = { id: '1', changes: [{ column: name, value: 'a' }] };
+    const anonymous = writes.update({ ...write, author: null });
+    const owned = writes.update({ ...write, author: { id: '7', name: 'ada' } });
+    assert.deepEqual(anonymous.values, ['1', 'a']);
+    assert.deepEqual(owned.values, ['1', 'a', '7']);
+    assert.doesNotMatch(anonymous.text, /\$3/);
+    assert.match(owned.text, /\$3/);
   });
 
   test('the SQL of the oldest shape is forgotten when there are more than 100', () => {

@@ -37,13 +37,13 @@ const MAX_SHAPES = 100;
 function shapeOf(
   kind: string,
   { changes = [], checks = [], versions }: Write,
-  { precondition }: BoundWrite,
+  { precondition, owner }: BoundWrite,
 ): string {
   const written = changes.map(({ column: { key }, value: text, hash }) =>
     hash === undefined || text === null ? key : `${key}?`,
   );
   const checked = checks.map(({ kind: check, column: { key } }) => `${check}:${key}`);
-  return `${kind} ${versions !== undefined} ${written.join()} ${checked.join()} ${precondition?.text[0]}`;
+  return `${kind} ${versions !== undefined} ${owner !== undefined} ${written.join()} ${checked.join()} ${precondition?.text[0]}`;
 }
 
 /** The writing statements of a resource. */
