@@ -11,7 +11,7 @@ interface ProblemOptions {
 
 /**
  * An error response for the client; everything in it is public. Any other error becomes a bare 500 in
- * `http/server/request-handler.ts`.
+ * `http/server/error-replies.ts`.
  */
 export class Problem extends Error {
   readonly status: number;
