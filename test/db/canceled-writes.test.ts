@@ -64,6 +64,18 @@ describe('a write that the database cancels', () => {
     assert.equal(history.length, 0);
   });
 
+  test('is tried once, also for a caller whose credentials were verified before', async () => {
+    await service.sql`create table effect (x text)`;
+    await service.sql`create or replace function nothing() returns trigger language plpgsql as
+      $$ begin insert into effect values (new.x); return null; end $$`;
+    for (const x of ['first', 'second'])
+      assertProblem(await service.send('POST', '/api/stubborn/', { x }), 409);
+    assert.deepEqual(
+      (await service.sql`select x from effect`).map(({ x }) => x),
+      ['first', 'second'],
+    );
+  });
+
   test('is 409 for a rule that returns no record', async () => {
     assertProblem(await service.send('POST', '/api/ruled/', { name: 'x' }), 409);
     await service.sql`alter table ruled disable rule copy`;

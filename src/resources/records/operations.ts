@@ -1,6 +1,7 @@
 // Creates, changes and deletes one record, for the API and the admin area.
 import type { Database } from '../../db/connection/database.ts';
-import { type Statement } from '../../db/rows.ts';
+import { sql, type Fragment } from '../../db/fragment.ts';
+import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
@@ -97,6 +98,9 @@ export function createOperations(
     if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
   }
 
+  const holds = (condition: Fragment): Promise<boolean> =>
+    database.run(createStatement(sql`select ${condition}`, oneCell(isTrue)), 'write');
+
   /**
    * Adds the faults that only the database knows.
    * @param maySee whether the caller may see the record's present value of a column. A check that would reveal a hidden value
@@ -176,7 +180,9 @@ export function createOperations(
       if (!record) {
         addCheckErrors(body.checks, checks, body.errors);
         if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-        throw caller.precondition ? new CallerChanged() : suppressed();
+        // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
+        if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
+        throw suppressed();
       }
       return { ...recordResult(record, resource), id: record.id };
     },
