@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
@@ -239,5 +239,33 @@ test('of writes that take long, the younger half ends while others wait', async 
   assert.ok(ended.length === 1 || ended.length === 2, ended.join());
   assert.ok(ended.every((client) => clients.indexOf(client) >= 5));
   clearInterval(alive);
+  scheduler.close();
+});
+
+test('a client that fills the queue of a class gives way to the first statements of others', async () => {
+  const scheduler = new Scheduler();
+  const begun: (() => void)[] = [];
+  const work = (): Promise<void> => new Promise((resolve) => begun.push(resolve));
+  const client = (key: string, origin: Requester['origin']): Requester => ({ ...SERVICE, key, origin });
+  const refused: string[] = [];
+  const all: Promise<void>[] = [];
+  const run = (key: string, origin: Requester['origin'] = 'anonymous'): void => {
+    const name = `${origin} ${key}`;
+    all.push(scheduler.run('brief', client(key, origin), work).catch(() => void refused.push(name)));
+  };
+  // Brief statements: a long queue is expected to be short.
+  for (let times = 0; times < 100; times += 1)
+    await scheduler.run('brief', client('ada', 'user'), () => Promise.resolve());
+  for (let times = 0; times < 1_008; times += 1) run('mallory');
+  await turn();
+  assert.deepEqual([scheduler.state.brief.waiting, refused.length], [1_000, 0]);
+  run('bob', 'user');
+  run('alice');
+  run('mallory');
+  await turn();
+  assert.deepEqual(refused, ['anonymous mallory', 'anonymous mallory', 'anonymous mallory']);
+  assert.equal(scheduler.state.brief.waiting, 1_000);
+  for (; scheduler.state.brief.running > 0; await turn()) begun.splice(0).forEach((end) => end());
+  await Promise.all(all);
   scheduler.close();
 });

@@ -42,6 +42,16 @@ export class AlternatingQueue<T> {
     return this.#take(!this.#isOthersTurn, mayRun) ?? this.#take(this.#isOthersTurn, mayRun);
   }
 
+  /**
+   * Takes the newest entry of the client with the most entries, to make room for an entry of this client: from the longer of the two
+   * queues, but not from a client with as few entries as this one.
+   */
+  displace(key: string, isUser: boolean): T | undefined {
+    const own = this.of(isUser);
+    const other = this.of(!isUser);
+    return other.size > own.size ? other.takeFromLongest(0) : own.takeFromLongest(own.sizeOf(key) + 1);
+  }
+
   #take(isUser: boolean, mayRun: (entry: T) => boolean): T | undefined {
     const queue = this.of(isUser);
     return queue.size === 0 ? undefined : queue.shift(mayRun);

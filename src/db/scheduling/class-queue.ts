@@ -1,4 +1,5 @@
 import { AlternatingQueue } from './alternating-queue.ts';
+import { TOO_MANY } from '../../errors.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
@@ -137,6 +138,18 @@ export class ClassQueue {
   }
 
   /**
+   * Refuses a waiting statement of the client with the most of them, so that no client can fill the queue for others.
+   * @returns whether a statement of this client may wait instead
+   */
+  makeRoomFor(caller: QueueClient): boolean {
+    const displaced = this.#queue.displace(caller.key, waitsWithUsers(caller));
+    if (!displaced) return false;
+    this.refused += 1;
+    displaced.end(TOO_MANY);
+    return true;
+  }
+
+  /**
    * Removes waiting statements.
    * @param reason undefined for a statement that continues in another class
    * @returns how many were removed
@@ -166,8 +179,9 @@ export class ClassQueue {
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
-    this.queueOf(caller).correct(caller.key, milliseconds - expected);
-    if (milliseconds >= LOST_AFTER) return;
+    const isLost = milliseconds >= LOST_AFTER;
+    this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
+    if (isLost) return;
     const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;
     this.#mean = Math.max(MIN_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }

@@ -46,6 +46,17 @@ export abstract class ClientQueue<T> {
     return first;
   }
 
+  /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
+  takeFromLongest(count: number): T | undefined {
+    let longest: string | undefined;
+    let most = count;
+    for (const [key, { size }] of this.waiting) if (size > most) [longest, most] = [key, size];
+    if (longest === undefined) return undefined;
+    const newest = [...(this.waiting.get(longest) ?? [])].at(-1);
+    if (newest !== undefined) this.remove(longest, newest);
+    return newest;
+  }
+
   /** All entries, in no particular order. */
   *entries(): Iterable<readonly [key: string, entry: T]> {
     for (const [key, entries] of this.waiting) for (const entry of entries) yield [key, entry];

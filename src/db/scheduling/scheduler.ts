@@ -203,7 +203,10 @@ export class Scheduler {
     const { key, origin } = caller;
     const isSuspect = origin === 'anonymous' && queue.name === 'trial' && this.#slowClients.isSuspect(key);
     if (isSuspect && queue.queueOf(caller).sizeOf(key) >= MAX_WAITING_OF_SUSPECT) return TOO_MANY;
-    if (queue.waiting < MAX_WAITING && queue.expectedWait(caller, cost) <= MAX_WAIT) return undefined;
+    const mayWait =
+      queue.expectedWait(caller, cost) <= MAX_WAIT &&
+      (queue.waiting < MAX_WAITING || queue.makeRoomFor(caller));
+    if (mayWait) return undefined;
     return queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
   }
 

@@ -149,11 +149,11 @@ export class Slots {
     const left = (this.#takenBy.get(key) ?? 1) - 1;
     if (left > 0) this.#takenBy.set(key, left);
     else this.#takenBy.delete(key);
-    for (const [, entry] of this.#waiting.entries()) {
-      const { requester } = entry;
-      if (this.#taken >= this.#limits.max[requester.origin]) continue;
-      if ((this.#takenBy.get(requester.key) ?? 0) >= this.#limits.perClient[requester.origin]) continue;
-      this.#waiting.remove(requester.key, entry);
+    for (const [client, entry] of this.#waiting.entries()) {
+      const { origin } = entry.requester;
+      if (this.#taken >= this.#limits.max[origin]) continue;
+      if ((this.#takenBy.get(client) ?? 0) >= this.#limits.perClient[origin]) continue;
+      this.#waiting.remove(client, entry);
       return entry.start();
     }
   }
