@@ -1,7 +1,7 @@
 // Finds the labels of referenced records for the preview.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { labelsFor } from '../web/record-labels.ts';
+import { labelsFor } from '../../resources/records/record-labels.ts';
 import type { ImportOutcome } from './import-run.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
