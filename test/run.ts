@@ -60,7 +60,7 @@ async function install(folder: string, root: string): Promise<string> {
   return folder;
 }
 
-/** Runs the compiler. The type check is a step of its own. */
+/** Runs the compiler without checking types, which is a separate step. */
 function tsc(...words: string[]): Promise<unknown> {
   return promisify(execFile)(join('node_modules', '.bin', 'tsc'), [...words, '--noCheck']);
 }

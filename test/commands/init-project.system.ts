@@ -68,7 +68,7 @@ describe('a project made with the packed archive alone', { timeout: 115_000 }, (
     );
   });
 
-  test('npm start serves it at once, on a PostgreSQL of its own, with an admin who may log in', async () => {
+  test('npm start serves it on an embedded PostgreSQL, with an admin who can log in', async () => {
     const program = await start(['start'], {
       command: 'npm',
       cwd: project,

@@ -104,7 +104,7 @@ function selectOf(
   </select>`;
 }
 
-/** A search for the related record: as one types with the script, on a page of its own without it. */
+/** A search for the related record: suggestions with the script, a separate page without it. */
 function referenceInput(field: Field, common: Html): Html {
   const { column, typed, references } = field;
   const model = column.references?.name ?? '';

@@ -17,7 +17,7 @@ export interface Typed {
 /** The values of all fields of a form. */
 export type TypedValues = ReadonlyMap<Column, Typed>;
 
-/** The name of the checkbox that tells NULL from an empty text. No column can have this name. */
+/** The name of the checkbox that distinguishes NULL from an empty text. No column can have this name. */
 export const nullName = ({ key }: Column): string => `${key}__null`;
 
 /** Whether the column accepts any text, including an empty one. */
