@@ -14,7 +14,7 @@ export const OVERRUN = 300;
 /** Time limit of an attempt (milliseconds): a costly shape may be brief with the values of this client. */
 export const ATTEMPT = 150;
 /** A run shorter than this (milliseconds) makes a shape varied for VARIED_FOR milliseconds. */
-const QUICK = ATTEMPT / 3;
+export const QUICK = ATTEMPT / 3;
 const VARIED_FOR = 10 * 60_000;
 /** A new shape is proven if the highest cost in its plan is below this (milliseconds). */
 const SAFE = 50;

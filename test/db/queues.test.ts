@@ -139,6 +139,22 @@ describe('a time queue', () => {
     assert.deepEqual(order, ['known', 'spent']);
   });
 
+  test('knows clients that come again, however many others come once', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 3_000 }), (count) => {
+        const queue = new TimeQueue<string>();
+        for (let times = 0; times < 2; times += 1) queue.begin('visitor', 1);
+        for (let index = 0; index < count; index += 1) queue.begin(`other ${index}`, 1);
+        for (let index = 0; index < 10; index += 1) queue.push(`new ${index}`, `new ${index}`);
+        queue.push('visitor', 'visitor');
+        // New and known clients share the time, and only the visitor is known.
+        const served = [1, 2].map(() => queue.shift(() => true) ?? '');
+        assert.ok(served.includes('visitor') || queue.ahead('visitor', 1) <= 1, served.join());
+      }),
+      { numRuns: 20 },
+    );
+  });
+
   test('keeps the order of one client, and skips clients that may not run', () => {
     const queue = new TimeQueue<number>();
     for (const entry of [1, 2, 3]) queue.push('ada', entry);

@@ -33,10 +33,12 @@ export interface RunningStatement {
   queue: ClassQueue;
   /** Milliseconds that the statement was expected to take in this class. */
   expected: number;
-  /** The event loop's utilization when the statement began to count as slow. */
+  /** The event loop's utilization when an anonymous read began, or began to count as slow; undefined for brief reads. */
   utilization?: EventLoopUtilization;
   /** Ends the statement; a read then starts again in its new class. */
   preempt?: () => void;
+  /** Whether it was a read that took too long for its class. PostgreSQL may need a while to end it. */
+  isEnded: boolean;
   /** The statements of its kind that may still turn out to take too long, while it is one of them. */
   watched: Set<RunningStatement> | undefined;
 }
@@ -60,10 +62,10 @@ export class RunningStatements {
   add(running: RunningStatement): void {
     const { queue, shape, isAnonymous } = running;
     if (queue.name === 'write') watch(running, this.#writes);
-    else if (!shape) return;
-    else if (queue.name === 'attempt' && classify(shape) === 'slow') watch(running, this.#attempts);
+    if (!shape) return;
+    if (isAnonymous && queue.name !== 'brief') running.utilization = performance.eventLoopUtilization();
+    if (queue.name === 'attempt' && classify(shape) === 'slow') watch(running, this.#attempts);
     else if (queue.name !== 'slow') watch(running, this.#reads);
-    else if (isAnonymous) running.utilization = performance.eventLoopUtilization();
   }
 
   /** @returns whether it was an attempt that was still allowed to run */
@@ -78,6 +80,7 @@ export class RunningStatements {
       const { since, caller, preempt } = attempt;
       if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
       unwatch(attempt);
+      attempt.isEnded = true;
       this.#slowClients.failAttempt(caller.key);
       preempt?.();
     }
@@ -115,8 +118,13 @@ export class RunningStatements {
         shape.isEstimate = false;
       }
       if (slow.running >= MAX_OVERRUNNING && running.preempt) {
+        if (running.isAnonymous)
+          this.#slowClients.noteEndedRead(caller.key, now, {
+            since: running.since,
+            isProven: shape?.isProven === true,
+          });
+        running.isEnded = true;
         running.preempt();
-        if (running.isAnonymous) this.#slowClients.markSuspect(caller.key);
         continue;
       }
       this.#queues.leave(running.queue, caller, OVERRUN, running.expected);

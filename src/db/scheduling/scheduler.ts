@@ -1,7 +1,7 @@
 import { OVERLOADED, TOO_MANY, type Problem } from '../../errors.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { classify, isVaried, type Shape } from '../statement-shapes.ts';
+import { classify, isVaried, QUICK, type Shape } from '../statement-shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement } from './class-queue.ts';
 import { ClassQueues, type ClassState } from './class-queues.ts';
@@ -90,6 +90,7 @@ export class Scheduler {
       initialQueue: queue,
       queue,
       expected,
+      isEnded: false,
       watched: undefined,
     };
     this.#running.add(running);
@@ -103,14 +104,16 @@ export class Scheduler {
   leave(running: RunningStatement, isComplete = false): void {
     const { shape, caller, since, initialQueue, queue, isAnonymous, expected } = running;
     const milliseconds = this.clock.now() - since;
-    if (this.#running.remove(running) && isComplete) this.#slowClients.passAttempt(caller.key);
+    const isAttempt = this.#running.remove(running);
+    const isWasted = isAttempt && !isComplete && milliseconds >= QUICK;
+    if (isWasted) this.#slowClients.failAttempt(caller.key);
+    else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
     this.#queues.leave(queue, caller, milliseconds, expected);
-    if (queue.name === 'slow') {
-      const hasOverrun = queue !== initialQueue;
-      if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
-      if (isAnonymous && milliseconds < LOST_AFTER)
-        this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
-    }
+    const isSlow = queue.name === 'slow';
+    const hasOverrun = isSlow && queue !== initialQueue;
+    if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
+    if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.isEnded))
+      this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();
   }
@@ -139,7 +142,7 @@ export class Scheduler {
     milliseconds: number,
     isSuspect: boolean,
   ): void {
-    const busy = performance.eventLoopUtilization(utilization).utilization;
+    const busy = utilization ? performance.eventLoopUtilization(utilization).utilization : 1;
     this.#slowClients.coolDown(key, milliseconds, busy, isSuspect, () => this.#queues.startNext());
     if (isSuspect) this.#slowClients.markSuspect(key);
     this.#refuseCoolingDown(key);

@@ -11,13 +11,19 @@ const SUSPECT_FOR = 60_000;
 const NO_ATTEMPT_FOR = 15_000;
 /** Milliseconds for which a client is preferred after a fast attempt. */
 const PREFERRED_FOR = 10 * 60_000;
-/** Maximum number of clients whose attempts are remembered, for failed and passed ones each. */
+/** Maximum number of clients remembered, for each kind of event. */
 const MAX_REMEMBERED = 10_000;
 
 interface Cooldown {
   readonly until: number;
   /** Whether the client may hide the cost of its reads on purpose, so that it must not start other reads either. */
   readonly isSuspect: boolean;
+}
+
+interface EndedRead {
+  readonly since: number;
+  /** Whether its shape was known to be cheap. */
+  readonly isProven: boolean;
 }
 
 /** What is known of the clients of slow statements, in whichever class those began. */
@@ -32,6 +38,10 @@ export class SlowClients {
   readonly #failedAttempts = new Map<string, number>();
   /** When a client's last attempt passed, the oldest first. */
   readonly #passedAttempts = new Map<string, number>();
+  /** When a failed attempt of a client was last excused, the oldest first. */
+  readonly #excusedAttempts = new Map<string, number>();
+  /** When a read of an anonymous client was last ended because too many slow ones were running, the oldest first. */
+  readonly #endedReads = new Map<string, number>();
   /** The latest cooldown, as a multiple of the duration of the statement before it. */
   cooldownFactor = 0;
 
@@ -58,9 +68,11 @@ export class SlowClients {
     return isRecent(this.#passedAttempts, key, PREFERRED_FOR);
   }
 
-  /** A client that passed before may try again at once: one slow attempt can be bad luck. */
+  /** A client that passed before may try again at once: one slow attempt can be bad luck, but not one after the other. */
   failAttempt(key: string): void {
-    if (!this.#passedAttempts.delete(key)) remember(this.#failedAttempts, key);
+    const isExcused =
+      this.#passedAttempts.delete(key) && !isRecent(this.#excusedAttempts, key, NO_ATTEMPT_FOR);
+    remember(isExcused ? this.#excusedAttempts : this.#failedAttempts, key);
   }
 
   passAttempt(key: string): void {
@@ -70,6 +82,17 @@ export class SlowClients {
   /** Milliseconds until the client's cooldown ends. */
   cooldownOf(key: string): number {
     return Math.max(0, (this.#cooldowns.get(key)?.until ?? 0) - performance.now());
+  }
+
+  /**
+   * Records that a slow read was ended because too many others were running, which may be the reason why it was slow. A client is
+   * suspect if this happens again with a read that it began later, or with a read whose cost nothing was known about.
+   * @param now when it was ended, and `since` when it began, both by the scheduler's clock
+   */
+  noteEndedRead(key: string, now: number, { since, isProven }: EndedRead): void {
+    const isRepeated = isRecent(this.#endedReads, key, SUSPECT_FOR);
+    if (!isProven || (isRepeated && (this.#endedReads.get(key) ?? Infinity) <= since)) this.markSuspect(key);
+    if (!isRepeated) remember(this.#endedReads, key, now);
   }
 
   markSuspect(key: string): void {
@@ -100,11 +123,11 @@ export class SlowClients {
 const isRecent = (times: ReadonlyMap<string, number>, key: string, milliseconds: number): boolean =>
   performance.now() - (times.get(key) ?? -Infinity) < milliseconds;
 
-function remember(times: Map<string, number>, key: string): void {
+function remember(times: Map<string, number>, key: string, now = performance.now()): void {
   times.delete(key);
   const oldest = times.size >= MAX_REMEMBERED ? times.keys().next() : undefined;
   if (oldest?.done === false) times.delete(oldest.value);
-  times.set(key, performance.now());
+  times.set(key, now);
 }
 
 /** Adds to a client's count; a count of 0 is removed, so that the map does not grow. */

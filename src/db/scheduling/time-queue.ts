@@ -1,14 +1,15 @@
 import { ClientQueue } from './client-queue.ts';
 
-/** How many clients are remembered: those that were served last. */
-const MAX_KNOWN = 64;
+/** How many clients are remembered: those served more than once, and of these those that were served last. */
+const MAX_KNOWN = 512;
 /** Maximum lead of known clients over new ones, or the reverse (milliseconds). */
 const MAX_LEAD = 100;
 interface KnownClient {
   /** The time that the client has had (milliseconds). */
   used: number;
-  /** The number of its entry that began last: the client with the lowest one is forgotten first. */
+  /** The number of its entry that began last. */
   lastServed: number;
+  isRepeated: boolean;
 }
 
 /** The least time that an entry counts for (milliseconds), so that known and new clients alternate even at no cost. */
@@ -99,10 +100,11 @@ export class TimeQueue<T> extends ClientQueue<T> {
     if (client) {
       client.used = used + expected;
       client.lastServed = this.#served;
+      client.isRepeated = true;
       return;
     }
-    if (this.#known.size >= MAX_KNOWN) this.#forgetOldest();
-    this.#known.set(key, { used: used + expected, lastServed: this.#served });
+    if (this.#known.size >= MAX_KNOWN) this.#forgetOne();
+    this.#known.set(key, { used: used + expected, lastServed: this.#served, isRepeated: false });
   }
 
   /** @param milliseconds that the work took beyond the expected time; negative if it took less */
@@ -117,14 +119,22 @@ export class TimeQueue<T> extends ClientQueue<T> {
     return this.waiting.has(key) ? used : Math.max(this.#virtualTime, used);
   }
 
-  /** A client that waits is not forgotten: it would lose its place. */
-  #forgetOldest(): void {
+  /**
+   * Forgets a client that was served once, so that a stream of new clients displaces itself; else any. A client that waits is not
+   * forgotten: it would lose its place.
+   */
+  #forgetOne(): void {
+    const oldest = this.#oldest((client) => !client.isRepeated) ?? this.#oldest(() => true);
+    if (oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  #oldest(isWanted: (client: KnownClient) => boolean): string | undefined {
     let oldest: string | undefined;
     let least = Infinity;
-    for (const [key, { lastServed }] of this.#known) {
-      if (lastServed >= least || this.waiting.has(key)) continue;
-      [oldest, least] = [key, lastServed];
+    for (const [key, client] of this.#known) {
+      if (client.lastServed >= least || !isWanted(client) || this.waiting.has(key)) continue;
+      [oldest, least] = [key, client.lastServed];
     }
-    if (oldest !== undefined) this.#known.delete(oldest);
+    return oldest;
   }
 }

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
+import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
+import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
+import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
+import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
+import { eventually } from '../http/expect.ts';
+
+const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+/** A shape whose statements are costly with some values and quick with others. */
+const varied = (): Shape => ({
+  ...newShape('select'),
+  cost: 1_000,
+  isProven: true,
+  quickAt: performance.now(),
+});
+const brief = (): Shape => ({ ...newShape('select'), cost: 1, isProven: true });
+
+describe('a client whose reads are slow on purpose', () => {
+  let scheduler: Scheduler;
+  let alive: NodeJS.Timeout;
+
+  beforeEach(() => {
+    scheduler = new Scheduler();
+    alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
+  });
+
+  afterEach(() => {
+    clearInterval(alive);
+    scheduler.close();
+  });
+
+  const enter = async (name: WorkClass, key: string, shape: Shape): Promise<RunningStatement> => {
+    const running = await scheduler.enter(name, anonymous(key), shape);
+    assert.ok(running);
+    return running;
+  };
+
+  /** Runs an attempt until the scheduler ends it, and keeps the process busy meanwhile. */
+  async function endedAttempt(key: string): Promise<void> {
+    const running = await enter('attempt', key, varied());
+    let isEnded = false;
+    running.preempt = () => (isEnded = true);
+    await eventually(() => isEnded, 'the end of the attempt');
+    scheduler.leave(running);
+  }
+
+  async function quickAttempt(key: string): Promise<void> {
+    scheduler.leave(await enter('attempt', key, varied()), true);
+  }
+
+  /** Milliseconds that a client waits for its next attempt while the process is busy. */
+  async function waitForAttempt(key: string): Promise<number> {
+    const begun = performance.now();
+    const running = enter('attempt', key, varied());
+    for (const until = performance.now() + 60; performance.now() < until;);
+    scheduler.leave(await running, true);
+    return performance.now() - begun;
+  }
+
+  test('buys one excuse for a slow attempt with quick ones, and not a second one soon after', async () => {
+    const shape = varied();
+    for (const expected of ['attempt', 'slow'] as const) {
+      await quickAttempt('mallory');
+      await endedAttempt('mallory');
+      assert.equal(scheduler.classOf(shape, anonymous('mallory')), expected);
+    }
+    assert.equal(scheduler.classOf(shape, anonymous('alice')), 'attempt');
+  });
+
+  test('has failed with an attempt that it leaves just before the limit', async () => {
+    const shape = varied();
+    const running = await enter('attempt', 'mallory', shape);
+    await sleep(60);
+    scheduler.leave(running);
+    assert.equal(scheduler.classOf(shape, anonymous('mallory')), 'slow');
+  });
+
+  test('has not failed with an attempt that it leaves at once', async () => {
+    const shape = varied();
+    scheduler.leave(await enter('attempt', 'alice', shape));
+    assert.equal(scheduler.classOf(shape, anonymous('alice')), 'attempt');
+  });
+
+  test('waits after an attempt that PostgreSQL ends late, as long as after any slow statement', async () => {
+    await quickAttempt('mallory');
+    const running = await enter('attempt', 'mallory', varied());
+    running.preempt = () => undefined;
+    for (const until = performance.now() + 300; performance.now() < until; await turn());
+    scheduler.leave(running);
+    assert.ok((await waitForAttempt('mallory')) > 300);
+    assert.ok((await waitForAttempt('alice')) < 300);
+  });
+
+  test('is suspect after the second read that is ended for being slow, or one whose cost is unknown', async () => {
+    const slow = await Promise.all([1, 2, 3, 4].map((one) => enter('brief', `other ${one}`, brief())));
+    await eventually(() => scheduler.state.slow.running === 4, 'four slow statements');
+    const endedRead = async (key: string, shape: Shape): Promise<void> => {
+      const running = await enter('read', key, shape);
+      let isEnded = false;
+      running.preempt = () => (isEnded = true);
+      await eventually(() => isEnded, 'the end of the read');
+      scheduler.leave(running);
+    };
+    const classOf = (key: string): WorkClass => scheduler.classOf(brief(), anonymous(key));
+    await endedRead('alice', brief());
+    assert.equal(classOf('alice'), 'brief', 'the others may be the reason');
+    await endedRead('alice', brief());
+    assert.equal(classOf('alice'), 'trial');
+    await endedRead('mallory', { ...newShape('select'), cost: 1 });
+    assert.equal(classOf('mallory'), 'trial');
+    for (const running of slow) scheduler.leave(running);
+  });
+});
