@@ -129,6 +129,27 @@ describe('admission', () => {
     assert.equal(isAdmitted, true);
   });
 
+  test('of a full queue gives a client without requests the place of the client with the most', async () => {
+    const admission = new Admission();
+    for (let count = 0; count < 64; count += 1) {
+      await admission.enter(requestOf('first'), performance.now());
+      await turn();
+    }
+    const outcomes = new Map<string, unknown>();
+    const ask = (name: string): void =>
+      void enter(admission, name.split(' ')[0] ?? '')?.then(
+        () => outcomes.set(name, 'started'),
+        (error: unknown) => outcomes.set(name, error instanceof Problem ? error.status : error),
+      );
+    for (let request = 0; request < 125; request += 1)
+      for (let network = 0; network < 32; network += 1) ask(`${network} ${request}`);
+    assert.equal(admission.waiting, 4_000);
+    ask('visitor 0');
+    await turn();
+    assert.deepEqual([...outcomes.values()], [429], 'of the 32 networks one is refused');
+    assert.equal(admission.waiting, 4_000);
+  });
+
   test('starts the requests of a client that used much time one at a time, and those of others at once', async () => {
     const admission = new Admission();
     admission.charge('ada', 500);

@@ -27,6 +27,11 @@ const ABANDONED_CHARGE = 5;
 /** Milliseconds of uninterrupted work from which an error response is delayed, see `Peer.pace`. */
 export const MIN_PACED = 1;
 
+interface QueuedRequest {
+  readonly start: () => void;
+  readonly refuse: (reason: Error) => void;
+}
+
 /** The properties of a request that admission uses. */
 export interface AdmissionRequest extends HasNetwork {
   /** The client whose active requests include this one; undefined if it is not counted by client. */
@@ -41,7 +46,7 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new Usage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  readonly #waiting = new FairQueue<() => void>();
+  readonly #waiting = new FairQueue<QueuedRequest>();
   /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();
   #active = 0;
@@ -127,12 +132,13 @@ export class Admission {
     }
     this.#assertMayWait(key);
     if (!this.#isScheduled) this.#schedule();
-    return new Promise((resolve) =>
-      this.#waiting.push(key, () => {
+    return new Promise((resolve, refuse) => {
+      const start = (): void => {
         this.#start(performance.now(), key);
         resolve();
-      }),
-    );
+      };
+      this.#waiting.push(key, { start, refuse });
+    });
   }
 
   #assertMayWait(key: string): void {
@@ -140,7 +146,14 @@ export class Admission {
     const isAlone = this.#waiting.clients === (waiting === 0 ? 0 : 1);
     const own = waiting + this.#heavy.sizeOf({ key, network: key });
     if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
-    if (this.waiting >= MAX_WAITING) throw OVERLOADED;
+    if (this.waiting >= MAX_WAITING) this.#makeRoomFor(waiting);
+  }
+
+  /** Refuses the newest request of the client with the most queued ones, unless the new request's client has nearly as many. */
+  #makeRoomFor(own: number): void {
+    const displaced = this.#waiting.takeFromLongest(own + 1);
+    if (!displaced) throw OVERLOADED;
+    displaced.refuse(TOO_MANY);
   }
 
   #start(now: number, key?: string): void {
@@ -177,9 +190,9 @@ export class Admission {
       if (this.#active < MAX_ACTIVE && !this.#isScheduled) this.#schedule();
       return;
     }
-    const start = this.#waiting.shift((key) => this.#mayStart(key, now));
-    if (!start) return; // All waiting clients are at their limit: `leave` continues.
-    start();
+    const next = this.#waiting.shift((key) => this.#mayStart(key, now));
+    if (!next) return; // All waiting clients are at their limit: `leave` continues.
+    next.start();
     queueMicrotask(this.#admit); // After the synchronous part of the request, which counts towards the start time.
   };
 }
