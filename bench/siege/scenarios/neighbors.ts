@@ -43,7 +43,7 @@ interface Neighborhood {
   readonly title: string;
   /** What the neighbor asks, and what the others do. */
   readonly own: RequestShape;
-  readonly others: RequestShape;
+  readonly others: RequestShape | readonly RequestShape[];
   readonly clients: number;
   /** The addresses that the requests of the others take in turn; else each of these clients keeps its own. */
   readonly from?: readonly string[];
@@ -51,13 +51,18 @@ interface Neighborhood {
   readonly limit: number;
 }
 
-const floodOf = (port: number, clients: number, request: RequestShape, from?: readonly string[]): Flood => ({
+const floodOf = (
+  port: number,
+  clients: number,
+  requests: RequestShape | readonly RequestShape[],
+  from?: readonly string[],
+): Flood => ({
   kind: 'flood',
   port,
   connections: clients,
   addresses: from ?? addresses(clients),
   keepsAddress: from === undefined,
-  requests: [request],
+  requests: [requests].flat(),
 });
 
 /** The networks of one customer (a /56), or more than are ever used. */
@@ -147,6 +152,16 @@ export const neighbors: readonly Scenario[] = [
     title: '20 addresses that make a search costly, and one for whom it is cheap',
     own: { path: '/api/message/?content__ilike=Message%201%25' },
     others: { path: '/api/message/?content__ilike=%25zz_z%25q{n}%25' },
+    clients: 20,
+    limit: 30,
+  }),
+  neighborhood({
+    name: 'alternating-values',
+    title: '20 addresses whose searches are cheap and costly in turn, and one for whom they are cheap',
+    own: { path: '/api/message/?content__ilike=Message%201%25' },
+    others: ['Message%201%25', '%25zz_z%25q{n}%25'].map((pattern) => ({
+      path: `/api/message/?content__ilike=${pattern}`,
+    })),
     clients: 20,
     limit: 30,
   }),

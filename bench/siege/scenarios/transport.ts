@@ -104,6 +104,23 @@ const unreadPages: Scenario = {
   },
 };
 
+/** Each page is just below `MAX_PAGE`, in several shapes, and waits in memory until its client has read it. */
+const fullPages: Scenario = {
+  name: 'full-pages',
+  title: '40 connections from 20 addresses with pages of 30 MB, which they read',
+  async run(stage) {
+    const requests = Array.from({ length: 4 }, (_, n) => ({ path: `/api/document/?limit=${27 + n}` }));
+    const siege = await besiege(stage, (port) => [
+      { kind: 'flood', port, connections: 40, addresses: addresses(20), keepsAddress: true, requests },
+    ]);
+    return [
+      readRow(siege, 20),
+      ...writeRows(stage, siege, 500),
+      atMost('memory', 'memory', 500, siege.watched.memory, 'MB'),
+    ];
+  },
+};
+
 /** First pages, which are usually short statements, of records of 1 MB: each page size is a statement of its own. */
 const pageBurst: Scenario = {
   name: 'page-burst',
@@ -232,6 +249,7 @@ export const transport: readonly Scenario[] = [
   pipelining,
   churn,
   unreadPages,
+  fullPages,
   pageBurst,
   largePage,
   htmlPages,
