@@ -40,17 +40,14 @@ export interface RoutedPage {
 
 /** The page of a route, for one request. */
 export function pageOf(context: AdminContext, route: AdminRoute): RoutedPage {
-  const bind = <Target extends readonly unknown[]>(
-    { show, change }: Page<Target>,
-    ...target: Target
-  ): RoutedPage => ({
-    show: show && (() => show(context, ...target)),
-    change: change && ((form) => change(context, ...target, form)),
+  const bind = <Context extends AdminContext>({ show, change }: Page<Context>, of: Context): RoutedPage => ({
+    show: show && (() => show(of)),
+    change: change && ((form) => change(of, form)),
   });
-  if (!('resource' in route)) return bind(GENERAL_PAGES[route.page]);
+  if (!('resource' in route)) return bind(GENERAL_PAGES[route.page], context);
   return 'id' in route
-    ? bind(RECORD_PAGES[route.page], route.resource, route.id)
-    : bind(LIST_PAGES[route.page], route.resource);
+    ? bind(RECORD_PAGES[route.page], { ...context, ...route })
+    : bind(LIST_PAGES[route.page], { ...context, ...route });
 }
 
 /** The page of a name in an address, except the one that an address without a name leads to. */

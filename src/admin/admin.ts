@@ -64,8 +64,6 @@ type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
-const idOf = (route: EditRoute): string | undefined => ('id' in route ? route.id : undefined);
-
 /** Whether a form sent without a session edits a record: such a form is kept until the user has logged in. */
 function isParkable({ resources }: Services, request: ApiRequest): boolean {
   try {
@@ -99,9 +97,7 @@ function wrongMethod(method: string, { page }: AdminRoute): Problem {
 async function resume(context: AdminContext, path: string, form: Form): Promise<Reply> {
   try {
     const route = findAdminRoute(path, context.resources);
-    return isEdit(route)
-      ? await showSent(context, route.resource, idOf(route), form, 200)
-      : redirect(links.dashboard);
+    return isEdit(route) ? await showSent({ ...context, ...route }, form, 200) : redirect(links.dashboard);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
     const problem = asProblem(error);
@@ -124,14 +120,14 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
   } catch (error) {
     // The import page shows the error, so that the user can choose another file.
     if (route.page === 'import' && error instanceof Problem && error.status < 500)
-      return showImport(context, route.resource, error);
+      return showImport({ ...context, ...route }, error);
     throw error;
   }
   assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
-    return showSent(context, route.resource, idOf(route), form, 403);
+    return showSent({ ...context, ...route }, form, 403);
   }
   return change(form);
 }

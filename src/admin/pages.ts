@@ -1,13 +1,12 @@
 // The table of all pages: what each one shows on GET, and what its form does on POST.
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message/message.ts';
-import type { AdminResource } from '../resources/serve/admin-resource.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
 import { changePassword, endOtherSessions, showAccount } from './session/account-page.ts';
 import { runBulk } from './bulk/bulk-actions.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
 import { confirmDelete, showDelete } from './form/delete-page.ts';
-import type { AdminContext } from './web/admin-context.ts';
+import type { AdminContext, RecordContext, ResourceContext } from './web/admin-context.ts';
 import type { Form } from './web/form-data.ts';
 import { showChange, showHistory } from './history/history-page.ts';
 import { runImport, showImport } from './import/import-page.ts';
@@ -22,15 +21,12 @@ import { setPassword, showPassword } from './session/password-page.ts';
 
 type Answer = Promise<Reply> | Reply;
 
-/**
- * The functions of a page. A page does not accept a method without a function.
- * @typeParam Target what the address names beside the page
- */
-export interface Page<Target extends readonly unknown[]> {
+/** The functions of a page. A page does not accept a method without a function. */
+export interface Page<Context extends AdminContext> {
   /** Answers a GET. */
-  readonly show?: (context: AdminContext, ...target: Target) => Answer;
+  readonly show?: (context: Context) => Answer;
   /** Answers a POST. */
-  readonly change?: (context: AdminContext, ...target: [...Target, form: Form]) => Answer;
+  readonly change?: (context: Context, form: Form) => Answer;
 }
 
 export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys';
@@ -40,50 +36,41 @@ export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
 
 /** Refuses an action that the resource does not allow, as if the page did not exist. @throws Problem 404 */
 const ifAllowed =
-  <Rest extends readonly unknown[]>(
+  <Context extends ResourceContext, Rest extends readonly unknown[]>(
     action: AdminAction,
-    page: (context: AdminContext, resource: AdminResource, ...rest: Rest) => Answer,
+    page: (context: Context, ...rest: Rest) => Answer,
   ): typeof page =>
-  (context, resource, ...rest) => {
-    if (!resource.may.has(action)) throw notFound('There is no such page.');
-    return page(context, resource, ...rest);
+  (context, ...rest) => {
+    if (!context.resource.may.has(action)) throw notFound('There is no such page.');
+    return page(context, ...rest);
   };
 
-export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<[]>>> = {
+export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>> = {
   dashboard: { show: showDashboard },
   login: {}, // `admin.ts` answers it, because it needs no session.
-  logout: { change: (context) => logOut(context) },
-  account: { show: (context) => showAccount(context), change: changePassword },
+  logout: { change: logOut },
+  account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
   keys: { show: showKeys },
 };
 
-export const LIST_PAGES: Readonly<Record<ListPageName, Page<[resource: AdminResource]>>> = {
+export const LIST_PAGES: Readonly<Record<ListPageName, Page<ResourceContext>>> = {
   list: { show: showList },
   filter: { show: applyFilter },
-  add: {
-    show: ifAllowed('add', showAdd),
-    change: ifAllowed('add', (context, resource, form: Form) =>
-      saveRecord(context, resource, undefined, form),
-    ),
-  },
+  add: { show: ifAllowed('add', showAdd), change: ifAllowed('add', saveRecord) },
   bulk: { change: runBulk },
   lookup: { show: lookUp },
-  import: { show: (context, resource) => showImport(context, resource), change: runImport },
-  'export.csv': { show: (context, resource) => exportList(context, resource, 'csv') },
-  'export.json': { show: (context, resource) => exportList(context, resource, 'json') },
+  import: { show: showImport, change: runImport },
+  'export.csv': { show: (context) => exportList(context, 'csv') },
+  'export.json': { show: (context) => exportList(context, 'json') },
 };
 
-export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<[resource: AdminResource, id: string]>>> = {
+export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>> = {
   record: {
-    show: (context, resource, id) =>
-      resource === context.history ? showChange(context, id) : showRecord(context, resource, id),
+    show: (context) => (context.resource === context.history ? showChange(context) : showRecord(context)),
     change: ifAllowed('change', saveRecord),
   },
   delete: { show: ifAllowed('delete', showDelete), change: ifAllowed('delete', confirmDelete) },
   history: { show: showHistory },
-  password: {
-    show: ifAllowed('change', (context, resource, id: string) => showPassword(context, resource, id)),
-    change: ifAllowed('change', setPassword),
-  },
+  password: { show: ifAllowed('change', showPassword), change: ifAllowed('change', setPassword) },
 };

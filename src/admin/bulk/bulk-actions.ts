@@ -1,10 +1,10 @@
+// Runs the action that an admin chose for the selected records of a list.
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { listUrl, readChoice } from './bulk-choice.ts';
 import { bulkDelete } from './bulk-delete.ts';
 import { bulkSet } from './bulk-set.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { exportRecords } from '../list/list-export.ts';
@@ -15,23 +15,20 @@ import { redirectWith } from '../web/admin-request.ts';
  * Runs an action on the records selected on a list. It receives the form of the list and the forms of the confirmation pages.
  * @throws Problem 404 for an action that the list does not offer
  */
-export async function runBulk(
-  context: AdminContext,
-  resource: AdminResource,
-  submitted: Form,
-): Promise<Reply> {
-  const form = boundedForm(submitted, editableColumns(resource, false));
+export async function runBulk(listContext: ResourceContext, submitted: Form): Promise<Reply> {
+  const form = boundedForm(submitted, editableColumns(listContext.resource, false));
   const choice = readChoice(form);
+  const context = { ...listContext, choice };
+  const { may } = context.resource;
   const backWithError = (text: string): Reply =>
-    redirectWith(context, listUrl(resource, choice), { kind: 'failed', text });
+    redirectWith(context, listUrl(context), { kind: 'failed', text });
   if (choice.ids?.length === 0) return backWithError('No records selected.');
-  const { may } = resource;
   const action = form.get('_action');
   try {
-    if (action === 'export.csv') return await exportRecords(context, resource, choice.selection, 'csv');
-    if (action === 'export.json') return await exportRecords(context, resource, choice.selection, 'json');
-    if (action === 'delete' && may.has('delete')) return await bulkDelete(context, resource, choice, form);
-    if (action === 'set' && may.has('change')) return await bulkSet(context, resource, choice, form);
+    if (action === 'export.csv') return await exportRecords(context, choice.selection, 'csv');
+    if (action === 'export.json') return await exportRecords(context, choice.selection, 'json');
+    if (action === 'delete' && may.has('delete')) return await bulkDelete(context, form);
+    if (action === 'set' && may.has('change')) return await bulkSet(context, form);
   } catch (error) {
     // The list itself shows what is wrong with a filter.
     const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;

@@ -1,10 +1,11 @@
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+// The records that an admin has selected on a list, for the pages of an action on them.
 import type { Selection } from '../../resources/records/selection.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
 import { links, Parameters, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
+import { isUserModel } from '../session/lock-out.ts';
 
 /** The records that the admin has selected on a list. */
 export interface Choice {
@@ -13,6 +14,11 @@ export interface Choice {
   /** Undefined for all records of the list. */
   readonly ids: readonly string[] | undefined;
   readonly selection: Selection;
+}
+
+/** A request for an action on selected records. */
+export interface BulkContext extends ResourceContext {
+  readonly choice: Choice;
 }
 
 /** Maximum records whose labels are shown. */
@@ -27,30 +33,24 @@ export function readChoice(form: Form): Choice {
 }
 
 /** The selection as hidden fields, for the next page. */
-export const hiddenChoice = async (
-  { csrf }: AdminContext,
-  { state, ids }: Choice,
-  action: string,
-): Promise<Html> =>
-  html`<input type="hidden" name="_csrf" value="${csrf}" />
+export async function hiddenChoice({ csrf, choice }: BulkContext, action: string): Promise<Html> {
+  const { state, ids } = choice;
+  const selected = await hiddenInputs(ids ? ids.map((id) => ['_id', id]) : [['_all', '1']]);
+  return html`<input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_action" value="${action}" />
-    ${
-      ids
-        ? await hiddenInputs(ids.map((id) => ['_id', id]))
-        : html`<input type="hidden" name="_all" value="1" />`
-    }`;
+    ${selected}`;
+}
 
 /** The URL of the list on which the records were selected. */
-export const listUrl = ({ name }: AdminResource, { state }: Choice): string => links.list(name, state);
+export const listUrl = ({ resource, choice }: BulkContext): string => links.list(resource.name, choice.state);
 
 /** The number of selected records and the labels of the first ones. */
 export async function selectedRecords(
-  { browsing }: AdminContext,
-  resource: AdminResource,
-  { state, ids, selection }: Choice,
+  { browsing, resource, choice }: BulkContext,
   count: number,
 ): Promise<Html> {
+  const { state, ids, selection } = choice;
   const query = state.query.without('page', 'limit').with('limit', String(MAX_LABELS)).toString();
   const { entries } = await browsing.labels(resource, { ...selection, query });
   const isNarrowed = state.filters.length > 0 || Boolean(state.get('_search'));
@@ -80,24 +80,18 @@ export async function selectedRecords(
 
 /** How the number of selected records has changed since the form was made; undefined if it has not. */
 export async function selectionChange(
-  { bulk }: AdminContext,
-  resource: AdminResource,
-  { selection }: Choice,
+  { bulk, resource, choice }: BulkContext,
   form: Form,
 ): Promise<string | undefined> {
   const expected = Number(form.get('_expected'));
-  const count = await bulk.count(resource, selection);
+  const count = await bulk.count(resource, choice.selection);
   return count === expected
     ? undefined
     : `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}.`;
 }
 
 /** Whether the selected records include the admin's own user. */
-export async function includesCaller(
-  { bulk, settings, caller }: AdminContext,
-  resource: AdminResource,
-  { selection }: Choice,
-): Promise<boolean> {
-  if (resource.name !== settings.userModel) return false;
-  return bulk.includes(resource, selection, caller.id);
+export async function includesCaller(context: BulkContext): Promise<boolean> {
+  const { bulk, resource, choice, caller } = context;
+  return isUserModel(context) && bulk.includes(resource, choice.selection, caller.id);
 }

@@ -1,9 +1,7 @@
 // Deletes the selected records of a list.
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { selectedRecords, hiddenChoice, listUrl, selectionChange, type Choice } from './bulk-choice.ts';
+import { selectedRecords, hiddenChoice, listUrl, selectionChange, type BulkContext } from './bulk-choice.ts';
 import { askDeletion, runDeletion, type Deletion } from '../form/deletion.ts';
-import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
@@ -11,18 +9,12 @@ import { counted } from '../web/display-text.ts';
 import { redirectWith } from '../web/admin-request.ts';
 
 /** Deletes selected records, after a page that shows their number and the effects and asks for confirmation. */
-export function bulkDelete(
-  context: AdminContext,
-  resource: AdminResource,
-  choice: Choice,
-  form: Form,
-): Promise<Reply> {
-  const { bulk, caller } = context;
+export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
+  const { bulk, caller, resource, choice } = context;
   const { name, title } = resource;
   const { selection } = choice;
-  const list = listUrl(resource, choice);
+  const list = listUrl(context);
   const deletion: Deletion = {
-    resource,
     selection,
 
     async page() {
@@ -33,9 +25,9 @@ export function bulkDelete(
         count,
         what,
         crumbs: [{ text: title, href: list }, { text: 'Delete' }],
-        records: await selectedRecords(context, resource, choice, count),
+        records: await selectedRecords(context, count),
         action: links.action(name, 'bulk'),
-        hidden: html`${await hiddenChoice(context, choice, 'delete')}
+        hidden: html`${await hiddenChoice(context, 'delete')}
           <input type="hidden" name="_expected" value="${count}" />
           <input type="hidden" name="_confirm" value="1" />`,
         button: `Delete ${what}`,
@@ -44,7 +36,7 @@ export function bulkDelete(
     },
 
     async changeSince(sent) {
-      const change = await selectionChange(context, resource, choice, sent);
+      const change = await selectionChange(context, sent);
       return change === undefined ? undefined : `${change} Nothing was deleted.`;
     },
 

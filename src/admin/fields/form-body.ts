@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldOf, type JsonField } from '../../resources/records/json-fields.ts';
 import { typedPassword } from '../session/password-confirmation.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { lengthFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import {
@@ -58,15 +58,10 @@ export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): For
 }
 
 /** Adds the password of a new record. An empty one is left out where the column is nullable. */
-export function addPassword(
-  { members, errors }: FormBody,
-  context: AdminContext,
-  resource: AdminResource,
-  form: Form,
-): void {
-  const [column] = resource.passwords;
+export function addPassword({ members, errors }: FormBody, context: ResourceContext, form: Form): void {
+  const [column] = context.resource.passwords;
   if (!column) return;
-  const { text, errors: found } = typedPassword(context, resource, column, form, members);
+  const { text, errors: found } = typedPassword(context, column, form, members);
   if (text !== '' || found['_repeat'] || !column.nullable) Object.assign(errors, found);
   if (text !== '') members.set(column.key, { value: text, source: JSON.stringify(text) });
 }
@@ -94,8 +89,7 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
  * @param id of the record that the form changes; undefined for a new one
  */
 export async function attempt<T>(
-  { operations, caller }: AdminContext,
-  resource: AdminResource,
+  { operations, caller, resource }: ResourceContext,
   id: string | undefined,
   { members, errors }: FormBody,
   write: () => Promise<T>,

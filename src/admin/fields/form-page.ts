@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
 import {
@@ -32,7 +32,6 @@ import { errorSummary, messagesOf, PASSWORD_LABELS, passwordFields, resourceRow 
 
 /** What the form of a record shows. */
 export interface FormPage {
-  readonly resource: AdminResource;
   readonly typed: TypedValues;
   /** The stored record; undefined for a new one. */
   readonly stored: (RecordEntry & { readonly version: string }) | undefined;
@@ -92,12 +91,11 @@ function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResou
 
 /** Counts the records that refer to this one, with links to list them and to add one. */
 async function relatedRecords(
-  context: AdminContext,
-  resource: AdminResource,
+  { bulk, resources, resource }: ResourceContext,
   id: string,
 ): Promise<Html | false> {
-  const dependents = await context.bulk.dependents(resource, [id], 1);
-  const rows = [...context.resources.values()].flatMap((other) =>
+  const dependents = await bulk.dependents(resource, [id], 1);
+  const rows = [...resources.values()].flatMap((other) =>
     other.output
       .filter(({ references }) => references === resource.model)
       .map((column) => {
@@ -156,8 +154,9 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
 }
 
 /** The form of a record, new or stored. */
-export async function formPage(context: AdminContext, page: FormPage): Promise<Reply> {
-  const { resource, stored, errors = {}, notice } = page;
+export async function formPage(context: ResourceContext, page: FormPage): Promise<Reply> {
+  const { resource } = context;
+  const { stored, errors = {}, notice } = page;
   const typed = new Map([...page.typed].filter(([, { truncatedDigest }]) => truncatedDigest === undefined));
   const { name, title, output, may } = resource;
   const isNew = stored === undefined;
@@ -177,7 +176,7 @@ export async function formPage(context: AdminContext, page: FormPage): Promise<R
   const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);
-  const back = listQuery(context, resource.name, page.sent);
+  const back = listQuery(context, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
@@ -191,11 +190,11 @@ export async function formPage(context: AdminContext, page: FormPage): Promise<R
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
-        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context, resource) })}
-        ${hasPrivilegeColumn(context, resource, columns) && confirmationField(errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
+        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context) })}
+        ${hasPrivilegeColumn(context, columns) && confirmationField(errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
-      ${stored && html`<aside>${await relatedRecords(context, resource, stored.id)}</aside>`}
+      ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}
     </div>`;
   return pageReply(context, {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,

@@ -5,7 +5,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { isNamed, type Named } from '../../resources/records/look-up.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { References } from './form-fields.ts';
 import type { TypedValues } from './form-values.ts';
@@ -194,9 +194,9 @@ export async function showLookup(
 }
 
 /** The records that match `_search`, as JSON for the script; `more` says whether further records match. */
-export async function lookUp(context: AdminContext, resource: AdminResource): Promise<Reply> {
-  const search = Parameters.parse(context.request.query).get('_search') ?? '';
-  const { entries, hasNext } = await context.browsing.lookUp(resource, search, MAX_RESULTS);
+export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
+  const search = Parameters.parse(request.query).get('_search') ?? '';
+  const { entries, hasNext } = await browsing.lookUp(resource, search, MAX_RESULTS);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {
     status: 200,

@@ -1,8 +1,7 @@
 // The redirect and the message after a form was saved.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
@@ -26,8 +25,7 @@ function deletedText(outcome: SaveOutcome): string {
 
 /** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
 async function labelOf(
-  { browsing }: AdminContext,
-  resource: AdminResource,
+  { browsing, resource }: ResourceContext,
   id: string,
 ): Promise<string | null | undefined> {
   try {
@@ -42,16 +40,15 @@ async function labelOf(
 
 /** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record. */
 export async function afterSave(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   id: string,
   form: Form,
   outcome: SaveOutcome,
 ): Promise<Reply> {
-  const { name, title } = resource;
+  const { name, title } = context.resource;
   const button = form.get('_save');
   const list = form.get('_list');
-  const label = await labelOf(context, resource, id);
+  const label = await labelOf(context, id);
   if (label === undefined)
     return redirectWith(context, links.back(name, list), { kind: 'failed', text: deletedText(outcome) });
   const staysOnRecord = button === 'stay' || button === 'new';

@@ -1,9 +1,8 @@
 // The page for a form whose record has changed since the form was opened.
 import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { StoredEntry } from '../../resources/records/record-entry.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
   isSame,
@@ -24,7 +23,6 @@ import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.
 
 /** A form whose record has changed since the form was loaded. */
 export interface Conflict {
-  readonly resource: AdminResource;
   readonly stored: StoredEntry;
   readonly typed: TypedValues;
   /** The form as it was sent, with digests of the values that it was loaded with. */
@@ -93,8 +91,11 @@ export function resolveConflict({ stored, typed, form }: Conflict): TypedValues 
 }
 
 /** The page that shows both values of each field side by side. It sends the form again, based on the current record. */
-export async function showConflict(context: AdminContext, conflict: Conflict): Promise<Reply> {
-  const { resource, stored, typed, form } = conflict;
+export async function showConflict(
+  context: ResourceContext,
+  { stored, typed, form }: Conflict,
+): Promise<Reply> {
+  const { resource } = context;
   const others = storedValues(stored, [...typed.keys()]);
   const [mineNamed, theirsNamed] = await Promise.all([
     referencesOf(context, typed),

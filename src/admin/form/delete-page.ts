@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { RecordContext } from '../web/admin-context.ts';
 import { askDeletion, runDeletion, type Deletion } from './deletion.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
@@ -28,11 +28,11 @@ const facts = (entry: RecordEntry, { list }: AdminResource): Html =>
   </dl>`;
 
 /** @param sent the form of the page, when it is sent */
-function deletionOf(context: AdminContext, resource: AdminResource, id: string, sent?: Form): Deletion {
+function deletionOf(context: RecordContext, sent?: Form): Deletion {
+  const { resource, id } = context;
   const { name, title } = resource;
-  const list = listQuery(context, name, sent);
+  const list = listQuery(context, sent);
   return {
-    resource,
     selection: { query: '', search: '', ids: [id] },
 
     async page() {
@@ -72,22 +72,20 @@ function deletionOf(context: AdminContext, resource: AdminResource, id: string, 
 }
 
 /** Shows what deleting the record would affect. */
-export const showDelete = (context: AdminContext, resource: AdminResource, id: string): Promise<Reply> =>
-  askDeletion(context, deletionOf(context, resource, id));
+export const showDelete = (context: RecordContext): Promise<Reply> =>
+  askDeletion(context, deletionOf(context));
 
 /** Deletes the record, unless the record or the effects have changed since the page was shown. */
-export async function confirmDelete(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string,
-  submitted: Form,
-): Promise<Reply> {
+export async function confirmDelete(context: RecordContext, submitted: Form): Promise<Reply> {
   const form = boundedForm(submitted, []);
   try {
-    return await runDeletion(context, deletionOf(context, resource, id, form), form);
+    return await runDeletion(context, deletionOf(context, form), form);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
     const text = 'The record no longer exists.';
-    return redirectWith(context, links.back(resource.name, form.get('_list')), { kind: 'failed', text });
+    return redirectWith(context, links.back(context.resource.name, form.get('_list')), {
+      kind: 'failed',
+      text,
+    });
   }
 }

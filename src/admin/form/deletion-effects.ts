@@ -2,10 +2,9 @@
 import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
@@ -92,8 +91,7 @@ function group(title: string, items: readonly Html[], className?: string): Html 
  * @param isRefused whether the database has refused the deletion because of a table outside the registry
  */
 export async function effectsOf(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   selection: Selection,
   count = 1,
   isRefused = false,
@@ -103,7 +101,7 @@ export async function effectsOf(
   const cannotDelete = `Cannot delete: other records depend on ${it}`;
   let all: Dependents[];
   try {
-    all = await context.bulk.dependents(resource, selection);
+    all = await context.bulk.dependents(context.resource, selection);
   } catch (error) {
     if (!isDatabaseError(error) || error.code !== QUERY_CANCELED) throw error;
     const view = html`${isRefused && group(cannotDelete, [unknown], 'forbidding')}

@@ -4,13 +4,12 @@ import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/records/conflicts.ts';
 import type { Selection } from '../../resources/records/selection.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import {
   confirmationField,
   confirmCaller,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Content } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
@@ -35,7 +34,6 @@ export interface DeletionPage {
 
 /** A deletion of one record or of several. */
 export interface Deletion {
-  readonly resource: AdminResource;
   readonly selection: Selection;
   /** What the page shows; a reply of another kind if there is nothing to delete. */
   readonly page: () => Promise<DeletionPage | Reply>;
@@ -62,8 +60,8 @@ interface Notice {
  * @returns undefined where the deletion is allowed
  */
 async function selfDeletionRefusal(
-  { bulk, settings: { userModel }, caller }: AdminContext,
-  { resource, selection }: Deletion,
+  { bulk, settings: { userModel }, caller, resource }: ResourceContext,
+  { selection }: Deletion,
 ): Promise<string | undefined> {
   if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
   return resource.name === userModel
@@ -73,8 +71,8 @@ async function selfDeletionRefusal(
 
 /** Whether the deletion may include an admin. A stolen session alone must not suffice for that. */
 const mayDeleteAdmin = (
-  { bulk, settings }: AdminContext,
-  { resource, selection }: Deletion,
+  { bulk, settings, resource }: ResourceContext,
+  { selection }: Deletion,
 ): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
 
 /** Why the database has refused a deletion, with the titles of the resources involved. */
@@ -88,16 +86,15 @@ function refusalText({ resources }: AdminContext, problem: Problem): string {
 
 /** Shows the effects of a deletion, and asks for confirmation where it is possible. */
 export async function askDeletion(
-  context: AdminContext,
+  context: ResourceContext,
   deletion: Deletion,
   { status, text, isRefused, unconfirmed }: Notice = { status: 200 },
 ): Promise<Reply> {
-  const { resource, selection } = deletion;
   const page = await deletion.page();
   if ('status' in page) return page;
   const { count, what, crumbs, records, action, hidden, button, back } = page;
   const [{ view, isForbidden, warning, digest }, selfRefusal, needsPassword] = await Promise.all([
-    effectsOf(context, resource, selection, count, isRefused),
+    effectsOf(context, deletion.selection, count, isRefused),
     selfDeletionRefusal(context, deletion),
     mayDeleteAdmin(context, deletion),
   ]);
@@ -124,11 +121,10 @@ export async function askDeletion(
 }
 
 /** Deletes what a form confirms, unless the records or the effects have changed since the page was shown. */
-export async function runDeletion(context: AdminContext, deletion: Deletion, form: Form): Promise<Reply> {
-  const { resource, selection } = deletion;
+export async function runDeletion(context: ResourceContext, deletion: Deletion, form: Form): Promise<Reply> {
   const askAgain = (notice: Notice): Promise<Reply> => askDeletion(context, deletion, notice);
   if (await selfDeletionRefusal(context, deletion)) return askAgain({ status: 403 });
-  const { digest, isForbidden } = await effectsOf(context, resource, selection);
+  const { digest, isForbidden } = await effectsOf(context, deletion.selection);
   // Records that have changed themselves get a message of their own below.
   if (form.get('_effects') !== digest && !isForbidden && (await deletion.changeSince(form)) === undefined) {
     const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';

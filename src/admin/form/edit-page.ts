@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { addPassword, attempt, bodyOf, type FormBody } from '../fields/form-body.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
@@ -26,17 +26,21 @@ import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
 
-export async function showAdd(context: AdminContext, resource: AdminResource): Promise<Reply> {
+/** A request for the form of a record, new without an `id`. */
+type FormContext = ResourceContext & { readonly id?: string };
+
+export async function showAdd(context: ResourceContext): Promise<Reply> {
   const given = Parameters.parse(context.request.query);
-  const columns = editableColumns(resource, true);
+  const columns = editableColumns(context.resource, true);
   const typed = initialValues(columns, ({ name, key }) => given.get(name) ?? given.get(key));
-  return formPage(context, { resource, typed, stored: undefined });
+  return formPage(context, { typed, stored: undefined });
 }
 
-export async function showRecord(context: AdminContext, resource: AdminResource, id: string): Promise<Reply> {
+export async function showRecord(context: RecordContext): Promise<Reply> {
+  const { resource, id } = context;
   const stored = await context.browsing.read(resource, id);
   const typed = storedValues(stored, fittingColumns(stored, editableColumns(resource, false)));
-  return formPage(context, { resource, stored, typed });
+  return formPage(context, { stored, typed });
 }
 
 /**
@@ -44,79 +48,57 @@ export async function showRecord(context: AdminContext, resource: AdminResource,
  * @returns the status of the answer where the confirmation failed
  */
 async function addConfirmation(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   stored: RecordEntry | undefined,
   body: FormBody,
   form: Form,
 ): Promise<{ readonly status?: number }> {
-  if (!needsConfirmation(context, resource, stored, body.members)) return {};
+  if (!needsConfirmation(context, stored, body.members)) return {};
   const refusal = await confirmCaller(context, form);
   if (!refusal) return {};
   Object.assign(body.errors, refusal.errors);
   return { status: refusal.status };
 }
 
-async function create(
-  context: AdminContext,
-  resource: AdminResource,
-  typed: TypedValues,
-  form: Form,
-): Promise<Reply> {
+async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
   const body = bodyOf(typed, undefined);
-  addPassword(body, context, resource, form);
-  const status = await addConfirmation(context, resource, undefined, body, form);
-  const { caller } = context;
-  const outcome = await attempt(context, resource, undefined, body, () =>
+  addPassword(body, context, form);
+  const status = await addConfirmation(context, undefined, body, form);
+  const { resource, caller } = context;
+  const outcome = await attempt(context, undefined, body, () =>
     addOnce(context, form, (operations) => operations.create(resource, body.members, caller)),
   );
   if (!outcome.done)
-    return formPage(context, {
-      resource,
-      typed,
-      stored: undefined,
-      sent: form,
-      ...outcome,
-      ...status,
-    });
+    return formPage(context, { typed, stored: undefined, sent: form, ...outcome, ...status });
   const { id, isRepeated } = outcome.done;
-  return afterSave(context, resource, id, form, isRepeated ? 'repeated' : 'added');
+  return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
 
 async function update(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   stored: StoredEntry,
   sent: TypedValues,
   form: Form,
 ): Promise<Reply> {
-  const typed = resolveConflict({ resource, stored, typed: sent, form });
+  const typed = resolveConflict({ stored, typed: sent, form });
   const body = bodyOf(typed, stored);
   if (body.members.size === 0 && Object.keys(body.errors).length === 0)
-    return afterSave(context, resource, stored.id, form, 'unchanged');
-  const { caller } = context;
-  if (isOwnUser(context, resource, stored.id, caller)) addLockOut(body.errors, body.members);
-  const status = await addConfirmation(context, resource, stored, body, form);
+    return afterSave(context, stored.id, form, 'unchanged');
+  const { resource, caller, operations, browsing } = context;
+  if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.members);
+  const status = await addConfirmation(context, stored, body, form);
   try {
-    const outcome = await attempt(context, resource, stored.id, body, () =>
-      context.operations.update(resource, stored.id, body.members, caller, [stored.version]),
+    const outcome = await attempt(context, stored.id, body, () =>
+      operations.update(resource, stored.id, body.members, caller, [stored.version]),
     );
-    if (!outcome.done)
-      return await formPage(context, {
-        resource,
-        typed,
-        stored,
-        sent: form,
-        ...outcome,
-        ...status,
-      });
+    if (!outcome.done) return await formPage(context, { typed, stored, sent: form, ...outcome, ...status });
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
-    const now = await context.browsing.read(resource, stored.id);
+    const now = await browsing.read(resource, stored.id);
     // The conflict page repeats the form as it was sent, so the user chooses again for all fields.
-    return showConflict(context, { resource, stored: now, typed: sent, form });
+    return showConflict(context, { stored: now, typed: sent, form });
   }
-  return afterSave(context, resource, stored.id, form, 'changed');
+  return afterSave(context, stored.id, form, 'changed');
 }
 
 /** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
@@ -132,19 +114,13 @@ function notCopiedText(resource: AdminResource, typed: TypedValues): string {
  * Saves the values of a form as a new record. It shows the form of a new record first where values are missing (a key, a
  * password) or the user must confirm, because the record was deleted.
  */
-function asNew(
-  context: AdminContext,
-  resource: AdminResource,
-  typed: TypedValues,
-  form: Form,
-  notice?: string,
-): Promise<Reply> {
+function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?: string): Promise<Reply> {
+  const { resource } = context;
   const columns = editableColumns(resource, true);
   const copied = new Map(columns.map((column) => [column, typed.get(column) ?? { text: '', isNull: true }]));
   const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
-  if (notice === undefined && !lacksValues) return create(context, resource, copied, form);
+  if (notice === undefined && !lacksValues) return create(context, copied, form);
   return formPage(context, {
-    resource,
     typed: copied,
     stored: undefined,
     notice: `${notice ?? 'This will be saved as a new record. Fill in the fields that were not copied.'}${notCopiedText(resource, typed)}`,
@@ -154,13 +130,8 @@ function asNew(
 }
 
 /** Shows a form from an earlier session again, with everything that the user typed. */
-export async function showSent(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string | undefined,
-  sent: Form,
-  status: number,
-): Promise<Reply> {
+export async function showSent(context: FormContext, sent: Form, status: number): Promise<Reply> {
+  const { resource, id } = context;
   const isNew = id === undefined;
   const stored = isNew ? undefined : await context.browsing.read(resource, id);
   const columns = editableColumns(resource, isNew);
@@ -168,41 +139,30 @@ export async function showSent(
   const typed = typedValues(form, heldBy(form, columns), isNew);
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
-    return showConflict(context, { resource, stored, typed, form });
+    return showConflict(context, { stored, typed, form });
   const notice =
     'This form is from an earlier session, so nothing was saved. Check the values and save again.';
-  return formPage(context, { resource, typed, stored, sent: form, notice, status });
+  return formPage(context, { typed, stored, sent: form, notice, status });
 }
 
 /** Reads the record of a form; undefined where it no longer exists. */
-async function readStored(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string,
-): Promise<StoredEntry | undefined> {
+async function readStored({ browsing, resource, id }: RecordContext): Promise<StoredEntry | undefined> {
   try {
-    return await context.browsing.read(resource, id);
+    return await browsing.read(resource, id);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return undefined;
     throw error;
   }
 }
 
-/**
- * Handles a sent form: looks up or chooses a related record, or saves.
- * @param id undefined for a new record
- */
-export async function saveRecord(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string | undefined,
-  submitted: Form,
-): Promise<Reply> {
+/** Handles a sent form: looks up or chooses a related record, or saves. */
+export async function saveRecord(context: FormContext, submitted: Form): Promise<Reply> {
+  const { resource, id } = context;
   const isNew = id === undefined;
   const editable = editableColumns(resource, isNew);
   const form = boundedForm(submitted, editable);
   const columns = heldBy(form, editable);
-  const stored = isNew ? undefined : await readStored(context, resource, id);
+  const stored = isNew ? undefined : await readStored({ ...context, id });
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
 
@@ -217,18 +177,18 @@ export async function saveRecord(
   const [choiceColumn, chosen] = [find(form.get('_for')), form.get('_choose')];
   if (choiceColumn && chosen !== undefined) {
     const changed = new Map(sent).set(choiceColumn, { text: chosen, isNull: chosen === '' });
-    return formPage(context, { resource, typed: changed, stored, sent: form });
+    return formPage(context, { typed: changed, stored, sent: form });
   }
   const typed = await withKeys(context, sent, stored);
-  if (isNew) return create(context, resource, typed, form);
+  if (isNew) return create(context, typed, form);
   if (!stored) {
     const gone = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
-    return asNew(context, resource, typed, form, gone);
+    return asNew(context, typed, form, gone);
   }
-  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, resource, typed, form);
+  if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
   // A form that was sent twice: the record already has all its values.
   const isSaved = bodyOf(typed, stored).members.size === 0;
   if (form.get('_version') !== stored.version && !isSaved)
-    return showConflict(context, { resource, stored, typed, form });
-  return update(context, resource, stored, typed, form);
+    return showConflict(context, { stored, typed, form });
+  return update(context, stored, typed, form);
 }

@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import { textOfColumn } from '../../resources/records/record-entry.ts';
 import { parseId } from '../../resources/records/read-record.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { actionTitle, changeLine, changeView } from './history-view.ts';
@@ -50,13 +50,10 @@ function pager({ query, hasNext }: EntryPage, path: string): Html | false {
 }
 
 /** The changes of one record, newest first. The record itself may be deleted. @throws Problem 404 */
-export async function showHistory(
-  context: AdminContext,
-  resource: AdminResource,
-  idText: string,
-): Promise<Reply> {
+export async function showHistory(context: RecordContext): Promise<Reply> {
+  const { resource } = context;
   const { name, title } = resource;
-  const id = resource === context.history ? undefined : parseId(resource, idText);
+  const id = resource === context.history ? undefined : parseId(resource, context.id);
   if (id === undefined) throw notFound('There is no such record.');
   const page = Parameters.parse(context.request.query).get('page') ?? '1';
   const query = new Parameters([
@@ -107,8 +104,8 @@ export async function showHistory(
 }
 
 /** The page of one entry. @throws Problem 404 */
-export async function showChange(context: AdminContext, id: string): Promise<Reply> {
-  const change = changeOf(await context.browsing.preview(context.history, id), context);
+export async function showChange(context: RecordContext): Promise<Reply> {
+  const change = changeOf(await context.browsing.preview(context.history, context.id), context);
   const labels = await loadRecordLabels(context, [change]);
   const { resource, model, record } = change;
   const label = labels(resource, record);

@@ -8,7 +8,7 @@ import {
   hasPrivilegeColumn,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form, FormLimit } from '../web/form-data.ts';
 import { withoutReturns } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -91,14 +91,14 @@ function applyForm(
 }
 
 /** The faulty rows, the form to upload a corrected file, and the first valid rows. */
-const faultyRows = (context: AdminContext, preview: Preview, upload: Upload): Html =>
-  html`${rowTable('faulty', preview)} ${uploadForm(context, preview.resource, upload.pasted, false)}
+const faultyRows = (context: ResourceContext, preview: Preview, upload: Upload): Html =>
+  html`${rowTable('faulty', preview)} ${uploadForm(context, upload.pasted, false)}
   ${rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
   ${rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
 
 /** The page that shows what the file would change, with the button to import it. */
 function previewPage(
-  context: AdminContext,
+  context: ResourceContext,
   preview: Preview,
   upload: Upload,
   refusal?: ConfirmationRefusal,
@@ -154,29 +154,29 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
  * Shows the upload page.
  * @param problem why the form could not be read
  */
-export function showImport(context: AdminContext, resource: AdminResource, problem?: Problem): Reply {
-  assertImportable(resource);
-  if (!problem) return uploadPage(context, resource, {});
+export function showImport(context: ResourceContext, problem?: Problem): Reply {
+  assertImportable(context.resource);
+  if (!problem) return uploadPage(context, {});
   const { status, headers, message } = problem;
   // People know the file, not the request body that contains it.
   const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : message;
-  return uploadPage(context, resource, { faults: [fault], status }, headers);
+  return uploadPage(context, { faults: [fault], status }, headers);
 }
 
 /** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
-export async function runImport(context: AdminContext, resource: AdminResource, form: Form): Promise<Reply> {
+export async function runImport(context: ResourceContext, form: Form): Promise<Reply> {
+  const { resource } = context;
   assertImportable(resource);
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource);
-  if ('faults' in file) return uploadPage(context, resource, { faults: file.faults, pasted: upload.pasted });
-  const needsNoPassword = !hasPrivilegeColumn(context, resource, file.columns);
+  if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
+  const needsNoPassword = !hasPrivilegeColumn(context, file.columns);
   const refusal =
     needsNoPassword || upload.digest === undefined ? undefined : await confirmCaller(context, form);
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === upload.digest && !refusal;
   const outcome = await runImportFile(
     context,
-    resource,
     file,
     isWanted,
     submitOnceMark(form),

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
 import {
@@ -88,14 +88,13 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
  * @throws Problem 503 if the database cannot run the import now
  */
 export async function runImportFile(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   mark: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { inTransaction, sessions, caller, token } = context;
+  const { resource, inTransaction, sessions, caller, token } = context;
   const tally = createTally(resource, file);
   const undoesGroups = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
@@ -106,9 +105,7 @@ export async function runImportFile(
         outcome = 'alreadyDone';
         return;
       }
-      const importRow = createImporter(operations, resource, caller, file, (id) =>
-        isOwnUser(context, resource, id, caller),
-      );
+      const importRow = createImporter(operations, resource, caller, file, (id) => isOwnUser(context, id));
 
       /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
       async function importRows(rows: readonly MatchedRow[]): Promise<RowOutcome[]> {

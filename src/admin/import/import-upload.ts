@@ -7,7 +7,7 @@ import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword } from './import-fi
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 
 /** A table of the column names that the first line may contain. */
 function columnTable(resource: AdminResource): Html {
@@ -68,17 +68,12 @@ function faultList(faults: readonly string[]): Html {
 const MAX_REPEATED = 65_536;
 
 /** @param pasted the text to show in the text field, unless it is too long */
-export function uploadForm(
-  { csrf }: AdminContext,
-  { name }: AdminResource,
-  pasted: string,
-  isFaulty: boolean,
-): Html {
+export function uploadForm({ csrf, resource }: ResourceContext, pasted: string, isFaulty: boolean): Html {
   const state = attributes({ 'aria-invalid': isFaulty && 'true' });
   const isLong = pasted.length > MAX_REPEATED;
   return html`<form
     method="post"
-    action="${links.action(name, 'import')}"
+    action="${links.action(resource.name, 'import')}"
     enctype="multipart/form-data"
     class="record"
   >
@@ -125,8 +120,7 @@ export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
 
 /** The upload page, with the faults of a file that was sent. */
 export function uploadPage(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   {
     faults = [],
     pasted = '',
@@ -134,8 +128,9 @@ export function uploadPage(
   }: { faults?: readonly string[]; pasted?: string; status?: number },
   headers?: Problem['headers'],
 ): Reply {
+  const { resource } = context;
   const isFaulty = faults.length > 0;
-  const body = html`${isFaulty && faultList(faults)} ${uploadForm(context, resource, pasted, isFaulty)}
+  const body = html`${isFaulty && faultList(faults)} ${uploadForm(context, pasted, isFaulty)}
   ${columnTable(resource)}`;
   return pageReply(
     context,

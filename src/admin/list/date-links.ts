@@ -1,8 +1,7 @@
 // Links above a list that narrow it to a year, a month or a day.
 import type { Column } from '../../db/schema/model.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { html, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 
@@ -81,8 +80,7 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
  * @returns undefined if the column has no index, or if there is nothing to choose
  */
 export async function drillDown(
-  { browsing }: AdminContext,
-  resource: AdminResource,
+  { browsing, resource }: ResourceContext,
   parameters: Parameters,
   selection: Selection,
   isLarge: boolean,

@@ -2,7 +2,7 @@
 import { excerpt, type FieldErrors } from '../../errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { columnAt, describeFilter, filterFormValues, referencedKeys } from './filters.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
@@ -13,7 +13,8 @@ import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 const MAX_NAMED_RECORDS = 10;
 
 /** The label of a filter's value in the history, such as `API` for `api`; undefined if it has none. */
-function historyLabel(context: AdminContext, resource: AdminResource, filter: Parameter): string | undefined {
+function historyLabel(context: ResourceContext, filter: Parameter): string | undefined {
+  const { resource } = context;
   const form = resource === context.history ? filterFormValues(filter, resource) : undefined;
   const column = form && columnAt(form.path, resource);
   return column && logChoices(context, column)?.find(({ id }) => id === form.text)?.label;
@@ -21,15 +22,14 @@ function historyLabel(context: AdminContext, resource: AdminResource, filter: Pa
 
 /** The labels of the related records that a filter names by key; undefined for other filters. */
 async function relatedNames(
-  context: AdminContext,
-  resource: AdminResource,
+  { browsing, resources, resource }: ResourceContext,
   filter: Parameter,
 ): Promise<Content> {
   const { column, keys } = referencedKeys(filter, resource) ?? {};
-  const related = column?.references && context.resources.get(column.references.name);
+  const related = column?.references && resources.get(column.references.name);
   if (!related || !keys) return undefined;
   const shown = keys.slice(0, MAX_NAMED_RECORDS);
-  const names = await context.browsing.labelsOf(related, new Set(shown));
+  const names = await browsing.labelsOf(related, new Set(shown));
   const rest = keys.length - shown.length;
   const texts = shown.map((key) => names.get(key) ?? `“${key}”`);
   return `${texts.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
@@ -51,19 +51,18 @@ const MAX_CHIPS = 60;
 
 /** The active filters, each with its error, if any, and a link that removes it. */
 export async function filterChips(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   parameters: Parameters,
   errors: FieldErrors,
 ): Promise<Html> {
+  const { resource } = context;
   const list = await Promise.all(
     parameters.filters.slice(0, MAX_CHIPS).map(async (parameter, index, all) => {
       const { what, how, value } = describeFilter(parameter, resource);
       const name = excerpt(parameter.name);
       const messages = messagesOf(errors, name);
-      const label = historyLabel(context, resource, parameter);
-      const shown =
-        label ?? (messages ? undefined : await relatedNames(context, resource, parameter)) ?? value;
+      const label = historyLabel(context, parameter);
+      const shown = label ?? (messages ? undefined : await relatedNames(context, parameter)) ?? value;
       const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
       const isAlternative =
         matchesAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;

@@ -5,7 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
 import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
@@ -61,11 +61,11 @@ export function valueInput(
 async function filterForm(
   path: string,
   column: Column,
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   state: Parameters,
   old: Parameter | undefined,
 ): Promise<Html> {
+  const { resource } = context;
   const present = old && filterFormValues(old, resource);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
@@ -104,11 +104,11 @@ function changedFilter(state: Parameters, form: Parameters): Parameter | undefin
 
 /** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
 export async function filterPanel(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   parameters: Parameters,
   errors: FieldErrors,
 ): Promise<Html> {
+  const { resource } = context;
   const state = parameters.without('_filter', '_old');
   const old = changedFilter(state, parameters);
   const path = parameters.get('_filter');
@@ -122,8 +122,8 @@ export async function filterPanel(
       </li>`,
   );
   return html`<div class="filters">
-    ${await filterChips(context, resource, state, errors)}
-    ${path !== undefined && column && (await filterForm(path, column, context, resource, state, old))}
+    ${await filterChips(context, state, errors)}
+    ${path !== undefined && column && (await filterForm(path, column, context, state, old))}
     ${
       offered.length > 0 &&
       html`<details class="menu">
@@ -156,10 +156,10 @@ interface RecordSearch {
 
 /** Redirects if the words name one record. Otherwise lists the records that match, as links that filter by one. */
 async function offerRecords(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   { path, column, related, words, form, filteredBy, formUrl }: RecordSearch,
 ): Promise<Reply> {
+  const { resource } = context;
   const found = await recordMeant(context, related, words);
   if (found) return redirect(filteredBy(found.id));
   const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
@@ -192,7 +192,8 @@ async function offerRecords(
 }
 
 /** Redirects a submitted form to the URL of the filtered list, in the API's grammar. */
-export async function applyFilter(context: AdminContext, resource: AdminResource): Promise<Reply> {
+export async function applyFilter(context: ResourceContext): Promise<Reply> {
+  const { resource } = context;
   const form = Parameters.parse(context.request.query);
   const list = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
   const old = changedFilter(list, form);
@@ -224,13 +225,5 @@ export async function applyFilter(context: AdminContext, resource: AdminResource
   const related = column.references && context.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(filteredBy(value));
   if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
-  return offerRecords(context, resource, {
-    path,
-    column,
-    related,
-    words: value,
-    form,
-    filteredBy,
-    formUrl,
-  });
+  return offerRecords(context, { path, column, related, words: value, form, filteredBy, formUrl });
 }

@@ -5,7 +5,7 @@ import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
 import { selectionOf, Parameters } from '../web/admin-links.ts';
 
@@ -27,8 +27,7 @@ const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
  * @throws Problem 400 before the response starts
  */
 export async function exportRecords(
-  { browsing, database }: AdminContext,
-  resource: AdminResource,
+  { browsing, database, resource }: ResourceContext,
   selection: Selection,
   format: ExportFormat,
   isHead = false,
@@ -50,12 +49,8 @@ export async function exportRecords(
 }
 
 /** The records of the list with the query of the request, as a file. */
-export function exportList(
-  context: AdminContext,
-  resource: AdminResource,
-  format: ExportFormat,
-): Promise<Reply> {
+export function exportList(context: ResourceContext, format: ExportFormat): Promise<Reply> {
   const { query, method } = context.request;
   const selection = selectionOf(Parameters.parse(query));
-  return exportRecords(context, resource, selection, format, method === 'HEAD');
+  return exportRecords(context, selection, format, method === 'HEAD');
 }

@@ -4,7 +4,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import type { Count } from '../../resources/records/selection.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { drillDown } from './date-links.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
@@ -17,11 +17,11 @@ import { counted, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Bulk actions on the selected records, or on all records of all pages. */
 function bulkForm(
-  { csrf }: AdminContext,
-  { name, may }: AdminResource,
+  { csrf, resource }: ResourceContext,
   parameters: Parameters,
   { count, isExact }: Count,
 ): Html {
+  const { name, may } = resource;
   const all = isExact ? counted(count, 'record') : `about ${grouped(count)} records`;
   return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
     <input type="hidden" name="_csrf" value="${csrf}" />
@@ -80,9 +80,10 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
       </p>`;
 }
 
-function footer(context: AdminContext, { name, list, inApi }: AdminResource, parameters: Parameters): Html {
+function footer({ history, resource }: ResourceContext, parameters: Parameters): Html {
+  const { name, list, inApi } = resource;
   const query = parameters.query.toString();
-  const access = name === context.history.name ? undefined : inApi(query);
+  const access = resource === history ? undefined : inApi(query);
   const notes = [
     ...(parameters.get('_search') ? ['without the search'] : []),
     ...(access === 'login' ? ['requires a separate login'] : []),
@@ -104,7 +105,8 @@ function footer(context: AdminContext, { name, list, inApi }: AdminResource, par
 }
 
 /** Responds with the page of a list: 400 with the filters marked if some of them are invalid. */
-export async function showList(context: AdminContext, resource: AdminResource): Promise<Reply> {
+export async function showList(context: ResourceContext): Promise<Reply> {
+  const { resource, browsing } = context;
   const { name, title, may } = resource;
   const { parameters, errors: unread } = Parameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
@@ -114,8 +116,8 @@ export async function showList(context: AdminContext, resource: AdminResource): 
   try {
     if (Object.keys(errors).length === 0)
       [page, count] = await Promise.all([
-        context.browsing.list(resource, selection),
-        context.browsing.count(resource, {
+        browsing.list(resource, selection),
+        browsing.count(resource, {
           ...selection,
           query: parameters.query.without('ordering', 'page', 'limit').toString(),
         }),
@@ -129,14 +131,13 @@ export async function showList(context: AdminContext, resource: AdminResource): 
     count &&
     (await drillDown(
       context,
-      resource,
       state,
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
       !count.isExact,
     ));
   const showCell = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">
-      ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, resource, parameters, errors)}
+      ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, parameters, errors)}
     </div>
     ${dates}
     ${
@@ -146,10 +147,10 @@ export async function showList(context: AdminContext, resource: AdminResource): 
               ? emptyList(resource, state)
               : page.entries.length === 0
                 ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
-                : html`${recordsTable(context, resource, page.entries, state, showCell)}
-                  ${bulkForm(context, resource, state, count)} ${pager(page, resource, state, count)}`
+                : html`${recordsTable(context, page.entries, state, showCell)}
+                  ${bulkForm(context, state, count)} ${pager(page, resource, state, count)}`
           }
-          ${footer(context, resource, state)}`
+          ${footer(context, state)}`
         : html`<p class="error-summary" role="alert">
             The list cannot be shown. Correct or remove the filters and settings that are marked above.
           </p>`

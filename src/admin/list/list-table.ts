@@ -2,7 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
 import { removeLink } from '../web/widgets.ts';
@@ -25,12 +25,8 @@ const defaultOrdering = ({ ordering }: AdminResource): string =>
   ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
 
 /** A heading: a link that sorts by the column first and keeps the present ordering after it. */
-function heading(
-  column: Column,
-  context: AdminContext,
-  resource: AdminResource,
-  parameters: Parameters,
-): Html {
+function heading(column: Column, context: ResourceContext, parameters: Parameters): Html {
+  const { resource } = context;
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
@@ -67,17 +63,16 @@ function cell(
   entry: RecordEntry,
   column: Column,
   isFirst: boolean,
-  context: AdminContext,
-  { name }: AdminResource,
+  { resources, resource }: ResourceContext,
   show: ShowCell,
 ): Html {
   const shown = show(entry, column);
   const key = textOfField(entry.members, column.key);
-  const isLinked = key !== null && column.references && context.resources.has(column.references.name);
+  const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const content: Content = isFirst
-    ? html`<a href="${links.record(name, entry.id)}">${hasText ? shown : shortened(entry.label)}</a>`
+    ? html`<a href="${links.record(resource.name, entry.id)}">${hasText ? shown : shortened(entry.label)}</a>`
     : isLinked && column.references
       ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
       : shown;
@@ -89,19 +84,18 @@ function cell(
 
 /** The table of the records on a page. */
 export function recordsTable(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   entries: readonly RecordEntry[],
   parameters: Parameters,
   show: ShowCell,
 ): Html {
-  const { list } = resource;
+  const { list } = context.resource;
   return html`<div class="scroll">
     <table class="records">
       <thead>
         <tr>
           <td class="check"><span class="hidden">Select</span></td>
-          ${list.map((column) => heading(column, context, resource, parameters))}
+          ${list.map((column) => heading(column, context, parameters))}
         </tr>
       </thead>
       <tbody>
@@ -117,7 +111,7 @@ export function recordsTable(
                   aria-label="Select ${shortened(entry.label, 60)}"
                 />
               </td>
-              ${list.map((column, index) => cell(entry, column, index === 0, context, resource, show))}
+              ${list.map((column, index) => cell(entry, column, index === 0, context, show))}
             </tr>`,
         )}
       </tbody>

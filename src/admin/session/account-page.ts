@@ -39,7 +39,7 @@ async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Pr
 export async function showAccount(context: AdminContext, errors?: FieldErrors): Promise<Reply> {
   const { caller, csrf } = context;
   const users = context.resources.get(context.settings.userModel);
-  const hint = users && passwordHint(context, users);
+  const hint = users && passwordHint({ ...context, resource: users });
   const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
     <section>
       <h2>Change your password</h2>
@@ -91,7 +91,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   const column = findColumn(users.model, 'password');
   if (!column) throw new Error('the user model has no password');
   const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
-  const { text: password, errors } = typedPassword(context, users, column, form, userFields);
+  const { text: password, errors } = typedPassword({ ...context, resource: users }, column, form, userFields);
   if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
     await verifyPassword(context, context.request, caller.name, form.get('_current') ?? '');

@@ -1,20 +1,18 @@
 // Keeps admins from locking themselves out.
 import { addError, type FieldErrors } from '../../errors.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 
 /** Columns that must be true for a user to use the admin area. */
 const REQUIRED_COLUMNS = ['active', 'admin'];
 
+/** Whether the resource is the user model. */
+export const isUserModel = ({ settings, resource }: ResourceContext): boolean =>
+  resource.name === settings.userModel;
+
 /** Whether the record is the admin's own user. */
-export const isOwnUser = (
-  { settings }: AdminContext,
-  { name }: AdminResource,
-  id: string | undefined,
-  caller: Caller,
-): boolean => name === settings.userModel && id === caller.id;
+export const isOwnUser = (context: ResourceContext, id: string | undefined): boolean =>
+  isUserModel(context) && id === context.caller.id;
 
 /**
  * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.

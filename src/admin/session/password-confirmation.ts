@@ -2,7 +2,6 @@
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
@@ -10,7 +9,7 @@ import {
   passwordFault,
   type PasswordRules,
 } from '../../resources/passwords/password-rules.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { verifyPassword } from './login.ts';
@@ -24,10 +23,8 @@ interface UserColumns {
 }
 
 /** The columns, for any resource that shows the users' table; undefined for other tables. */
-function userColumns(
-  { settings, resources }: AdminContext,
-  { name, model }: AdminResource,
-): UserColumns | undefined {
+function userColumns({ settings, resources, resource }: ResourceContext): UserColumns | undefined {
+  const { name, model } = resource;
   const users = resources.get(settings.userModel)?.model;
   if (name !== settings.userModel && users?.table !== model.table) return undefined;
   const find = (wanted: string): Column | undefined => {
@@ -38,22 +35,14 @@ function userColumns(
 }
 
 /** Whether one of the columns is the users' `active` or `admin`. */
-export function hasPrivilegeColumn(
-  context: AdminContext,
-  resource: AdminResource,
-  columns: readonly Column[],
-): boolean {
-  const { active, admin } = userColumns(context, resource) ?? {};
+export function hasPrivilegeColumn(context: ResourceContext, columns: readonly Column[]): boolean {
+  const { active, admin } = userColumns(context) ?? {};
   return columns.some((column) => column === active || column === admin);
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
-export function isAdminRecord(
-  context: AdminContext,
-  resource: AdminResource,
-  { members }: RecordEntry,
-): boolean {
-  const columns = userColumns(context, resource);
+export function isAdminRecord(context: ResourceContext, { members }: RecordEntry): boolean {
+  const columns = userColumns(context);
   if (!columns) return false;
   const admin = columns.admin && members.get(columns.admin.key);
   return admin === undefined || (admin.value !== false && admin.value !== null);
@@ -65,18 +54,17 @@ export function isAdminRecord(
  * @param stored the record that the form changes; undefined for a new one
  */
 export function needsConfirmation(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   stored: RecordEntry | undefined,
   members: JsonFields,
 ): boolean {
-  const columns = userColumns(context, resource);
+  const columns = userColumns(context);
   if (!columns) return false;
   const { active, admin } = columns;
   const sent = admin && members.get(admin.key);
   if (!stored) return (sent ? sent.value : admin?.initial) === true;
   if (sent) return true;
-  return active !== undefined && members.has(active.key) && isAdminRecord(context, resource, stored);
+  return active !== undefined && members.has(active.key) && isAdminRecord(context, stored);
 }
 
 /** Why the confirmation of a form failed, and the status of the response. */
@@ -110,9 +98,9 @@ export const confirmationField = (errors: FieldErrors, hint: string, isRequired:
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
 /** The rules for a new password. @param members of the record, for its user name */
-function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonFields): PasswordRules {
+function rulesOf(context: ResourceContext, members?: JsonFields): PasswordRules {
   const { minPassword } = context.settings;
-  const columns = userColumns(context, resource);
+  const columns = userColumns(context);
   if (!columns) return { minPassword };
   const name = columns.username && members?.get(columns.username.key)?.value;
   return { minPassword, name: typeof name === 'string' ? name : '' };
@@ -124,8 +112,7 @@ function rulesOf(context: AdminContext, resource: AdminResource, members?: JsonF
  * @returns its text, and the errors by form field
  */
 export function typedPassword(
-  context: AdminContext,
-  resource: AdminResource,
+  context: ResourceContext,
   column: Column,
   form: Form,
   members: JsonFields,
@@ -133,15 +120,15 @@ export function typedPassword(
   const text = form.get('_password') ?? '';
   if (text !== (form.get('_repeat') ?? ''))
     return { text, errors: { _repeat: ['does not match the new password'] } };
-  const rules = rulesOf(context, resource, members);
+  const rules = rulesOf(context, members);
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
   return { text, errors: fault === undefined ? {} : { _password: [fault] } };
 }
 
 /** The hint beside the field for a new password. */
-export function passwordHint(context: AdminContext, resource: AdminResource): string {
-  const [column] = resource.passwords;
-  const rules = rulesOf(context, resource);
+export function passwordHint(context: ResourceContext): string {
+  const [column] = context.resource.passwords;
+  const rules = rulesOf(context);
   const least = column ? minimumLength(column, rules) : 1;
   const isUser = rules.name !== undefined;
   return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', and not the user name' : ''}.`;

@@ -1,7 +1,6 @@
 // The page that sets the password of a record, usually of a user.
 import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import {
   confirmCaller,
@@ -10,7 +9,7 @@ import {
   typedPassword,
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
-import type { AdminContext } from '../web/admin-context.ts';
+import type { RecordContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -20,17 +19,16 @@ import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts
 
 /** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string,
+  context: RecordContext,
   { errors, status }: ConfirmationRefusal = { errors: {}, status: 200 },
 ): Promise<Reply> {
+  const { resource, id } = context;
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const { name, title } = resource;
   const stored = await context.browsing.preview(resource, id);
   const { label } = stored;
-  const isAdmins = isAdminRecord(context, resource, stored);
+  const isAdmins = isAdminRecord(context, stored);
   const fields = isAdmins
     ? (['_current', '_password', '_repeat'] as const)
     : (['_password', '_repeat'] as const);
@@ -44,7 +42,7 @@ export async function showPassword(
         value="${isAdmins ? context.caller.name : label}"
         autocomplete="username"
       />
-      ${passwordFields(fields, errors, { hint: passwordHint(context, resource) })}
+      ${passwordFields(fields, errors, { hint: passwordHint(context) })}
       <p class="hint">Setting a password ends all sessions of the user.</p>
       <div class="buttons">
         <button class="primary">Set password</button>
@@ -65,20 +63,16 @@ export async function showPassword(
 }
 
 /** Sets the password. @throws Problem 404; 412 when the record has changed since */
-export async function setPassword(
-  context: AdminContext,
-  resource: AdminResource,
-  id: string,
-  form: Form,
-): Promise<Reply> {
+export async function setPassword(context: RecordContext, form: Form): Promise<Reply> {
+  const { resource, id } = context;
   const [column] = resource.passwords;
   if (!column) throw notFound('There is no such page.');
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
-    showPassword(context, resource, id, { errors, status });
+    showPassword(context, { errors, status });
   const stored = await context.browsing.preview(resource, id);
-  const { text, errors } = typedPassword(context, resource, column, form, stored.members);
+  const { text, errors } = typedPassword(context, column, form, stored.members);
   if (Object.keys(errors).length > 0) return refuse(errors);
-  const isAdmins = isAdminRecord(context, resource, stored);
+  const isAdmins = isAdminRecord(context, stored);
   const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
   if (refusal) return refuse(refusal.errors, refusal.status);
   const members = parseJsonFields(JSON.stringify({ [column.key]: text }));

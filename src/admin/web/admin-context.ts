@@ -67,3 +67,14 @@ export interface AdminContext extends Services {
   /** Links to all lists, for the header of each page. */
   readonly menu: readonly MenuItem[];
 }
+
+/** A request for a page of one resource. */
+export interface ResourceContext extends AdminContext {
+  readonly resource: AdminResource;
+}
+
+/** A request for a page of one record. */
+export interface RecordContext extends ResourceContext {
+  /** The key in the address, decoded. */
+  readonly id: string;
+}

@@ -3,7 +3,7 @@ import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
-import type { AdminContext, Flash } from './admin-context.ts';
+import type { AdminContext, Flash, ResourceContext } from './admin-context.ts';
 import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
 
@@ -46,14 +46,14 @@ export function readFlash(request: ApiRequest, token: string): Flash | undefined
  * The query of the list that the user came from, for the way back. It comes from the form or the address (`_list`), else from the
  * `Referer` header.
  */
-export function listQuery({ request }: AdminContext, model: string, sent?: Form): string | undefined {
+export function listQuery({ request, resource }: ResourceContext, sent?: Form): string | undefined {
   if (sent) return sent.get('_list');
   const carried = new URLSearchParams(request.query).get('_list');
   if (carried !== null) return carried;
   const referer = request.headers.referer ?? '';
   if (referer.length > MAX_REFERER || !URL.canParse(referer)) return undefined;
   const { pathname, search } = new URL(referer);
-  return pathname === `/admin/${model}/` && search !== '' ? search.slice(1) : undefined;
+  return pathname === `/admin/${resource.name}/` && search !== '' ? search.slice(1) : undefined;
 }
 
 /** Longer `Referer` headers are ignored (characters). A list with the longest query fits. */
