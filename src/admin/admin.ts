@@ -3,7 +3,6 @@ import { STATUS_CODES } from 'node:http';
 import { asProblem } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
-import { assertOrigin } from '../http/auth/request-origin.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie } from './web/cookies.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
@@ -23,6 +22,7 @@ import {
   type AdminResourceRoute,
 } from './admin-routes.ts';
 import {
+  assertOwnOrigin,
   csrfOf,
   hasValidCsrf,
   isSameOriginForm,
@@ -76,7 +76,7 @@ function isParkable({ resources }: Services, request: ApiRequest): boolean {
 /** Answers a request without a session. Only the form of a recently ended session is kept. */
 async function answerAnonymous(services: Services, request: ApiRequest): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy: services.settings.trustProxy });
+  assertOwnOrigin(request, services.settings);
   const token = readCookie(request, 'session');
   if (token === undefined || !isParkable(services, request)) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
@@ -123,7 +123,7 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
       return showImport({ ...context, ...route }, error);
     throw error;
   }
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy: context.settings.trustProxy });
+  assertOwnOrigin(request, context.settings);
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();

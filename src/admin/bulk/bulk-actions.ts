@@ -9,7 +9,7 @@ import { boundedForm } from '../fields/form-bounds.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { exportRecords } from '../list/list-export.ts';
 import type { Form } from '../web/form-data.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectFailed } from '../web/admin-request.ts';
 
 /**
  * Runs an action on the records selected on a list. It receives the form of the list and the forms of the confirmation pages.
@@ -20,8 +20,7 @@ export async function runBulk(listContext: ResourceContext, submitted: Form): Pr
   const choice = readChoice(form);
   const context = { ...listContext, choice };
   const { may } = context.resource;
-  const backWithError = (text: string): Reply =>
-    redirectWith(context, listUrl(context), { kind: 'failed', text });
+  const backWithError = (text: string): Reply => redirectFailed(context, listUrl(context), text);
   if (choice.ids?.length === 0) return backWithError('No records selected.');
   const action = form.get('_action');
   try {

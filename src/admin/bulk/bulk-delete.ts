@@ -6,7 +6,7 @@ import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { counted } from '../web/display-text.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 
 /** Deletes selected records, after a page that shows their number and the effects and asks for confirmation. */
 export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
@@ -19,7 +19,7 @@ export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
 
     async page() {
       const count = await bulk.count(resource, selection);
-      if (count === 0) return redirectWith(context, list, { kind: 'failed', text: 'No records to delete.' });
+      if (count === 0) return redirectFailed(context, list, 'No records to delete.');
       const what = counted(count, 'record');
       return {
         count,
@@ -43,7 +43,7 @@ export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
     async remove(sent) {
       const count = await bulk.remove(resource, selection, caller, Number(sent.get('_expected')));
       const text = `${counted(count, 'record')} deleted.`;
-      return redirectWith(context, links.list(name, choice.state.without('page')), { kind: 'done', text });
+      return redirectDone(context, links.list(name, choice.state.without('page')), text);
     },
   };
   return form.get('_confirm') === undefined

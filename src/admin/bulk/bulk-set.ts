@@ -30,7 +30,7 @@ import { links } from '../web/admin-links.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 import { errorSummary, messagesOf, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** The column to set and its new value, as typed. */
@@ -102,7 +102,7 @@ async function valuePage(
   };
   const fields = html`<input type="hidden" name="_column" value="${column.key}" /> ${fieldRow(field)}`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${Object.keys(errors).length > 0 && errorSummary(errors, { [column.key]: column.title })}
+  ${errorSummary(errors, { [column.key]: column.title })}
   ${await setForm(context, fields, html`<button class="primary" name="_value" value="1">Continue</button>`)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}`;
   return page(context, title, body, failure ? (failure.status ?? 400) : 200);
@@ -126,8 +126,7 @@ async function confirmPage(
 ): Promise<Reply> {
   const { column, typed } = newValue;
   const count = await countSelected(context);
-  if (count === 0)
-    return redirectWith(context, listUrl(context), { kind: 'failed', text: 'No records to change.' });
+  if (count === 0) return redirectFailed(context, listUrl(context), 'No records to change.');
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
     ${await hiddenInputs([[column.key, typed.isNull && typed.text === '' ? noChoice(column) : typed.text]])}
     ${typed.isNull && html`<input type="hidden" name="${nullName(column)}" value="1" />`}
@@ -142,8 +141,8 @@ async function confirmPage(
     Update ${counted(count, 'record')}
   </button>`;
   const body = html`${notice !== undefined && html`<p class="error-summary" role="alert">${notice}</p>`}
-  ${Object.keys(errors).length > 0 && errorSummary(errors, PASSWORD_LABELS)}
-  ${await setForm(context, fields, button)} ${await selectedRecords(context, count)}`;
+  ${errorSummary(errors, PASSWORD_LABELS)} ${await setForm(context, fields, button)}
+  ${await selectedRecords(context, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
   return page(context, title, body, status);
 }
@@ -159,10 +158,8 @@ async function apply(
   const changed = await bulk.set(resource, choice.selection, fields, caller, expected);
   const unchanged = expected - changed;
   const same = unchanged === 0 ? '' : ` ${grouped(unchanged)} had this value already.`;
-  return redirectWith(context, listUrl(context), {
-    kind: 'done',
-    text: `${column.title} was set in ${counted(changed, 'record')}.${same}`,
-  });
+  const text = `${column.title} was set in ${counted(changed, 'record')}.${same}`;
+  return redirectDone(context, listUrl(context), text);
 }
 
 /** Checks the new value, then asks for confirmation or, once confirmed, sets it. */

@@ -179,7 +179,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   const back = listQuery(context, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
-    ${Object.keys(errors).length > 0 && errorSummary(errors, labels)}
+    ${errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${context.csrf}" />

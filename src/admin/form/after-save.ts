@@ -5,7 +5,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectDone, redirectFailed } from '../web/admin-request.ts';
 
 /** The message after a form was saved, by what the form did with its record. */
 const OUTCOME_TEXTS = {
@@ -49,8 +49,7 @@ export async function afterSave(
   const button = form.get('_save');
   const list = form.get('_list');
   const label = await labelOf(context, id);
-  if (label === undefined)
-    return redirectWith(context, links.back(name, list), { kind: 'failed', text: deletedText(outcome) });
+  if (label === undefined) return redirectFailed(context, links.back(name, list), deletedText(outcome));
   const staysOnRecord = button === 'stay' || button === 'new';
   const to = staysOnRecord
     ? links.from(list, links.record(name, id))
@@ -58,9 +57,6 @@ export async function afterSave(
       ? links.action(name, 'add')
       : links.back(name, list);
   const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
-  return redirectWith(context, to, {
-    kind: 'done',
-    text: `${title}: ${OUTCOME_TEXTS[outcome](record)}`,
-    ...(!staysOnRecord && { href: links.record(name, id) }),
-  });
+  const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}`;
+  return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
 }

@@ -20,6 +20,7 @@ import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { labelIn, referencesOf } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
+import { table } from '../web/widgets.ts';
 
 /** A form whose record has changed since the form was loaded. */
 export interface Conflict {
@@ -116,22 +117,21 @@ export async function showConflict(
     if (!theirs || isSame(mine, theirs)) return [];
     const choice = choiceOf(mine, theirs, form.get(takeName(column)), origins.get(column.key));
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
-      html`<td data-label="${side === 'mine' ? 'Your value' : 'Current value'}">
-        <label class="choice"
-          ><input
-            type="radio"
-            name="${takeName(column)}"
-            value="${side}"
-            required${attributes({ checked: choice === side })}
-          />
-          <span class="value">${value}</span></label
-        >
-      </td>`;
+      html`<label class="choice"
+        ><input
+          type="radio"
+          name="${takeName(column)}"
+          value="${side}"
+          required${attributes({ checked: choice === side })}
+        />
+        <span class="value">${value}</span></label
+      >`;
     return [
-      html`<tr>
-        <th scope="row">${column.title}</th>
-        ${radio('mine', shown(column, mine, theirs, mineNamed))}${radio('theirs', shown(column, theirs, mine, theirsNamed))}
-      </tr>`,
+      [
+        column.title,
+        radio('mine', shown(column, mine, theirs, mineNamed)),
+        radio('theirs', shown(column, theirs, mine, theirsNamed)),
+      ],
     ];
   });
   const kept = form.entries.filter(
@@ -146,19 +146,7 @@ export async function showConflict(
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${originOf(others)}" />
-      ${hidden}
-      <table class="compare">
-        <thead>
-          <tr>
-            <th scope="col">Field</th>
-            <th scope="col">Your value</th>
-            <th scope="col">Current value</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${rows}
-        </tbody>
-      </table>
+      ${hidden} ${table(['Field', 'Your value', 'Current value'], rows, { className: 'compare' })}
       <div class="buttons">
         <button class="primary">Save</button>
         <a class="button" href="${links.record(resource.name, stored.id)}">Discard my changes</a>

@@ -10,7 +10,7 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { shortened, shownColumn } from '../web/display-text.ts';
-import { listQuery, redirectWith } from '../web/admin-request.ts';
+import { listQuery, redirectDone, redirectFailed } from '../web/admin-request.ts';
 
 /** Maximum characters shown of a value. */
 const MAX_SHOWN = 300;
@@ -66,7 +66,7 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
       const { label } = await context.browsing.preview(resource, id);
       await context.operations.remove(resource, id, context.caller, [form.get('_version') ?? '']);
       const text = `${title}: “${shortened(label, 80)}” was deleted.`;
-      return redirectWith(context, links.back(name, list), { kind: 'done', text });
+      return redirectDone(context, links.back(name, list), text);
     },
   };
 }
@@ -82,10 +82,7 @@ export async function confirmDelete(context: RecordContext, submitted: Form): Pr
     return await runDeletion(context, deletionOf(context, form), form);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
-    const text = 'The record no longer exists.';
-    return redirectWith(context, links.back(context.resource.name, form.get('_list')), {
-      kind: 'failed',
-      text,
-    });
+    const list = links.back(context.resource.name, form.get('_list'));
+    return redirectFailed(context, list, 'The record no longer exists.');
   }
 }

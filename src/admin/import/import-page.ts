@@ -21,7 +21,7 @@ import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { submitOnceField, submitOnceMark } from '../web/submit-once.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** The limits of the form with the uploaded file. */
@@ -182,18 +182,13 @@ export async function runImport(context: ResourceContext, form: Form): Promise<R
     submitOnceMark(form),
     upload.digest === undefined,
   );
+  const list = links.list(resource.name);
   if (outcome === 'alreadyDone')
-    return redirectWith(context, links.list(resource.name), {
-      kind: 'done',
-      text: 'The file was submitted twice and imported once.',
-    });
+    return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
     const confirmation = needsNoPassword ? undefined : (refusal ?? { errors: {}, status: 200 });
     return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
-  return redirectWith(context, links.list(resource.name), {
-    kind: 'done',
-    text: doneText(outcome.counts),
-  });
+  return redirectDone(context, list, doneText(outcome.counts));
 }

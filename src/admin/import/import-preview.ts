@@ -8,7 +8,7 @@ import { WHOLE_ROW, type RowKind, type RowOutcome } from './import-rows.ts';
 import type { ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
-import { sentence } from '../web/widgets.ts';
+import { sentence, table } from '../web/widgets.ts';
 
 /** The outcome of a trial import, and the data to show it. */
 export interface Preview {
@@ -88,32 +88,17 @@ export function rowTable(kind: keyof typeof TITLES, preview: Preview, max = Infi
   const { outcome, resource } = preview;
   const count = outcome.counts[kind];
   const rows = outcome.shown[kind].slice(0, max);
-  const title = kind === 'faulty' ? 'Errors' : 'Values';
+  const titles = ['Line', 'Record', kind === 'faulty' ? 'Errors' : 'Values'];
+  const cells = rows.map((row) => [
+    grouped(row.line),
+    recordCell(row, resource),
+    kind === 'faulty' ? errorList(row, resource) : changeList(row, preview),
+  ]);
   return (
     count > 0 &&
     html`<section>
       <h2>${TITLES[kind]} (${grouped(count)})</h2>
-      <table class="records import">
-        <thead>
-          <tr>
-            <th scope="col" class="number">Line</th>
-            <th scope="col">Record</th>
-            <th scope="col">${title}</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map(
-            (row) =>
-              html`<tr class="${kind}">
-                <th scope="row" class="number" data-label="Line">${grouped(row.line)}</th>
-                <td data-label="Record">${recordCell(row, resource)}</td>
-                <td data-label="${title}">
-                  ${kind === 'faulty' ? errorList(row, resource) : changeList(row, preview)}
-                </td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>
+      ${table(titles, cells, { className: 'records import', rowClass: kind, numeric: [true] })}
       ${rows.length < count && html`<p class="hint">Showing the first ${grouped(rows.length)} of ${grouped(count)}.</p>`}
     </section>`
   );

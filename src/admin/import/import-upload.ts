@@ -7,6 +7,7 @@ import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword } from './import-fi
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
+import { table } from '../web/widgets.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 
 /** A table of the column names that the first line may contain. */
@@ -33,25 +34,10 @@ function columnTable(resource: AdminResource): Html {
         not imported.
       </p>`
     }
-    <table class="records">
-      <thead>
-        <tr>
-          <th scope="col">Name in the first line</th>
-          <th scope="col">Column</th>
-          <th scope="col">Note</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${output.map(
-          (column) =>
-            html`<tr>
-              <th scope="row" data-label="Name in the first line"><code>${column.key}</code></th>
-              <td data-label="Column">${column.title}</td>
-              <td data-label="Note">${note(column)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
+    ${table(
+      ['Name in the first line', 'Column', 'Note'],
+      output.map((column) => [html`<code>${column.key}</code>`, column.title, note(column)]),
+    )}
   </section>`;
 }
 

@@ -15,7 +15,7 @@ import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
 import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
-import { redirect, redirectWith } from '../web/admin-request.ts';
+import { redirect, redirectFailed } from '../web/admin-request.ts';
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
 
@@ -208,7 +208,7 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
   // Only texts can be empty. Every text contains the empty text, so that comparison would not filter.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
   if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirectWith(context, formUrl, { kind: 'failed', text: 'Enter a value for the filter.' });
+    return redirectFailed(context, formUrl, 'Enter a value for the filter.');
   const filteredBy = (text: string): string => {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));

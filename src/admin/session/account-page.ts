@@ -13,7 +13,7 @@ import { links } from '../web/admin-links.ts';
 import { loginAddress, openSession, verifyPassword } from './login.ts';
 import { moment } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
-import { redirect, redirectWith } from '../web/admin-request.ts';
+import { redirect, redirectDone } from '../web/admin-request.ts';
 
 async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
   const list = await sessions.list(caller, token);
@@ -36,17 +36,17 @@ async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Pr
   </section>`;
 }
 
-export async function showAccount(context: AdminContext, errors?: FieldErrors): Promise<Reply> {
+export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
   const { caller, csrf } = context;
   const users = context.resources.get(context.settings.userModel);
   const hint = users && passwordHint({ ...context, resource: users });
-  const body = html` ${errors && errorSummary(errors, PASSWORD_LABELS)}
+  const body = html` ${errorSummary(errors, PASSWORD_LABELS)}
     <section>
       <h2>Change your password</h2>
       <form method="post" action="${links.account}" class="record">
         <input type="hidden" name="_csrf" value="${csrf}" />
         <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
-        ${passwordFields(['_current', '_password', '_repeat'], errors ?? {}, hint === undefined ? {} : { hint })}
+        ${passwordFields(['_current', '_password', '_repeat'], errors, hint === undefined ? {} : { hint })}
         <p class="hint">Changing your password ends all your other sessions.</p>
         <div class="buttons"><button class="primary">Change password</button></div>
       </form>
@@ -56,7 +56,7 @@ export async function showAccount(context: AdminContext, errors?: FieldErrors): 
     title: `Your account, ${caller.name}`,
     crumbs: [{ text: 'Your account' }],
     kind: 'form',
-    status: errors ? 400 : 200,
+    status: Object.keys(errors).length > 0 ? 400 : 200,
     body,
   });
 }
@@ -80,8 +80,7 @@ async function reopenSession(context: AdminContext, password: string): ReturnTyp
 
 /** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
-  const { caller } = context;
-  const { resources, operations, settings } = context;
+  const { caller, resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
   if (!users)
     throw new Problem(
@@ -95,13 +94,8 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
     await verifyPassword(context, context.request, caller.name, form.get('_current') ?? '');
-    await operations.update(
-      users,
-      caller.id,
-      parseJsonFields(JSON.stringify({ password })),
-      caller,
-      undefined,
-    );
+    const fields = parseJsonFields(JSON.stringify({ password }));
+    await operations.update(users, caller.id, fields, caller, undefined);
   } catch (error) {
     if (error instanceof Unauthorized) return showAccount(context, { _current: ['is not your password'] });
     if (error instanceof Problem && error.status === 400 && error.errors)
@@ -111,10 +105,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   const opened = await reopenSession(context, password);
   if (!opened) return redirect(loginAddress(links.account, 'changed'));
   const { token, cookie } = opened;
-  const reply = redirectWith({ ...context, token }, links.account, {
-    kind: 'done',
-    text: 'Your password was changed.',
-  });
+  const reply = redirectDone({ ...context, token }, links.account, 'Your password was changed.');
   return {
     ...reply,
     headers: { ...reply.headers, 'Set-Cookie': [cookie, ...[reply.headers['Set-Cookie'] ?? []].flat()] },
@@ -124,5 +115,5 @@ export async function changePassword(context: AdminContext, form: Form): Promise
 export async function endOtherSessions(context: AdminContext): Promise<Reply> {
   const count = await context.sessions.endOthers(context.caller, context.token);
   const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
-  return redirectWith(context, links.account, { kind: 'done', text });
+  return redirectDone(context, links.account, text);
 }

@@ -3,14 +3,20 @@ import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
-import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, Parameters } from '../web/admin-links.ts';
-import { assertSameSite, csrfOf, hasValidCsrf, isSameOriginForm, redirect } from '../web/admin-request.ts';
+import {
+  assertOwnOrigin,
+  csrfOf,
+  hasValidCsrf,
+  isSameOriginForm,
+  redirect,
+  staleForm,
+} from '../web/admin-request.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -210,12 +216,13 @@ export async function logIn(
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  if (admin && (token === undefined || !hasValidCsrf(form, token))) {
-    assertOrigin(request.headers, { corsOrigins: [], trustProxy: services.settings.trustProxy });
+  assertOwnOrigin(request, services.settings);
+  const isValid = token !== undefined && hasValidCsrf(form, token);
+  if (admin && !isValid) {
     const sent = services.parking.find(admin.token, parked);
     return sent && isSameOriginForm(request) ? resume(admin.caller, admin.token, next, sent) : redirect(next);
   }
-  assertSameSite(request, form, token, services.settings);
+  if (!isValid) throw staleForm();
   try {
     const { caller, token, cookie } = await verifyAndOpen(services, request, form);
     request.recognize(caller);

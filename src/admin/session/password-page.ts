@@ -14,7 +14,7 @@ import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { redirectWith } from '../web/admin-request.ts';
+import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
 /** Shows the form. It never contains a stored or a typed password. */
@@ -32,8 +32,7 @@ export async function showPassword(
   const fields = isAdmins
     ? (['_current', '_password', '_repeat'] as const)
     : (['_password', '_repeat'] as const);
-  const isFaulty = Object.keys(errors).length > 0;
-  const body = html` ${isFaulty && errorSummary(errors, PASSWORD_LABELS)}
+  const body = html` ${errorSummary(errors, PASSWORD_LABELS)}
     <form method="post" action="${links.part(name, id, 'password')}" class="record">
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input
@@ -84,8 +83,5 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
     if (!(error instanceof Problem) || error.status !== 400) throw error;
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
-  return redirectWith(context, links.record(resource.name, id), {
-    kind: 'done',
-    text: 'The password was set.',
-  });
+  return redirectDone(context, links.record(resource.name, id), 'The password was set.');
 }

@@ -61,7 +61,7 @@ export interface AdminContext extends Services {
   readonly caller: Caller;
   /** The session's token. */
   readonly token: string;
-  /** The token that every form carries; see `assertSameSite`. */
+  /** The token that every form carries; see `hasValidCsrf`. */
   readonly csrf: string;
   readonly flash: Flash | undefined;
   /** Links to all lists, for the header of each page. */

@@ -21,19 +21,11 @@ export const isSameOriginForm = ({ headers }: ApiRequest): boolean =>
 export const staleForm = (): Problem =>
   new Problem(403, 'This form has expired. Go back, reload the page, and try again.');
 
-/**
- * Refuses a form from a foreign page: checks the origin that the browser names, and the CSRF token.
- * @throws Problem 403
- */
-export function assertSameSite(
-  request: ApiRequest,
-  form: Form,
-  token: string | undefined,
+/** Refuses a form from a page of another origin. No setting allows any other. @throws Problem 403 */
+export const assertOwnOrigin = (
+  { headers }: ApiRequest,
   { trustProxy }: Pick<Settings, 'trustProxy'>,
-): void {
-  assertOrigin(request.headers, { corsOrigins: [], trustProxy });
-  if (token === undefined || !hasValidCsrf(form, token)) throw staleForm();
-}
+): void => assertOrigin(headers, { corsOrigins: [], trustProxy });
 
 /** The message that the last action left in a cookie. */
 export function readFlash(request: ApiRequest, token: string): Flash | undefined {
@@ -69,10 +61,18 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
 }
 
 /** Redirects the browser, with a message for the next page. */
-export function redirectWith({ request, token }: AdminContext, location: string, flash: Flash): Reply {
+function redirectWith({ request, token }: AdminContext, location: string, flash: Flash): Reply {
   const text = flash.text.length > 500 ? `${flash.text.slice(0, 500)}…` : flash.text;
   const payload = Buffer.from(JSON.stringify({ ...flash, text })).toString('base64url');
   return redirect(location, [
     setCookie(request, 'flash', `${payload}.${signature(token, `flash ${payload}`)}`, 60),
   ]);
 }
+
+/** Redirects after a successful action. @param href the record in question, for a link beside the message */
+export const redirectDone = (context: AdminContext, location: string, text: string, href?: string): Reply =>
+  redirectWith(context, location, { kind: 'done', text, ...(href !== undefined && { href }) });
+
+/** Redirects after an action that was not carried out. */
+export const redirectFailed = (context: AdminContext, location: string, text: string): Reply =>
+  redirectWith(context, location, { kind: 'failed', text });

@@ -1,8 +1,9 @@
 // The help page of the keyboard shortcuts.
 import type { Reply } from '../../http/message/message.ts';
-import { html, type Html } from './html.ts';
+import { html } from './html.ts';
 import { pageReply } from './layout.ts';
 import type { AdminContext } from './admin-context.ts';
+import { table } from './widgets.ts';
 
 /** What each key does; `script.js` implements them. */
 const KEYS = {
@@ -23,28 +24,6 @@ const KEYS = {
   ],
 } as const;
 
-const table = (heading: string, keys: readonly (readonly [key: string, text: string])[]): Html =>
-  html`<section>
-    <h2>${heading}</h2>
-    <table class="keys">
-      <thead>
-        <tr>
-          <th scope="col">Key</th>
-          <th scope="col">What it does</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${keys.map(
-          ([key, text]) =>
-            html`<tr>
-              <th scope="row"><kbd>${key}</kbd></th>
-              <td>${text}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </section>`;
-
 export function showKeys(context: AdminContext): Reply {
   const body = html`<p>
       Keyboard shortcuts work while you are not typing in a field. Everything they do also works without them.
@@ -55,7 +34,13 @@ export function showKeys(context: AdminContext): Reply {
         ><input type="checkbox" id="keys-on" /> Use keyboard shortcuts in this browser</label
       >
     </p>
-    ${Object.entries(KEYS).map(([heading, keys]) => table(heading, keys))}`;
+    ${Object.entries(KEYS).map(([heading, keys]) => {
+      const rows = keys.map(([key, text]) => [html`<kbd>${key}</kbd>`, text]);
+      return html`<section>
+        <h2>${heading}</h2>
+        ${table(['Key', 'What it does'], rows, { className: 'keys' })}
+      </section>`;
+    })}`;
   return pageReply(context, {
     title: 'Keyboard shortcuts',
     crumbs: [{ text: 'Keyboard shortcuts' }],

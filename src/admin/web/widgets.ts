@@ -27,10 +27,10 @@ export const fieldErrors = (id: string, messages: readonly string[] | undefined)
 export const sentence = (text: string): string => `${capitalized(text)}${/[.!?]$/.test(text) ? '' : '.'}`;
 
 /**
- * All errors of a form with links to their fields. A screen reader reads it when the page loads.
+ * All errors of a form with links to their fields; false if there are none. A screen reader reads it when the page loads.
  * @param labels the label of each field, in the order of the form; a field without a label gets no link
  */
-export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string, string>>): Html {
+export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string, string>>): Html | false {
   const order = Object.keys(labels);
   const position = ([field]: readonly [string, unknown]): number =>
     order.includes(field) ? order.indexOf(field) : order.length;
@@ -42,12 +42,15 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
       ? html`<li>${field}: ${text}</li>`
       : html`<li><a href="#field-${field}">${label}</a>: ${text}</li>`;
   };
-  return html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
-    <h2>${entries.length === 1 ? 'One field has an error' : `${entries.length} fields have errors`}</h2>
-    <ul>
-      ${entries.map(item)}
-    </ul>
-  </div>`;
+  return (
+    entries.length > 0 &&
+    html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
+      <h2>${entries.length === 1 ? 'One field has an error' : `${entries.length} fields have errors`}</h2>
+      <ul>
+        ${entries.map(item)}
+      </ul>
+    </div>`
+  );
 }
 
 /**
@@ -81,17 +84,20 @@ export const passwordFields = (
 
 /**
  * A table whose first cells are the headings of their rows. In narrow windows each cell shows the title of its column.
- * @param numeric which columns are right-aligned as numbers
+ * @param options which columns are right-aligned as numbers, and classes of the table and of its rows
  */
 export function table(
   titles: readonly string[],
   rows: readonly (readonly Content[])[],
-  {
-    numeric = [],
-    caption,
-    labelledBy,
-  }: { readonly numeric?: readonly boolean[]; readonly caption?: string; readonly labelledBy?: string } = {},
+  options: {
+    readonly numeric?: readonly boolean[];
+    readonly caption?: string;
+    readonly labelledBy?: string;
+    readonly className?: string;
+    readonly rowClass?: string;
+  } = {},
 ): Html {
+  const { numeric = [], caption, labelledBy, className = 'records', rowClass } = options;
   const classes = titles.map((_, at) => numeric[at] === true && 'number');
   const cell = (content: Content, at: number): Html => {
     const row = { class: classes[at], 'data-label': titles[at] };
@@ -99,7 +105,7 @@ export function table(
       ? html`<th${attributes({ scope: 'row', ...row })}>${content}</th>`
       : html`<td${attributes(row)}>${content}</td>`;
   };
-  return html`<table${attributes({ class: 'records', 'aria-labelledby': labelledBy })}>
+  return html`<table${attributes({ class: className, 'aria-labelledby': labelledBy })}>
     ${
       caption !== undefined &&
       html`<caption class="hidden">
@@ -114,7 +120,7 @@ export function table(
     <tbody>
       ${rows.map(
         (cells) =>
-          html`<tr>
+          html`<tr${attributes({ class: rowClass })}>
             ${cells.map(cell)}
           </tr>`,
       )}
