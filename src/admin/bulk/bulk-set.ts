@@ -15,7 +15,7 @@ import { confirmationField, confirmCaller, hasPrivilegeColumn } from '../session
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
-import { typedMember } from '../fields/form-body.ts';
+import { typedField } from '../fields/form-body.ts';
 import {
   takesAnyText,
   isTickBox,
@@ -164,7 +164,7 @@ async function apply(
 
 /** Checks the new value, then asks for confirmation or, once confirmed, sets it. */
 async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Form): Promise<Reply> {
-  const field = typedMember(newValue.column, newValue.typed);
+  const field = typedField(newValue.column, newValue.typed);
   const { key } = newValue.column;
   if ('fault' in field) return valuePage(context, newValue, { errors: { [key]: [field.fault] } });
   const lockOut: FieldErrors = {};

@@ -87,9 +87,9 @@ async function showGroups(context: AdminContext): Promise<Html> {
 /** The labels of the changed records. Deleted records have none, and those that cannot be read in time are left out. */
 const labelsOfChanged = (context: AdminContext, changes: readonly RecordEntry[]): Promise<RecordLabels> =>
   labelsFor(
-    changes.map(({ members }) => [
-      context.resources.get(textOfField(members, 'model') ?? ''),
-      textOfField(members, 'record'),
+    changes.map(({ fields }) => [
+      context.resources.get(textOfField(fields, 'model') ?? ''),
+      textOfField(fields, 'record'),
     ]),
     async (resource, ids) => {
       const work = context.browsing.labelsOf(resource, ids);
@@ -110,12 +110,12 @@ function changedRecord(context: AdminContext, entry: RecordEntry, labels: Record
 }
 
 function changeRow(context: AdminContext, change: RecordEntry, labels: RecordLabels): Content[] {
-  const { id, members } = change;
-  const [source = '', action = ''] = ['door', 'action'].map((key) => textOfField(members, key) ?? '');
+  const { id, fields } = change;
+  const [source = '', action = ''] = ['door', 'action'].map((key) => textOfField(fields, key) ?? '');
   const link = links.record(context.history.name, id);
   return [
-    html`<a href="${link}">${moment(textOfField(members, 'at') ?? '')}</a>`,
-    textOfField(members, 'user_name') ?? NOTHING,
+    html`<a href="${link}">${moment(textOfField(fields, 'at') ?? '')}</a>`,
+    textOfField(fields, 'user_name') ?? NOTHING,
     sourceLabel(source),
     html`${actionLabel(action)} ${changedRecord(context, change, labels)}`,
   ];

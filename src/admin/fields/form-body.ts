@@ -21,12 +21,12 @@ import {
 
 /** The JSON body of a form, and the errors of values that cannot be in it. */
 export interface FormBody {
-  readonly members: Map<string, JsonField>;
+  readonly fields: Map<string, JsonField>;
   readonly errors: FieldErrors;
 }
 
 /** The JSON value of a typed value on a stored record, or its fault. */
-export function typedMember(column: Column, { text, isNull }: Typed): JsonField | { readonly fault: string } {
+export function typedField(column: Column, { text, isNull }: Typed): JsonField | { readonly fault: string } {
   const fault = lengthFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
@@ -37,33 +37,33 @@ export function typedMember(column: Column, { text, isNull }: Typed): JsonField 
 }
 
 /** Adds the value of one column to the body. */
-function addMember(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
+function addField(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
   // An empty field of a new record is left out: the database sets the default, or the operation reports the missing field.
   const isEmpty = typed.text === '' && (typed.isNull || !takesEmpty(column));
   if (isNew && isEmpty && (hidesDefault(column) || !(column.nullable || column.hasDefault))) return;
-  const member = typedMember(column, typed);
-  if ('fault' in member) addError(body.errors, column.key, member.fault);
-  else body.members.set(column.key, member);
+  const field = typedField(column, typed);
+  if ('fault' in field) addError(body.errors, column.key, field.fault);
+  else body.fields.set(column.key, field);
 }
 
 /** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
 export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): FormBody {
-  const body: FormBody = { members: new Map(), errors: {} };
+  const body: FormBody = { fields: new Map(), errors: {} };
   const current = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {
     if (current && isSame(value, current.get(column))) continue;
-    addMember(body, column, value, stored === undefined);
+    addField(body, column, value, stored === undefined);
   }
   return body;
 }
 
 /** Adds the password of a new record. An empty one is left out where the column is nullable. */
-export function addPassword({ members, errors }: FormBody, context: ResourceContext, form: Form): void {
+export function addPassword({ fields, errors }: FormBody, context: ResourceContext, form: Form): void {
   const [column] = context.resource.passwords;
   if (!column) return;
-  const { text, errors: found } = typedPassword(context, column, form, members);
+  const { text, errors: found } = typedPassword(context, column, form, fields);
   if (text !== '' || found['_repeat'] || !column.nullable) Object.assign(errors, found);
-  if (text !== '') members.set(column.key, { value: text, source: JSON.stringify(text) });
+  if (text !== '') fields.set(column.key, { value: text, source: JSON.stringify(text) });
 }
 
 /** The result of a write: its value, or the errors by field, or a notice about the whole. */
@@ -91,12 +91,12 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
 export async function attempt<T>(
   { operations, caller, resource }: ResourceContext,
   id: string | undefined,
-  { members, errors }: FormBody,
+  { fields, errors }: FormBody,
   write: () => Promise<T>,
 ): Promise<Outcome<T>> {
   try {
     if (Object.keys(errors).length > 0) {
-      const otherErrors = await operations.faults(resource, members, { id, caller });
+      const otherErrors = await operations.faults(resource, fields, { id, caller });
       return { errors: { ...byField(otherErrors, resource), ...errors }, status: 400 };
     }
     return { done: await write() };

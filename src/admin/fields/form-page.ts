@@ -62,7 +62,7 @@ function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefi
 /** A read-only column. */
 function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
   const related = relatedOf(column, context);
-  const key = textOfField(entry.members, column.key);
+  const key = textOfField(entry.fields, column.key);
   const shown = shownColumn(entry, column, 2000);
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
@@ -74,7 +74,7 @@ function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext):
 
 /** A column whose value is too long for the form, or was when the form was made. */
 function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResource): Html {
-  const size = textOfField(entry.members, sizeKey(column));
+  const size = textOfField(entry.fields, sizeKey(column));
   const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
   const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
   return html`<div class="field fact">

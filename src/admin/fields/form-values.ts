@@ -117,16 +117,16 @@ export function heldBy(form: Form, columns: readonly Column[]): readonly Column[
 }
 
 /** The columns whose values fit into a form. PostgreSQL has truncated the others. */
-export const fittingColumns = ({ members }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
-  columns.filter((column) => !members.has(sizeKey(column)));
+export const fittingColumns = ({ fields }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
+  columns.filter((column) => !fields.has(sizeKey(column)));
 
 /** The values of a stored record. */
-export function storedValues({ members }: RecordEntry, columns: readonly Column[]): TypedValues {
+export function storedValues({ fields }: RecordEntry, columns: readonly Column[]): TypedValues {
   return new Map(
     columns.map((column) => {
-      const text = textOfColumn(members, column);
+      const text = textOfColumn(fields, column);
       // Clearing a field means NULL, unless the stored value was the empty text.
-      const truncatedDigest = textOfField(members, markKey(column)) ?? undefined;
+      const truncatedDigest = textOfField(fields, markKey(column)) ?? undefined;
       return [column, { text: text ?? '', isNull: text !== '', truncatedDigest }];
     }),
   );

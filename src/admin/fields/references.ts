@@ -84,7 +84,7 @@ export async function withKeys(
 ): Promise<TypedValues> {
   const keyOf = async (column: Column, text: string): Promise<string> => {
     const related = relatedOf(column, context);
-    if (!related || text === '' || (stored && textOfField(stored.members, column.key) === text)) return text;
+    if (!related || text === '' || (stored && textOfField(stored.fields, column.key) === text)) return text;
     if (await isRecordKey(context, related, text)) return text;
     // The text may be the key of a deleted record: it must not match another record that merely contains it in its label.
     const isExact = column.type.parse(text, column).fault === undefined;

@@ -53,7 +53,7 @@ async function addConfirmation(
   body: FormBody,
   form: Form,
 ): Promise<{ readonly status?: number }> {
-  if (!needsConfirmation(context, stored, body.members)) return {};
+  if (!needsConfirmation(context, stored, body.fields)) return {};
   const refusal = await confirmCaller(context, form);
   if (!refusal) return {};
   Object.assign(body.errors, refusal.errors);
@@ -66,7 +66,7 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
   const status = await addConfirmation(context, undefined, body, form);
   const { resource, caller } = context;
   const outcome = await attempt(context, undefined, body, () =>
-    addOnce(context, form, (operations) => operations.create(resource, body.members, caller)),
+    addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
   );
   if (!outcome.done)
     return formPage(context, { typed, stored: undefined, sent: form, ...outcome, ...status });
@@ -82,14 +82,14 @@ async function update(
 ): Promise<Reply> {
   const typed = resolveConflict({ stored, typed: sent, form });
   const body = bodyOf(typed, stored);
-  if (body.members.size === 0 && Object.keys(body.errors).length === 0)
+  if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, stored.id, form, 'unchanged');
   const { resource, caller, operations, browsing } = context;
-  if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.members);
+  if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
   const status = await addConfirmation(context, stored, body, form);
   try {
     const outcome = await attempt(context, stored.id, body, () =>
-      operations.update(resource, stored.id, body.members, caller, [stored.version]),
+      operations.update(resource, stored.id, body.fields, caller, [stored.version]),
     );
     if (!outcome.done) return await formPage(context, { typed, stored, sent: form, ...outcome, ...status });
   } catch (error) {
@@ -187,7 +187,7 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   }
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
   // A form that was sent twice: the record already has all its values.
-  const isSaved = bodyOf(typed, stored).members.size === 0;
+  const isSaved = bodyOf(typed, stored).fields.size === 0;
   if (form.get('_version') !== stored.version && !isSaved)
     return showConflict(context, { stored, typed, form });
   return update(context, stored, typed, form);

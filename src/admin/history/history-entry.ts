@@ -24,10 +24,10 @@ export interface HistoryChange {
 }
 
 /** Reads an entry of the history. */
-export function changeOf({ id, members }: RecordEntry, { resources }: AdminContext): HistoryChange {
-  const text = (key: string): string => textOfField(members, key) ?? '';
-  const name = textOfField(members, 'user_name');
-  const values = (key: string): JsonFields => parseJsonFields(textOfField(members, key) ?? '{}');
+export function changeOf({ id, fields }: RecordEntry, { resources }: AdminContext): HistoryChange {
+  const text = (key: string): string => textOfField(fields, key) ?? '';
+  const name = textOfField(fields, 'user_name');
+  const values = (key: string): JsonFields => parseJsonFields(textOfField(fields, key) ?? '{}');
   return {
     id,
     at: text('at'),
@@ -77,10 +77,10 @@ export function loadRecordLabels(
 }
 
 /** The label of a record at the time of the change, from the recorded values; undefined if they do not give one. */
-export function formerLabel({ label }: AdminResource, members: JsonFields): string | undefined {
+export function formerLabel({ label }: AdminResource, fields: JsonFields): string | undefined {
   // Parts of the label from related records are left out: those may have changed since.
   const text = joinLabel(label, ({ path, column }) =>
-    path.length > 0 ? null : textOfField(members, column.key),
+    path.length > 0 ? null : textOfField(fields, column.key),
   );
   return isVisible(text) ? text : undefined;
 }

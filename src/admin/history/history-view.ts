@@ -46,17 +46,17 @@ function shownText(column: Column, text: string | null, size: string | null, cha
 /** A value of a change. A foreign key shows the label of its record, while that exists. */
 function valueCell(
   column: Column,
-  members: JsonFields,
+  fields: JsonFields,
   change: HistoryChange,
   context: AdminContext,
   labels: RecordLabels,
 ): Content {
-  if (!members.has(column.key)) return NOTHING;
-  const text = textOfColumn(members, column);
+  if (!fields.has(column.key)) return NOTHING;
+  const text = textOfColumn(fields, column);
   const target = column.references && context.resources.get(column.references.name);
   if (text === '') return EMPTY_TEXT;
   if (text === null || !column.references)
-    return shownText(column, text, textOfField(members, sizeKey(column)), change);
+    return shownText(column, text, textOfField(fields, sizeKey(column)), change);
   const label = labels(target, text);
   return target && label !== undefined
     ? html`<a href="${links.record(target.name, text)}">${label}</a>`
@@ -78,8 +78,8 @@ function valueTable(change: HistoryChange, context: AdminContext, labels: Record
       ['After', after, 'ins'],
     ] as const
   ).filter(([, , kind]) => isUpdate || (action === 'delete') === (kind === 'del'));
-  const cell = (column: Column, [head, members, kind]: (typeof heads)[number]): Html => {
-    const value = valueCell(column, members, change, context, labels);
+  const cell = (column: Column, [head, fields, kind]: (typeof heads)[number]): Html => {
+    const value = valueCell(column, fields, change, context, labels);
     const marked = !isUpdate ? value : kind === 'del' ? html`<del>${value}</del>` : html`<ins>${value}</ins>`;
     return html`<td data-label="${isUpdate ? head : 'Value'}" class="value">${marked}</td>`;
   };

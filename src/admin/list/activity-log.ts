@@ -62,7 +62,7 @@ export async function logCells(
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
-    if (column.name === 'door') return sourceLabel(textOfField(entry.members, column.key) ?? '');
+    if (column.name === 'door') return sourceLabel(textOfField(entry.fields, column.key) ?? '');
     if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);

@@ -67,7 +67,7 @@ function cell(
   show: ShowCell,
 ): Html {
   const shown = show(entry, column);
-  const key = textOfField(entry.members, column.key);
+  const key = textOfField(entry.fields, column.key);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));

@@ -41,10 +41,10 @@ export function hasPrivilegeColumn(context: ResourceContext, columns: readonly C
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
-export function isAdminRecord(context: ResourceContext, { members }: RecordEntry): boolean {
+export function isAdminRecord(context: ResourceContext, { fields }: RecordEntry): boolean {
   const columns = userColumns(context);
   if (!columns) return false;
-  const admin = columns.admin && members.get(columns.admin.key);
+  const admin = columns.admin && fields.get(columns.admin.key);
   return admin === undefined || (admin.value !== false && admin.value !== null);
 }
 
@@ -56,15 +56,15 @@ export function isAdminRecord(context: ResourceContext, { members }: RecordEntry
 export function needsConfirmation(
   context: ResourceContext,
   stored: RecordEntry | undefined,
-  members: JsonFields,
+  fields: JsonFields,
 ): boolean {
   const columns = userColumns(context);
   if (!columns) return false;
   const { active, admin } = columns;
-  const sent = admin && members.get(admin.key);
+  const sent = admin && fields.get(admin.key);
   if (!stored) return (sent ? sent.value : admin?.initial) === true;
   if (sent) return true;
-  return active !== undefined && members.has(active.key) && isAdminRecord(context, stored);
+  return active !== undefined && fields.has(active.key) && isAdminRecord(context, stored);
 }
 
 /** Why the confirmation of a form failed, and the status of the response. */
@@ -97,30 +97,30 @@ export const confirmationField = (errors: FieldErrors, hint: string, isRequired:
   html`<p class="hint">${hint}</p>
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
-/** The rules for a new password. @param members of the record, for its user name */
-function rulesOf(context: ResourceContext, members?: JsonFields): PasswordRules {
+/** The rules for a new password. @param fields of the record, for its user name */
+function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {
   const { minPassword } = context.settings;
   const columns = userColumns(context);
   if (!columns) return { minPassword };
-  const name = columns.username && members?.get(columns.username.key)?.value;
+  const name = columns.username && fields?.get(columns.username.key)?.value;
   return { minPassword, name: typeof name === 'string' ? name : '' };
 }
 
 /**
  * The new password of a record, which the form has twice.
- * @param members of the record, for its user name
+ * @param fields of the record, for its user name
  * @returns its text, and the errors by form field
  */
 export function typedPassword(
   context: ResourceContext,
   column: Column,
   form: Form,
-  members: JsonFields,
+  fields: JsonFields,
 ): { readonly text: string; readonly errors: FieldErrors } {
   const text = form.get('_password') ?? '';
   if (text !== (form.get('_repeat') ?? ''))
     return { text, errors: { _repeat: ['does not match the new password'] } };
-  const rules = rulesOf(context, members);
+  const rules = rulesOf(context, fields);
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
   return { text, errors: fault === undefined ? {} : { _password: [fault] } };
 }

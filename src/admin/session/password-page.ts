@@ -69,16 +69,16 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
     showPassword(context, { errors, status });
   const stored = await context.browsing.preview(resource, id);
-  const { text, errors } = typedPassword(context, column, form, stored.members);
+  const { text, errors } = typedPassword(context, column, form, stored.fields);
   if (Object.keys(errors).length > 0) return refuse(errors);
   const isAdmins = isAdminRecord(context, stored);
   const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
   if (refusal) return refuse(refusal.errors, refusal.status);
-  const members = parseJsonFields(JSON.stringify({ [column.key]: text }));
+  const fields = parseJsonFields(JSON.stringify({ [column.key]: text }));
   try {
     // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
     const versions = isAdmins ? undefined : [stored.version];
-    await context.operations.update(resource, id, members, context.caller, versions);
+    await context.operations.update(resource, id, fields, context.caller, versions);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 400) throw error;
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });

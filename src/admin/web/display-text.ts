@@ -65,7 +65,7 @@ export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? 
 
 /** A column of a record for display. A foreign key shows the label of the related record. */
 export function shownColumn(entry: RecordEntry, column: Column, most: number = MAX_SHOWN): Html | string {
-  const text = textOfColumn(entry.members, column);
+  const text = textOfColumn(entry.fields, column);
   if (!column.references || text === null) return shownValue(column, text, most);
   const label = entry.labels[column.key];
   return label ? shortened(label, most) : `#${text}`;

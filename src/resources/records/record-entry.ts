@@ -9,7 +9,7 @@ import type { Named } from './look-up.ts';
 export interface RecordEntry extends Named {
   /** The label of the related record, by the foreign key's JSON key; null where there is no such record or label. */
   readonly labels: Readonly<Record<string, string | null>>;
-  readonly members: JsonFields;
+  readonly fields: JsonFields;
 }
 
 /** A record entry with the version of its row. */
@@ -72,6 +72,6 @@ function entryOf(parts: JsonFields, fields: JsonFields): RecordEntry {
         text !== null && isVisible(text) ? text : null,
       ]),
     ),
-    members: fields,
+    fields,
   };
 }
