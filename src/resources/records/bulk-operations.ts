@@ -23,66 +23,6 @@ import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS, historyFault
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
-/** Deletes or changes many records at once, each time in one transaction. */
-export interface Bulk {
-  /**
-   * The effects on other records if these were deleted, through the registry's foreign keys and those that only the database
-   * knows.
-   * @param steps follows only this many of the registry's foreign keys in a row: 1 for records that refer to these directly
-   */
-  readonly dependents: (
-    resource: AdminResource,
-    selection: Selection | readonly string[],
-    steps?: number,
-  ) => Promise<Dependents[]>;
-  /** Whether a selection contains this record. */
-  readonly includes: (resource: AdminResource, selection: Selection, id: string) => Promise<boolean>;
-  /** Whether deleting a selection would delete this record of a model, directly or by cascade. */
-  readonly deletes: (
-    resource: AdminResource,
-    selection: Selection,
-    model: string,
-    id: string,
-  ) => Promise<boolean>;
-  /** Whether deleting a selection may delete an admin, directly or by cascade. */
-  readonly deletesAdmin: (
-    resource: AdminResource,
-    selection: Selection,
-    userModel: string,
-  ) => Promise<boolean>;
-  /** The exact number of records of a selection. */
-  readonly count: (resource: AdminResource, selection: Selection) => Promise<number>;
-  /**
-   * Deletes all records of a selection.
-   * @param expected the number that the page showed
-   * @throws Problem 409 for another number, and where the database refuses; nothing is deleted then
-   */
-  readonly remove: (
-    resource: AdminResource,
-    selection: Selection,
-    caller: Caller,
-    expected: number,
-  ) => Promise<number>;
-  /**
-   * Checks whether these values could be set in any record.
-   * @throws Problem 400 that names each invalid field
-   */
-  readonly check: (resource: AdminResource, fields: JsonFields, caller: Caller) => Promise<void>;
-  /**
-   * Sets columns of all records of a selection.
-   * @param expected as for `remove`
-   * @returns the number of records that changed
-   * @throws Problem 400 for invalid values, 409 as `remove` does
-   */
-  readonly set: (
-    resource: AdminResource,
-    selection: Selection,
-    fields: JsonFields,
-    caller: Caller,
-    expected: number,
-  ) => Promise<number>;
-}
-
 const countChanged = (): Problem =>
   new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
 
@@ -119,12 +59,15 @@ function explainError(
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
 
+export type Bulk = ReturnType<typeof createBulk>;
+
+/** Deletes or changes many records at once, each time in one transaction. */
 export function createBulk(
   database: Database,
   resources: AdminResources,
   browsing: Browsing,
   models: readonly Model[],
-): Bulk {
+) {
   /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
   async function apply(
     statement: Statement<BulkCounts>,
@@ -145,7 +88,11 @@ export function createBulk(
     }
   }
 
-  /** The changes that the JSON fields ask for. @throws Problem 400 */
+  /**
+   * Checks whether these values could be set in any record.
+   * @returns the changes that they ask for
+   * @throws Problem 400 that names each invalid field
+   */
   async function check(resource: AdminResource, fields: JsonFields, caller: Caller): Promise<Change[]> {
     const { changes, checks, errors } = checkBody(fields, resource, { id: '', caller });
     addUnsettable(fields, resource, errors);
@@ -159,45 +106,81 @@ export function createBulk(
     return changes;
   }
 
-  async function includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
-    const plan = chosenOnly(browsing.plan(resource, selection), [id]);
-    return (await database.run(countStatement(plan), 'read')) > 0;
-  }
-
   return {
-    async dependents(resource, selection, steps) {
+    /**
+     * The effects on other records if these were deleted, through the registry's foreign keys and those that only the database
+     * knows.
+     * @param steps follows only this many of the registry's foreign keys in a row: 1 for records that refer to these directly
+     */
+    async dependents(
+      resource: AdminResource,
+      selection: Selection | readonly string[],
+      steps?: number,
+    ): Promise<Dependents[]> {
       const chosen = 'query' in selection ? selection : { query: '', search: '', ids: selection };
       return countDependents(database, resources, models, browsing.plan(resource, chosen), steps);
     },
 
-    includes,
+    /** Whether a selection contains this record. */
+    async includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
+      const plan = chosenOnly(browsing.plan(resource, selection), [id]);
+      return (await database.run(countStatement(plan), 'read')) > 0;
+    },
 
-    async deletes(resource, selection, model, id) {
+    /** Whether deleting a selection would delete this record of a model, directly or by cascade. */
+    async deletes(
+      resource: AdminResource,
+      selection: Selection,
+      model: string,
+      id: string,
+    ): Promise<boolean> {
       return isDependent(database, models, browsing.plan(resource, selection), model, id);
     },
 
-    async deletesAdmin(resource, selection, userModel) {
+    /** Whether deleting a selection may delete an admin, directly or by cascade. */
+    async deletesAdmin(resource: AdminResource, selection: Selection, userModel: string): Promise<boolean> {
       const users = models.find(({ name }) => name === userModel);
       const admin = users && findColumn(users, 'admin');
       if (!admin) return false;
       return mayReachFlagged(database, models, browsing.plan(resource, selection), users, admin);
     },
 
-    async count(resource, selection) {
+    /** The exact number of records of a selection. */
+    async count(resource: AdminResource, selection: Selection): Promise<number> {
       return database.run(countStatement(browsing.plan(resource, selection)), 'read');
     },
 
-    async remove(resource, selection, caller, expected) {
+    /**
+     * Deletes all records of a selection.
+     * @param expected the number that the page showed
+     * @throws Problem 409 for another number, and where the database refuses; nothing is deleted then
+     */
+    async remove(
+      resource: AdminResource,
+      selection: Selection,
+      caller: Caller,
+      expected: number,
+    ): Promise<number> {
       const plan = browsing.plan(resource, selection);
       await apply(bulkDeleteStatement(plan, caller, resource.recording), expected, resource);
       return expected;
     },
 
-    async check(resource, fields, caller) {
-      await check(resource, fields, caller);
-    },
+    check,
 
-    async set(resource, selection, fields, caller, expected) {
+    /**
+     * Sets columns of all records of a selection.
+     * @param expected as for `remove`
+     * @returns the number of records that changed
+     * @throws Problem 400 for invalid values, 409 as `remove` does
+     */
+    async set(
+      resource: AdminResource,
+      selection: Selection,
+      fields: JsonFields,
+      caller: Caller,
+      expected: number,
+    ): Promise<number> {
       const plan = browsing.plan(resource, selection);
       const changes = await check(resource, fields, caller);
       if (changes.length === 0) return 0;

@@ -9,7 +9,7 @@ import { isDatabaseError, LostWrite } from '../../db/connection/database-errors.
 import { badBody, notFound, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { parseId, readRecord, recordResult, requireId, type RecordResult } from './read-record.ts';
+import { parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
@@ -40,40 +40,15 @@ import {
 /** The versions that `If-Match` names; undefined when any version is allowed. */
 export type Versions = readonly string[] | undefined;
 
-/**
- * Reads and writes one record. Each operation is one statement. The operations check ownership; access levels are up to the
- * calling code.
- */
-export interface Operations {
-  readonly read: (resource: ServedResource, id: string) => Promise<RecordResult>;
-  /** All faults of a body, without writing it. Only the write itself reports duplicates. */
-  readonly faults: (resource: ServedResource, fields: JsonFields, writing: Writing) => Promise<FieldErrors>;
-  readonly create: (
-    resource: ServedResource,
-    fields: JsonFields,
-    caller: Caller,
-  ) => Promise<RecordResult & { id: string }>;
-  readonly update: (
-    resource: ServedResource,
-    id: string,
-    fields: JsonFields,
-    caller: Caller,
-    versions: Versions,
-  ) => Promise<RecordResult>;
-  readonly remove: (
-    resource: ServedResource,
-    id: string,
-    caller: Caller,
-    versions: Versions,
-  ) => Promise<void>;
-}
-
 /** The rows' versions among those that `If-Match` names. */
 const rowVersions = ({ shape }: ServedResource, versions: Versions): Versions =>
   versions?.flatMap((version) => (version.endsWith(shape) ? [version.slice(0, -shape.length)] : []));
 
+export type Operations = ReturnType<typeof createOperations>;
+
 /**
- * Operations whose checks of a body run in the statement that writes, so that a valid write is one round trip.
+ * Operations that read and write one record. Each is one statement, which also runs the checks of a body. The operations check
+ * ownership; access levels are up to the calling code.
  * @param requester the client that waits for the operations
  */
 export function createOperations(
@@ -81,7 +56,7 @@ export function createOperations(
   resources: ServedResources,
   passwords: Passwords,
   requester: WaitingClient = SERVICE,
-): Operations {
+) {
   /**
    * Rejects a body with faults, and adds those that only the database knows, so that the answer lists all of them. For a body
    * without faults so far, the writing statement runs these checks itself.
@@ -155,19 +130,19 @@ export function createOperations(
     viewOf(resources, (level) => meets(level, caller)).joinable;
 
   return {
-    read: (resource, id) => readRecord(database, resource, id),
-
-    async faults(resource, fields, writing) {
+    /** All faults of a body, without writing it. Only the write itself reports duplicates. */
+    async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
       const body = checkBody(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
-      await addDatabaseFaults(
-        resource,
-        body,
-        writing.id === undefined ? undefined : parseId(resource, writing.id),
-      );
+      const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
+      await addDatabaseFaults(resource, body, id);
       return body.errors;
     },
 
-    async create(resource, fields, caller) {
+    async create(
+      resource: ServedResource,
+      fields: JsonFields,
+      caller: Caller,
+    ): Promise<RecordResult & { readonly id: string }> {
       const body = checkBody(fields, resource, { id: undefined, caller, mayRead: readerOf(caller) });
       await assertValid(resource, body);
       const { hiddenReferences } = body;
@@ -187,7 +162,13 @@ export function createOperations(
       return { ...recordResult(record, resource), id: record.id };
     },
 
-    async update(resource, idText, fields, caller, versions) {
+    async update(
+      resource: ServedResource,
+      idText: string,
+      fields: JsonFields,
+      caller: Caller,
+      versions: Versions,
+    ): Promise<RecordResult> {
       const { model, output } = resource;
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
@@ -214,19 +195,18 @@ export function createOperations(
       return recordResult(result, resource);
     },
 
-    async remove(resource, idText, caller, versions) {
+    async remove(
+      resource: ServedResource,
+      idText: string,
+      caller: Caller,
+      versions: Versions,
+    ): Promise<void> {
       const id = requireId(resource, idText);
-      const statement = resource.writes.delete({
-        id,
-        author: caller,
-        versions: rowVersions(resource, versions),
-      });
+      const expected = rowVersions(resource, versions);
+      const statement = resource.writes.delete({ id, author: caller, versions: expected });
+      const checkOwnership = ownershipCheck(resource, id, caller);
       try {
-        const outcome = await writeOutcome(
-          () => run(statement),
-          ownershipCheck(resource, id, caller),
-          caller,
-        );
+        const outcome = await writeOutcome(() => run(statement), checkOwnership, caller);
         assertChangeable(outcome);
         if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {

@@ -1,3 +1,4 @@
+// Login sessions of the admin area. They are in the database, so that several processes share them.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
@@ -23,58 +24,6 @@ const TOMBSTONE_LIFE = "interval '3 days'";
 /** The keys of tombstones start with this. The keys of sessions are hexadecimal digits. */
 const TOMBSTONE_PREFIX = "'ended '";
 
-/** A session in the user's list of sessions. Times are in UTC. */
-export interface SessionInfo {
-  readonly created: string;
-  readonly seen: string;
-  readonly address: string;
-  readonly agent: string;
-  readonly isCurrent: boolean;
-}
-
-/** Login sessions of the admin area. They are in the database, so that several processes share them. */
-export interface Sessions {
-  /**
-   * Starts a session, and ends the user's least recently used ones beyond the limit.
-   * @param precondition holds while the user's row is the one whose password was verified
-   * @returns the token, of which the database stores only a hash; undefined when the precondition fails
-   */
-  readonly open: (
-    caller: Caller,
-    precondition: Fragment,
-    address: string,
-    agent: string,
-  ) => Promise<string | undefined>;
-  /**
-   * The admin of a session, or undefined when it has ended. A password change, deactivation or demotion ends the session
-   * permanently.
-   */
-  readonly find: (token: string) => Promise<Caller | undefined>;
-  /** Ends expired sessions, and those of users who changed their password, are inactive or are no longer admins. */
-  readonly prune: () => Promise<void>;
-  /** The valid sessions of a user: the current one first, then by last use. */
-  readonly list: (caller: Caller, token: string) => Promise<SessionInfo[]>;
-  /** Ends a session permanently, even while another transaction has locked its row. */
-  readonly end: (token: string) => Promise<void>;
-  /** The key of the user whose session this was; undefined unless it ended within the last 3 days. */
-  readonly endedUser: (token: string) => Promise<string | undefined>;
-  /** Ends the other sessions of the user. @returns how many of them were valid */
-  readonly endOthers: (caller: Caller, token: string) => Promise<number>;
-  /**
-   * Looks up whether a form was already submitted. Locks the session until the transaction ends, so that the second of two
-   * concurrent submissions sees the result of the first.
-   * @param form the submit-once token of the form
-   * @returns the noted result, if any
-   */
-  readonly whatWasDone: (
-    transaction: Transaction,
-    token: string,
-    form: string,
-  ) => Promise<string | undefined>;
-  /** Notes the result of a form, in the transaction that carries it out. */
-  readonly noteDone: (transaction: Transaction, token: string, form: string, result: string) => Promise<void>;
-}
-
 /** How many submitted forms a session remembers. Duplicates come soon after the first, for example by a double click. */
 const MAX_COMPLETED = 20;
 
@@ -84,11 +33,13 @@ const digest = (token: string): string => createHash('sha256').update(token).dig
 
 const NOW = raw("(now() at time zone 'UTC')");
 
+export type Sessions = ReturnType<typeof createSessions>;
+
 /**
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
  */
-export function createSessions(database: Database, sessions: Model, users: Model): Sessions {
+export function createSessions(database: Database, sessions: Model, users: Model) {
   const column = (name: string): Fragment => {
     const found = findColumn(users, name);
     if (!found) throw new Error(`the user model has no column ${name}`);
@@ -141,11 +92,13 @@ export function createSessions(database: Database, sessions: Model, users: Model
     );
   }
 
+  /** Ends a session permanently, even while another transaction has locked its row. */
   async function end(token: string): Promise<void> {
     await endAll(sql`s.token_hash = ${value(digest(token))}`);
   }
 
   let prunedAt = 0;
+  /** Ends expired sessions, and those of users who changed their password, are inactive or are no longer admins. */
   async function prune(): Promise<void> {
     prunedAt = Date.now();
     await endAll(sql`(${isValid}) is not true`);
@@ -164,18 +117,35 @@ export function createSessions(database: Database, sessions: Model, users: Model
   }
 
   return {
-    async whatWasDone(transaction, token, form) {
+    /**
+     * Looks up whether a form was already submitted. Locks the session until the transaction ends, so that the second of two
+     * concurrent submissions sees the result of the first.
+     * @param form the submit-once token of the form
+     * @returns the noted result, if any
+     */
+    async whatWasDone(transaction: Transaction, token: string, form: string): Promise<string | undefined> {
       return (await readCompleted(transaction, token)).find(([completed]) => completed === form)?.[1];
     },
 
-    async noteDone(transaction, token, form, result) {
+    /** Notes the result of a form, in the transaction that carries it out. */
+    async noteDone(transaction: Transaction, token: string, form: string, result: string): Promise<void> {
       const done = [[form, result], ...(await readCompleted(transaction, token))].slice(0, MAX_COMPLETED);
       const hash = value(digest(token));
       const update = sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`;
       await transaction.run(createStatement(update, nothing));
     },
 
-    async open({ id }, precondition, address, agent) {
+    /**
+     * Starts a session, and ends the user's least recently used ones beyond the limit.
+     * @param precondition holds while the user's row is the one whose password was verified
+     * @returns the token, of which the database stores only a hash; undefined when the precondition fails
+     */
+    async open(
+      { id }: Caller,
+      precondition: Fragment,
+      address: string,
+      agent: string,
+    ): Promise<string | undefined> {
       const token = randomBytes(32).toString('base64url');
       // A failed cleanup must not fail the login: the next login repeats it.
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
@@ -189,7 +159,11 @@ export function createSessions(database: Database, sessions: Model, users: Model
       return token;
     },
 
-    async find(token) {
+    /**
+     * The admin of a session, or undefined when it has ended. A password change, deactivation or demotion ends the session
+     * permanently.
+     */
+    async find(token: string): Promise<Caller | undefined> {
       const hash = value(digest(token));
       const found = await run(
         sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(SEEN_PRECISION)} from ${sessionsWithUsers} where s.token_hash = ${hash} and ${isValid}`,
@@ -212,7 +186,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
       return found.caller;
     },
 
-    list({ id }, token) {
+    /** The valid sessions of a user: the current one first, then by last use. Times are in UTC. */
+    list({ id }: Caller, token: string) {
       const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
       return run(
         sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${sessionsWithUsers} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MAX_SESSIONS))}`,
@@ -230,7 +205,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
     end,
     prune,
 
-    endedUser(token) {
+    /** The key of the user whose session this was; undefined unless it ended within the last 3 days. */
+    endedUser(token: string): Promise<string | undefined> {
       const key = sql`${raw(TOMBSTONE_PREFIX)} || ${value(digest(token))}::text`;
       return run(
         sql`select s.user_key from ${sessionTable} s where s.token_hash = ${key} and s.seen > ${NOW} - ${raw(TOMBSTONE_LIFE)}`,
@@ -238,7 +214,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
       );
     },
 
-    endOthers: ({ id }, token) =>
+    /** Ends the other sessions of the user. @returns how many of them were valid */
+    endOthers: ({ id }: Caller, token: string): Promise<number> =>
       endAll(sql`s.user_key = ${value(id)} and s.token_hash <> ${value(digest(token))}`),
   };
 }

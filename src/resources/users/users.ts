@@ -37,36 +37,7 @@ export interface User {
   readonly admin: boolean;
 }
 
-/** The rows of the user model, for authentication and for the command line. */
-export interface Users {
-  readonly find: (name: string) => Promise<User | undefined>;
-  /** An SQL condition: the user's row exists and is unchanged. */
-  readonly precondition: (user: User) => Fragment;
-  readonly list: () => Promise<User[]>;
-  /**
-   * Creates an active user. Required text columns without a value become empty, and a text primary key becomes the name.
-   * @param values further columns by name, as text
-   * @throws StartError for an invalid name, password or column, or when the name is taken
-   */
-  readonly add: (
-    name: string,
-    password: string,
-    admin: boolean,
-    values?: ReadonlyMap<string, string>,
-  ) => Promise<void>;
-  /** @throws StartError when the user does not exist or the password is invalid */
-  readonly setPassword: (name: string, password: string) => Promise<void>;
-  /** The costs of the stored hashes in a sample of the users, the most frequent ones first. */
-  readonly sampleCosts: () => Promise<UsedCosts[]>;
-  /**
-   * Replaces the stored hash by a new hash of the same password, unless it has changed meanwhile. The user's sessions stay valid,
-   * and the history does not record the change.
-   * @returns whether it was replaced
-   */
-  readonly rehash: (user: User, hash: string) => Promise<boolean>;
-}
-
-export interface UsersOptions {
+interface UsersOptions {
   /** Records changes in the history, when there is one. */
   readonly recording?: Recording | undefined;
   /** The session table, when there is one. */
@@ -100,12 +71,14 @@ function required(model: Model, name: string): Column {
   return column;
 }
 
+export type Users = ReturnType<typeof createUsers>;
+
 export function createUsers(
   database: Database,
   model: Model,
   passwords: Passwords,
   { recording, sessions, minPassword }: UsersOptions,
-): Users {
+) {
   const username = required(model, 'username');
   const password = required(model, 'password');
   const active = required(model, 'active');
@@ -151,8 +124,10 @@ export function createUsers(
   }
 
   return {
-    find: (wanted) => findNamed(wanted).catch(noSuchText),
-    precondition: (user) => {
+    find: (wanted: string): Promise<User | undefined> => findNamed(wanted).catch(noSuchText),
+
+    /** An SQL condition: the user's row exists and is unchanged. */
+    precondition(user: User): Fragment {
       const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
       const hasFlag = (column: Column, flag: boolean): Fragment =>
@@ -166,13 +141,24 @@ export function createUsers(
       ];
       return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')})`;
     },
-    list: () =>
+
+    list: (): Promise<User[]> =>
       database.run(
         { ...createStatement(sql`${selectUsers} order by ${name}`, readUsers), fixed: true },
         'quick',
       ),
 
-    async add(wanted, plain, makeAdmin, values = new Map()) {
+    /**
+     * Creates an active user. Required text columns without a value become empty, and a text primary key becomes the name.
+     * @param values further columns by name, as text
+     * @throws StartError for an invalid name, password or column, or when the name is taken
+     */
+    async add(
+      wanted: string,
+      plain: string,
+      makeAdmin: boolean,
+      values: ReadonlyMap<string, string> = new Map(),
+    ): Promise<void> {
       // In Basic authentication the first colon ends the name.
       if (wanted === '' || /[:\0]/.test(wanted))
         throw new StartError(
@@ -223,7 +209,8 @@ export function createUsers(
       }
     },
 
-    async setPassword(wanted, plain) {
+    /** @throws StartError when the user does not exist or the password is invalid */
+    async setPassword(wanted: string, plain: string): Promise<void> {
       const user = await findNamed(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const changes = [await hashed(plain, user.name)];
@@ -232,7 +219,8 @@ export function createUsers(
       if (isSuppressed) throw new StartError(suppressed().message);
     },
 
-    async sampleCosts() {
+    /** The costs of the stored hashes in a sample of the users, the most frequent ones first. */
+    async sampleCosts(): Promise<UsedCosts[]> {
       const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;
       const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
       const query = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MAX_COSTS))}`;
@@ -245,7 +233,12 @@ export function createUsers(
       return database.run({ ...statement, fixed: true }, 'read');
     },
 
-    async rehash({ id, password: present }, hash) {
+    /**
+     * Replaces the stored hash by a new hash of the same password, unless it has changed meanwhile. The user's sessions stay valid,
+     * and the history does not record the change.
+     * @returns whether it was replaced
+     */
+    async rehash({ id, password: present }: User, hash: string): Promise<boolean> {
       const key = reference(ROOT, model.primaryKey);
       const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
       const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
