@@ -33,7 +33,7 @@ export function createServices({ definitions, schema, panels, ...parts }: AdminO
   const resources = serveForAdmin(definitions, models, settings, schema.catalog);
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the registry has no resource for the history');
-  const statements = createEntryStatements();
+  const statements = createEntryStatements(resources, settings);
   const histories = new Map(
     [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
   );

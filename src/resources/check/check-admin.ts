@@ -5,7 +5,7 @@ import type { Fault, KeyFault } from '../../errors.ts';
 import { checkNames } from './check-column.ts';
 import { checkKeys, isBoolean, isIn, isObject, unknownKeys } from '../definition/check-keys.ts';
 import { ACTIONS, type Resource } from '../definition/resource.ts';
-import { adminColumns } from '../serve/served-resource.ts';
+import { adminColumnsByModel } from '../serve/served-resource.ts';
 
 const TEXTS = ['title', 'group', 'label', 'dates'];
 const LISTS = ['list', 'search', 'filters', 'readonly', 'exclude'];
@@ -53,11 +53,7 @@ export function checkAdminShape(admin: unknown, names: readonly string[] | undef
 
 /** The faults of column names in `admin`, also across foreign keys. Each must be a column that the admin area shows. */
 export function checkAdminNames(resources: readonly Resource[], models: ReadonlyMap<string, Model>): Fault[] {
-  const columnsOf = new Map<Model, readonly Column[]>();
-  for (const resource of resources) {
-    const model = models.get(resource.model);
-    if (model && resource.admin?.hidden !== true) columnsOf.set(model, adminColumns(resource, model));
-  }
+  const columnsOf = adminColumnsByModel(resources, models);
   return resources.flatMap(({ model: name, admin = {} }): Fault[] => {
     const model = models.get(name);
     if (!model || admin.hidden) return [];

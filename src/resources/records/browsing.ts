@@ -23,7 +23,7 @@ import {
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
 import type { Count, Selection } from './selection.ts';
-import { createLookUp, LONGEST_NAME, wordsOf, type Found, type LookUp } from './look-up.ts';
+import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { splitValues } from './json-fields.ts';
 import {
   LARGE_RECORD,
@@ -43,37 +43,6 @@ export interface EntryPage {
   readonly hasNext: boolean;
 }
 
-/** Reads records for the admin area: the API's queries, with labels and a search. */
-export interface Browsing {
-  /**
-   * One page of records. Long values are cut; in the history, those inside a change.
-   * @throws Problem 400 that names each invalid parameter
-   */
-  readonly list: (resource: AdminResource, selection: Selection) => Promise<EntryPage>;
-  /** The keys and labels of records. */
-  readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
-  /** The labels of the records with these keys, by key. */
-  readonly labelsOf: (
-    resource: AdminResource,
-    ids: ReadonlySet<string>,
-  ) => Promise<ReadonlyMap<string, string>>;
-  /** Finds records by words, for a field that chooses one. */
-  readonly lookUp: LookUp;
-  /** A record with its long values cut. @throws Problem 404 */
-  readonly preview: (resource: AdminResource, id: string) => Promise<StoredEntry>;
-  /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
-  readonly read: (resource: AdminResource, id: string) => Promise<StoredEntry>;
-  readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
-  /** The least and the greatest value of a column; undefined where all are null. */
-  readonly bounds: (
-    resource: AdminResource,
-    selection: Selection,
-    column: Column,
-  ) => Promise<readonly [string, string] | undefined>;
-  /** The plan of a selection: its names resolved. @throws Problem 400 */
-  readonly plan: (resource: AdminResource, selection: Selection) => ListPlan;
-}
-
 /** Maximum records that are counted exactly. */
 const MAX_COUNTED = 10_000;
 /** Values over this many bytes are cut, to a quarter as many characters. Lists and confirmation pages show less. */
@@ -86,27 +55,18 @@ const MAX_IDS_PER_QUERY = 200;
 const LONGEST_LABELS = 4 * 1024 * 1024;
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
-/** SQL that is compiled once per resource and shared by all requests. */
-export interface EntryStatements {
-  readonly shapes: Map<AdminResource, RowOutput>;
-  readonly labels: Map<AdminResource, RowOutput>;
-  readonly forForms: Map<AdminResource, RecordStatement>;
+/** A function that computes each value once. */
+function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value {
+  const values = new Map<Key, Value>();
+  return (key) => {
+    const value = values.get(key) ?? compute(key);
+    values.set(key, value);
+    return value;
+  };
 }
 
-export const createEntryStatements = (): EntryStatements => ({
-  shapes: new Map(),
-  labels: new Map(),
-  forForms: new Map(),
-});
-
-export function createBrowsing(
-  database: Pick<Database, 'run'>,
-  resources: AdminResources,
-  { shapes, labels: labelShapes, forForms }: EntryStatements,
-  { maxPage, maxBody }: Pick<Settings, 'maxPage' | 'maxBody'>,
-): Browsing {
-  const view = viewOf(resources, () => true);
-
+/** SQL that is compiled once per resource and shared by all requests. */
+export function createEntryStatements(resources: AdminResources, { maxBody }: Pick<Settings, 'maxBody'>) {
   function shape(resource: AdminResource, cut: EntryShape['cut']): RowOutput {
     const references = resource.output.flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
@@ -119,21 +79,28 @@ export function createBrowsing(
       cut,
     });
   }
+  const forForm = { form: Math.min(maxBody, LONGEST_FORM) };
+  return {
+    shown: memoized((resource: AdminResource) => shape(resource, { over: CUT_FROM_BYTES })),
+    label: memoized(({ label, model }: AdminResource) =>
+      entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
+    ),
+    recordForForm: memoized((resource: AdminResource) =>
+      recordStatement(resource.model, shape(resource, forForm)),
+    ),
+  };
+}
 
-  function shownOf(resource: AdminResource): RowOutput {
-    const shown = shapes.get(resource) ?? shape(resource, { over: CUT_FROM_BYTES });
-    shapes.set(resource, shown);
-    return shown;
-  }
+export type Browsing = ReturnType<typeof createBrowsing>;
 
-  function labelOf(resource: AdminResource): RowOutput {
-    const { label, model } = resource;
-    const shown =
-      labelShapes.get(resource) ??
-      entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() });
-    labelShapes.set(resource, shown);
-    return shown;
-  }
+/** Lists, reads and counts records for the admin area: the API's queries, with labels and a search. */
+export function createBrowsing(
+  database: Pick<Database, 'run'>,
+  resources: AdminResources,
+  statements: ReturnType<typeof createEntryStatements>,
+  { maxPage }: Pick<Settings, 'maxPage'>,
+) {
+  const view = viewOf(resources, () => true);
 
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
@@ -147,36 +114,36 @@ export function createBrowsing(
     return [parsed, keys ? chosenOnly(plan, keys) : plan];
   }
 
+  /** The keys and labels of records. */
   async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
-    const page = pageStatement(plan, labelOf(resource), LONGEST_LABELS);
+    const page = pageStatement(plan, statements.label(resource), LONGEST_LABELS);
     const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     if (!objects) return { entries: [], hasNext: true };
     return { entries: splitValues(objects.toString()).map(parseEntry), hasNext };
   }
 
+  /** The labels of the records with these keys, by key. */
   async function labelsOf(
     resource: AdminResource,
     ids: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, string>> {
     const all = [...ids];
+    const parts: string[][] = [];
+    while (all.length > 0) parts.push(all.splice(0, MAX_IDS_PER_QUERY));
     const query = `limit=${MAX_IDS_PER_QUERY}`;
-    const pages = await Promise.all(
-      Array.from({ length: Math.ceil(all.length / MAX_IDS_PER_QUERY) }, (_, part) =>
-        labels(resource, {
-          query,
-          search: '',
-          ids: all.slice(part * MAX_IDS_PER_QUERY, (part + 1) * MAX_IDS_PER_QUERY),
-        }),
-      ),
-    );
+    const pages = await Promise.all(parts.map((part) => labels(resource, { query, search: '', ids: part })));
     return new Map(pages.flatMap(({ entries }) => entries.map(({ id, label }) => [id, label] as const)));
   }
 
+  /**
+   * One page of records. Long values are cut; in the history, those inside a change.
+   * @throws Problem 400 that names each invalid parameter
+   */
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const page = pageStatement(plan, shownOf(resource), maxPage);
+    const page = pageStatement(plan, statements.shown(resource), maxPage);
     const { objects, hasNext } = await database.run(page, 'read');
     if (!objects) throw pageTooLarge(maxPage);
     const entries: RecordEntry[] = [];
@@ -209,23 +176,28 @@ export function createBrowsing(
   }
 
   return {
-    plan: (resource, selection) => planOf(resource, selection)[1],
+    /** The plan of a selection: its names resolved. @throws Problem 400 */
+    plan: (resource: AdminResource, selection: Selection): ListPlan => planOf(resource, selection)[1],
     list,
     labels,
     labelsOf,
     lookUp: createLookUp({ labels, count }),
     count,
 
-    preview: (resource, id) => find(resource, id, recordStatement(resource.model, shownOf(resource))),
+    /** A record with its long values cut. @throws Problem 404 */
+    preview: (resource: AdminResource, id: string): Promise<StoredEntry> =>
+      find(resource, id, recordStatement(resource.model, statements.shown(resource))),
 
-    read(resource, id) {
-      const shown = (): RowOutput => shape(resource, { form: Math.min(maxBody, LONGEST_FORM) });
-      const statement = forForms.get(resource) ?? recordStatement(resource.model, shown());
-      forForms.set(resource, statement);
-      return find(resource, id, statement);
-    },
+    /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
+    read: (resource: AdminResource, id: string): Promise<StoredEntry> =>
+      find(resource, id, statements.recordForForm(resource)),
 
-    bounds: (resource, selection, column) =>
+    /** The least and the greatest value of a column; undefined where all are null. */
+    bounds: (
+      resource: AdminResource,
+      selection: Selection,
+      column: Column,
+    ): Promise<readonly [string, string] | undefined> =>
       database.run(boundsStatement(planOf(resource, selection)[1], column), 'read'),
   };
 }

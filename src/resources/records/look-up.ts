@@ -58,16 +58,14 @@ function sortableLabelColumn({ label }: AdminResource): (LabelPath & { readonly 
   return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
 }
 
-/** Finds records by words. Records whose label or key equals the search come first. */
-export type LookUp = (resource: AdminResource, search: string, most: number) => Promise<Found>;
-
 /** The reads that a search needs. */
 interface Reads {
   readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
 }
 
-export function createLookUp({ labels, count }: Reads): LookUp {
+/** Makes a function that finds records by words. Records whose label or key equals the search come first. */
+export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
   async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
     const first = sortableLabelColumn(resource);
@@ -77,7 +75,7 @@ export function createLookUp({ labels, count }: Reads): LookUp {
     return labels(resource, { query: `${order}limit=${most}`, search: '' });
   }
 
-  return async function lookUp(resource, search, most): Promise<Found> {
+  return async function lookUp(resource: AdminResource, search: string, most: number): Promise<Found> {
     const words = search.trim();
     if (words === '') return firstRecords(resource, most);
     const first = sortableLabelColumn(resource);

@@ -11,9 +11,9 @@ import { planList } from '../../query/plan.ts';
 import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { actionPrivileges } from './privileges.ts';
-import type { AdminAction, Resource } from '../definition/resource.ts';
+import { ACTIONS, METHODS, type AdminAction, type Resource } from '../definition/resource.ts';
 import {
-  adminColumns,
+  adminColumnsByModel,
   serveResources,
   viewOf,
   type ChangeSource,
@@ -109,7 +109,6 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
   });
 }
 
-const ACTIONS: readonly AdminAction[] = ['add', 'change', 'delete'];
 /** Whether the service's role has the privileges for the action. Pages do not offer other actions. */
 const isGranted = (action: AdminAction, table: CatalogTable | undefined): boolean =>
   actionPrivileges(action).every((privilege) => table?.privileges.includes(privilege));
@@ -133,11 +132,7 @@ export function serveForAdmin(
   catalog: Catalog,
 ): AdminResources {
   const served = serveResources(definitions, models, settings);
-  const columnsOf = new Map<Model, readonly Column[]>();
-  for (const definition of definitions) {
-    const model = models.get(definition.model);
-    if (model && definition.admin?.hidden !== true) columnsOf.set(model, adminColumns(definition, model));
-  }
+  const columnsOf = adminColumnsByModel(definitions, models);
   const visible = (model: Model): readonly Column[] => columnsOf.get(model) ?? [];
   const apiAccepts = (
     resource: ServedResource,
@@ -165,7 +160,7 @@ export function serveForAdmin(
       ...base,
       access: 'admin',
       read: 'admin',
-      methods: new Set(['GET', 'POST', 'PUT', 'DELETE']),
+      methods: new Set(METHODS),
       output,
       plain,
       byKey: recordStatement(model, plain),

@@ -5,7 +5,7 @@ import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
-import type { AdminAction, Method, Resource } from '../definition/resource.ts';
+import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
 const HISTORY_TABLE = identifier(HISTORY.model).text.join('');
@@ -52,7 +52,7 @@ const sorted = (privileges: readonly Privilege[]): Privilege[] =>
 
 /** The privileges that the admin area needs on a resource's table, and that `vitrine user` needs on the users' table. */
 function adminPrivileges({ model, admin = {} }: Resource, { userModel }: Pick<Settings, 'userModel'>) {
-  const actions = admin.hidden === true ? [] : (admin.allow ?? (['add', 'change', 'delete'] as const));
+  const actions = admin.hidden === true ? [] : (admin.allow ?? ACTIONS);
   // Admins change their own passwords, and `vitrine user add` adds users, even where the registry allows neither on pages.
   const methods = [
     ...actions.map((action) => METHOD_OF[action]),

@@ -97,10 +97,23 @@ const shapeOf = (output: readonly Column[]): string =>
     .slice(0, 6)}`;
 
 /** The columns that the admin area shows: all but passwords and `admin.exclude`; none of a hidden resource. */
-export function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
+function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
   if (admin?.hidden === true) return [];
   const isShown = ({ name, isPassword }: Column): boolean => !isPassword && !admin?.exclude?.includes(name);
   return [model.primaryKey, ...model.columns.filter(isShown)];
+}
+
+/** The columns that the admin area shows of each model that it shows. */
+export function adminColumnsByModel(
+  definitions: readonly Resource[],
+  models: ReadonlyMap<string, Model>,
+): ReadonlyMap<Model, readonly Column[]> {
+  const columnsOf = new Map<Model, readonly Column[]>();
+  for (const definition of definitions) {
+    const model = models.get(definition.model);
+    if (model && definition.admin?.hidden !== true) columnsOf.set(model, adminColumns(definition, model));
+  }
+  return columnsOf;
 }
 
 /** The resources as the API serves them, by name. */
