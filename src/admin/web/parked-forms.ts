@@ -21,22 +21,15 @@ interface ParkedForm {
   readonly expires: number;
 }
 
+const digest = (token: string): string => createHash('sha256').update(token).digest('base64');
+
+export type Parking = ReturnType<typeof createParking>;
+
 /**
  * Forms of expired sessions, in the memory of this process. Only the browser with the session's cookie gets them back, and only
  * after the same user has logged in again.
  */
-export interface Parking {
-  /** Keeps a form. @returns its id, which the login page carries */
-  readonly park: (token: string, user: string, form: Form) => string;
-  /** Moves the forms of an expired session to the next session of the same user in the same browser. */
-  readonly move: (from: string, to: string, user: string) => void;
-  /** Finds a form of this session. The form stays, because the browser may send the login twice. */
-  readonly find: (token: string, id: string | undefined) => Form | undefined;
-}
-
-const digest = (token: string): string => createHash('sha256').update(token).digest('base64');
-
-export function createParking(): Parking {
+export function createParking() {
   const parked = new Map<string, ParkedForm>();
 
   /** Deletes the oldest matching form when `most` or more match. */
@@ -55,7 +48,8 @@ export function createParking(): Parking {
   }
 
   return {
-    park(token, user, form) {
+    /** Keeps a form. @returns its id, which the login page carries */
+    park(token: string, user: string, form: Form): string {
       const session = digest(token);
       makeRoom(session, user);
       const id = randomBytes(16).toString('base64url');
@@ -64,13 +58,15 @@ export function createParking(): Parking {
       return id;
     },
 
-    move(from, to, user) {
+    /** Moves the forms of an expired session to the next session of the same user in the same browser. */
+    move(from: string, to: string, user: string): void {
       const [before, session] = [digest(from), digest(to)];
       for (const [id, one] of parked)
         if (one.session === before && one.user === user) parked.set(id, { ...one, session });
     },
 
-    find(token, id) {
+    /** Finds a form of this session. The form stays, because the browser may send the login twice. */
+    find(token: string, id: string | undefined): Form | undefined {
       const found = id === undefined ? undefined : parked.get(id);
       return found?.session === digest(token) && found.expires >= Date.now() ? found.form : undefined;
     },

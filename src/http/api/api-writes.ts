@@ -16,13 +16,6 @@ import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { assertNoParameters } from './api-routes.ts';
 import { readJsonText } from './request-body.ts';
 
-/** POST, PUT and DELETE of the JSON API. */
-export interface ApiWrites {
-  readonly create: (request: ApiRequest, resource: ServedResource) => Promise<Reply>;
-  readonly update: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
-  readonly remove: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
-}
-
 export interface ApiWriteOptions {
   readonly operations: (requester: Requester) => Operations;
   readonly settings: Settings;
@@ -42,7 +35,8 @@ function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
   return () => (fields ??= readJsonText(request).then(parseJsonFields));
 }
 
-export function createApiWrites({ operations, settings }: ApiWriteOptions): ApiWrites {
+/** POST, PUT and DELETE of the JSON API. */
+export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
   async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
     const caller = await request.authenticate();
@@ -76,7 +70,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions): ApiW
   }
 
   return {
-    async create(request, resource) {
+    async create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
       const body = bodyOf(request);
       const record = await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
@@ -86,7 +80,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions): ApiW
       return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
     },
 
-    async update(request, resource, id) {
+    async update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
       const body = bodyOf(request);
       const record = await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
@@ -96,7 +90,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions): ApiW
       return json(200, record.json, { ETag: entityTag(record.version) });
     },
 
-    async remove(request, resource, id) {
+    async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
       await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         await operations(request.requester).remove(resource, id, caller, allowedVersions(request));

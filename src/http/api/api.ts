@@ -34,19 +34,18 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
 
 export function createApi(options: ApiOptions): Api {
   const { index, list, read } = createApiReads(options);
-  const { create, update, remove } = createApiWrites(options);
+  const writes = createApiWrites(options);
   return {
     index,
     openapi: createOpenApiReply(options.resources),
     answer: (request, route) => {
       const { resource } = route;
       if (route.kind === 'collection') {
-        return request.method === 'POST' ? create(request, resource) : list(request, resource);
+        return request.method === 'POST' ? writes.create(request, resource) : list(request, resource);
       }
-      if (request.method === 'PUT') return update(request, resource, route.id);
-      return request.method === 'DELETE'
-        ? remove(request, resource, route.id)
-        : read(request, resource, route.id);
+      const { id } = route;
+      if (request.method === 'PUT') return writes.update(request, resource, id);
+      return request.method === 'DELETE' ? writes.remove(request, resource, id) : read(request, resource, id);
     },
   };
 }

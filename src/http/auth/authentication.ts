@@ -41,31 +41,9 @@ export interface Login {
   readonly precondition: Fragment;
 }
 
-export interface Authentication {
-  /**
-   * Authenticates an `Authorization` header. Reads the user from the database.
-   * @param address the client's network, see `clientNetwork`
-   * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
-   * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
-   * Problem 429 after too many failures, 503 if too many passwords are being verified
-   */
-  readonly authenticate: (
-    header: string | undefined,
-    address: string,
-    onGone?: Requester['onGone'],
-  ) => Promise<Caller>;
-  /**
-   * The caller from the cache, if these credentials were verified from this address within minutes. Does not read the
-   * database, so the next statement must check the caller's precondition.
-   */
-  readonly recall: (header: string | undefined, address: string) => Caller | undefined;
-  /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */
-  readonly peek: (header: string | undefined, address: string) => Caller | undefined;
-  /** Like `authenticate`, for credentials from a form. */
-  readonly logIn: (credentials: Credentials, address: string, onGone?: Requester['onGone']) => Promise<Login>;
-}
+export type Authentication = ReturnType<typeof createAuthentication>;
 
-export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle): Authentication {
+export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle) {
   // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
   // hash is as safe as an HMAC. It takes a fifth of the time.
   const secret = randomBytes(32).toString('base64');
@@ -180,6 +158,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     }
   }
 
+  /** Like `authenticate`, for credentials from a form. */
   async function logIn(
     credentials: Credentials,
     address: string,
@@ -214,13 +193,33 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
 
   return {
     logIn,
-    recall(header, address) {
+
+    /**
+     * The caller from the cache, if these credentials were verified from this address within minutes. Does not read the
+     * database, so the next statement must check the caller's precondition.
+     */
+    recall(header: string | undefined, address: string): Caller | undefined {
       const found = findCached(header, address);
       if (found) remember(...found);
       return found?.[1].caller;
     },
-    peek: (header, address) => findCached(header, address)?.[1].caller,
-    async authenticate(header, address, onGone) {
+
+    /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */
+    peek: (header: string | undefined, address: string): Caller | undefined =>
+      findCached(header, address)?.[1].caller,
+
+    /**
+     * Authenticates an `Authorization` header. Reads the user from the database.
+     * @param address the client's network, see `clientNetwork`
+     * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
+     * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
+     * Problem 429 after too many failures, 503 if too many passwords are being verified
+     */
+    async authenticate(
+      header: string | undefined,
+      address: string,
+      onGone?: Requester['onGone'],
+    ): Promise<Caller> {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
       return (await logIn(credentials, address, onGone)).caller;

@@ -17,27 +17,11 @@ export interface Familiar {
   renewedAt: number;
 }
 
-/** Logins of the last day, by address. Bounded, and separate in each process. */
-export interface FamiliarClients {
-  readonly find: (address: string, userId: string) => Familiar | undefined;
-  /**
-   * Whether a user with a similar name (see `countedName`) has logged in from the address. It may be another user, so this only
-   * decides whether to read the user from the database.
-   */
-  readonly hasSimilar: (address: string, name: string) => boolean;
-  /** Whether the user has logged in from any address. */
-  readonly isKnown: (userId: string) => boolean;
-  /** The id of the user who last logged in from the address. */
-  readonly userAt: (address: string) => string | undefined;
-  readonly add: (address: string, name: string, userId: string) => Familiar;
-  /** Extends the entry of a client that sends requests. */
-  readonly renew: (familiar: Familiar) => void;
-}
-
 const userKey = (address: string, userId: string): string => `${address} ${userId}`;
 const nameKey = (address: string, name: string): string => `${address} ${countedName(name)}`;
 
-export function createFamiliarClients(): FamiliarClients {
+/** Logins of the last day, by address. Bounded, and separate in each process. */
+export function createFamiliarClients() {
   const clients = new RecentEntries<Familiar>(BOUNDS);
   const names = new RecentEntries<true>(BOUNDS);
   const addresses = new RecentEntries<string>(BOUNDS);
@@ -54,12 +38,20 @@ export function createFamiliarClients(): FamiliarClients {
   }
 
   return {
-    find: (address, userId) => clients.get(userKey(address, userId)),
-    hasSimilar: (address, name) => names.get(nameKey(address, name)) === true,
-    isKnown: (userId) => users.get(userId) === true,
-    userAt: (address) => addresses.get(address),
-    add: (address, name, userId) => store({ address, name, userId, renewedAt: 0 }),
-    renew: (familiar) => {
+    find: (address: string, userId: string): Familiar | undefined => clients.get(userKey(address, userId)),
+    /**
+     * Whether a user with a similar name (see `countedName`) has logged in from the address. It may be another user, so this only
+     * decides whether to read the user from the database.
+     */
+    hasSimilar: (address: string, name: string): boolean => names.get(nameKey(address, name)) === true,
+    /** Whether the user has logged in from any address. */
+    isKnown: (userId: string): boolean => users.get(userId) === true,
+    /** The id of the user who last logged in from the address. */
+    userAt: (address: string): string | undefined => addresses.get(address),
+    add: (address: string, name: string, userId: string): Familiar =>
+      store({ address, name, userId, renewedAt: 0 }),
+    /** Extends the entry of a client that sends requests. */
+    renew: (familiar: Familiar): void => {
       if (familiar.renewedAt + MINUTE <= Date.now()) store(familiar);
     },
   };

@@ -21,28 +21,6 @@ interface Count {
   expires: number;
 }
 
-/** Numbers of attempts since the start of the process. */
-export interface ThrottleCounts {
-  /** With wrong credentials. */
-  readonly failed: number;
-  /** Refused without checking the credentials. */
-  readonly throttled: number;
-}
-
-export interface Throttle {
-  readonly counts: () => ThrottleCounts;
-  /**
-   * Refuses an attempt after too many failures.
-   * @param address the client's network, see `clientNetwork`
-   * @param isFamiliar whether this user has logged in from this address. If so, only the client's own network counts, so that
-   * failures of others do not lock the client out.
-   * @throws Problem 429 if a network or the name has failed too often in this minute
-   */
-  readonly check: (address: string, name: string, isFamiliar?: boolean) => void;
-  /** Like `check`, and counts the attempt as pending. @returns a function that reports the outcome */
-  readonly begin: (address: string, name: string, isFamiliar?: boolean) => (failed: boolean) => void;
-}
-
 /**
  * The key for counting a user name: a short digest that ignores case, accents and spaces, since the database may match several
  * spellings of one name. Known and unknown names get their keys in the same way.
@@ -56,7 +34,9 @@ export function countedName(name: string): string {
   return createHash('sha256').update(plain).digest('base64').slice(0, 22);
 }
 
-export function createThrottle(now: () => number = Date.now): Throttle {
+export type Throttle = ReturnType<typeof createThrottle>;
+
+export function createThrottle(now: () => number = Date.now) {
   const counts = new Map<string, Count>();
   let failures = 0;
   let throttled = 0;
@@ -107,9 +87,21 @@ export function createThrottle(now: () => number = Date.now): Throttle {
   }
 
   return {
-    check: (address, name, isFamiliar = false) => check(limitsOf(address, name), isFamiliar),
+    /**
+     * Refuses an attempt after too many failures.
+     * @param address the client's network, see `clientNetwork`
+     * @param isFamiliar whether this user has logged in from this address. If so, only the client's own network counts, so that
+     * failures of others do not lock the client out.
+     * @throws Problem 429 if a network or the name has failed too often in this minute
+     */
+    check: (address: string, name: string, isFamiliar = false): void =>
+      check(limitsOf(address, name), isFamiliar),
+
+    /** Numbers of attempts since the start of the process: with wrong credentials, and refused without checking any. */
     counts: () => ({ failed: failures, throttled }),
-    begin(address, name, isFamiliar = false) {
+
+    /** Like `check`, and counts the attempt as pending. @returns a function that reports the outcome */
+    begin(address: string, name: string, isFamiliar = false): (failed: boolean) => void {
       const limits = limitsOf(address, name);
       check(limits, isFamiliar);
       const affected = limits.map(([key]) => countOf(key));

@@ -7,18 +7,10 @@ const RESOLUTION = 20;
 const MINUTE = 60_000;
 const QUANTILES = [0.5, 0.9, 0.99, 1] as const;
 
-export interface EventLoopDelay {
-  /** Seconds by which the event loop was late: for each quantile the worse value of the current and the previous minute. */
-  readonly quantiles: readonly (readonly [quantile: number, seconds: number])[];
-  /** Seconds and number of all measurements since the start. */
-  readonly sum: number;
-  readonly count: number;
-}
-
 const seconds = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e9 - RESOLUTION / 1000);
 
 /** Starts measuring. `close` stops it. */
-export function watchEventLoop(): { readonly read: () => EventLoopDelay; readonly close: () => void } {
+export function watchEventLoop() {
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION });
   monitor.enable();
   let previousMinute: readonly number[] = QUANTILES.map(() => 0);
@@ -43,13 +35,15 @@ export function watchEventLoop(): { readonly read: () => EventLoopDelay; readonl
   }, MINUTE).unref();
 
   return {
+    /**
+     * Seconds by which the event loop was late: for each quantile the worse value of the current and the previous minute, and the
+     * sum and the number of all measurements since the start.
+     */
     read: () => {
       const now = quantiles();
+      const worse = now.map((value, index) => Math.max(value, previousMinute[index] ?? 0));
       return {
-        quantiles: QUANTILES.map((quantile, index) => [
-          quantile,
-          Math.max(now[index] ?? 0, previousMinute[index] ?? 0),
-        ]),
+        quantiles: QUANTILES.map((quantile, index) => [quantile, worse[index] ?? 0] as const),
         ...totals(),
       };
     },

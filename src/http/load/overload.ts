@@ -16,18 +16,6 @@ const MEMORY = { begin: 0.85, end: 0.75 };
 /** Up to this number of requests in flight, memory sheds nothing: refusing more requests would not free memory. */
 const FEW_IN_FLIGHT = 8;
 
-export type Shortage = 'event-loop' | 'memory';
-
-export interface Overload {
-  /** The resource that is exhausted, so that new requests must be refused; undefined if there is enough of each. */
-  readonly shortage: () => Shortage | undefined;
-  /** Average delay of the event loop in seconds. */
-  readonly delay: () => number;
-  /** Used memory as a share of the limit, 0 to 1. */
-  readonly memory: () => number;
-  readonly close: () => void;
-}
-
 /** The memory limit of the process in bytes: that of systemd or the container, else the machine's memory. */
 function memoryLimit(): number {
   // Without a limit, Node 20 returns 0 or a huge number.
@@ -47,7 +35,7 @@ function memoryShare(limit: number): number {
  * Starts measuring the delay of the event loop and the memory.
  * @param inFlight returns the number of requests in flight
  */
-export function watchOverload(inFlight: () => number): Overload {
+export function watchOverload(inFlight: () => number) {
   const limit = memoryLimit();
   let due = performance.now() + INTERVAL;
   let delay = 0;
@@ -63,11 +51,12 @@ export function watchOverload(inFlight: () => number): Overload {
     isFull = memory > (isFull ? MEMORY.end : MEMORY.begin);
   }, INTERVAL).unref();
   return {
-    shortage: () => {
+    /** The resource that is exhausted, so that new requests must be refused; undefined if there is enough of each. */
+    shortage: (): 'event-loop' | 'memory' | undefined => {
       if (isLate) return 'event-loop';
       return isFull && inFlight() > FEW_IN_FLIGHT ? 'memory' : undefined;
     },
-    delay: () => delay / 1000,
+    /** Used memory as a share of the limit, 0 to 1. */
     memory: () => memory,
     close: () => clearInterval(timer),
   };

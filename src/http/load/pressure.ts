@@ -3,8 +3,8 @@ import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
 import { ByteBudget } from './byte-budget.ts';
 import type { HasNetwork, Reply } from '../message/message.ts';
-import { watchOverload, type Overload } from './overload.ts';
-import { createUnsent, type Unsent } from './unsent-responses.ts';
+import { watchOverload } from './overload.ts';
+import { createUnsent } from './unsent-responses.ts';
 
 // Limits how much memory and work all clients together can use.
 
@@ -16,35 +16,15 @@ const FORM_FACTOR = 3;
 /** Scripts and styles of the pages. They cost little, and a page that was served is unusable without them. */
 const ASSET = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
 
-export interface Pressure {
-  readonly unsent: Unsent;
-  readonly overload: Overload;
-  /** Bytes of all request bodies in memory. */
-  readonly bodies: () => number;
-  /** @throws Problem 503 while the process is overloaded, except for health checks and assets */
-  readonly assertRoom: (path: string) => void;
-  /**
-   * Checks a write before it starts. Refusing its response afterwards would look as if nothing was written.
-   * @throws Problem 503 if the client leaves too many bytes of responses unread
-   */
-  readonly assertWritable: (client: HasNetwork) => void;
-  /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
-  readonly assertSendable: (reply: Reply, client: HasNetwork) => void;
-  /**
-   * Returns a function that reserves memory for the request's body until its response is complete. That function throws
-   * Problem 429 beyond the client's share, and 503 beyond the total.
-   */
-  readonly reserveBody: (response: ServerResponse, client: HasNetwork) => (bytes: number) => void;
-  readonly close: () => void;
-}
-
 const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
 const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };
+
+export type Pressure = ReturnType<typeof createPressure>;
 
 export function createPressure(
   { maxBody, maxPage }: Pick<Settings, 'maxBody' | 'maxPage'>,
   inFlight: () => number,
-): Pressure {
+) {
   const total = Math.max(MIN_BODY_BUDGET, 2 * FORM_FACTOR * maxBody);
   const bodies = new ByteBudget(total);
   const unsent = createUnsent(maxPage);
@@ -53,18 +33,33 @@ export function createPressure(
   return {
     unsent,
     overload,
-    bodies: () => bodies.used,
-    assertRoom: (path) => {
+    /** Bytes of all request bodies in memory. */
+    bodies: (): number => bodies.used,
+
+    /** @throws Problem 503 while the process is overloaded, except for health checks and assets */
+    assertRoom(path: string): void {
       if (overload.shortage() !== undefined && path !== '/healthz' && !ASSET.test(path)) throw OVERLOADED;
     },
-    assertWritable: (client) => {
+
+    /**
+     * Checks a write before it starts. Refusing its response afterwards would look as if nothing was written.
+     * @throws Problem 503 if the client leaves too many bytes of responses unread
+     */
+    assertWritable(client: HasNetwork): void {
       if (unsent.isOverdrawn(client)) throw unavailable(UNREAD, 2);
     },
-    assertSendable: ({ body }, client) => {
+
+    /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
+    assertSendable({ body }: Reply, client: HasNetwork): void {
       if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
       if (!unsent.fits(client, body.length)) throw unavailable(UNREAD, 2);
     },
-    reserveBody: (response, client) => {
+
+    /**
+     * Returns a function that reserves memory for the request's body until its response is complete. That function throws
+     * Problem 429 beyond the client's share, and 503 beyond the total.
+     */
+    reserveBody(response: ServerResponse, client: HasNetwork): (bytes: number) => void {
       let held = 0;
       return (bytes) => {
         if (response.closed) return;
@@ -85,6 +80,7 @@ export function createPressure(
         held += bytes;
       };
     },
+
     close: () => {
       unsent.close();
       overload.close();

@@ -32,18 +32,6 @@ interface SlowResponse {
   credit: number;
 }
 
-/** Responses that the kernel has not accepted completely, because their clients are slow. */
-export interface Unsent {
-  /** Whether a response of this size fits the budget. */
-  readonly fits: (client: HasNetwork, bytes: number) => boolean;
-  /** Whether the client leaves more unread than the whole budget. */
-  readonly isOverdrawn: (client: HasNetwork) => boolean;
-  /** Counts the response until it is closed, and closes the connection if its client is slower than the rate. */
-  readonly watch: (response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number) => void;
-  readonly bytes: () => number;
-  readonly close: () => void;
-}
-
 /** The bytes that the kernel has accepted. The public counters change only when a whole write is complete. */
 function bytesSentBy(socket: Socket): number {
   const { _bytesDispatched: dispatched, _handle: handle } = socket as {
@@ -55,8 +43,13 @@ function bytesSentBy(socket: Socket): number {
     : socket.bytesWritten - socket.writableLength;
 }
 
-/** @param maxPage size of the largest page in bytes: the budget has room for two of them */
-export function createUnsent(maxPage: number): Unsent {
+export type Unsent = ReturnType<typeof createUnsent>;
+
+/**
+ * Responses that the kernel has not accepted completely, because their clients are slow.
+ * @param maxPage size of the largest page in bytes: the budget has room for two of them
+ */
+export function createUnsent(maxPage: number) {
   const total = Math.max(MIN_TOTAL, maxPage * 2);
   const budget = new ByteBudget(total);
   const slowResponses = new Set<SlowResponse>();
@@ -81,9 +74,15 @@ export function createUnsent(maxPage: number): Unsent {
   const timer = setInterval(check, INTERVAL).unref();
 
   return {
-    fits: (client, bytes) => bytes <= LARGE || budget.excess(client.network, bytes) === undefined,
-    isOverdrawn: (client) => budget.heldBy(client.network) > total,
-    watch: (response, rate, client, bytes) => {
+    /** Whether a response of this size fits the budget. */
+    fits: ({ network }: HasNetwork, bytes: number): boolean =>
+      bytes <= LARGE || budget.excess(network, bytes) === undefined,
+
+    /** Whether the client leaves more unread than the whole budget. */
+    isOverdrawn: ({ network }: HasNetwork): boolean => budget.heldBy(network) > total,
+
+    /** Counts the response until it is closed, and closes the connection if its client is slower than the rate. */
+    watch(response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number): void {
       const { socket } = response;
       if (!socket || response.closed) return;
       const slow = { socket, rate, sent: bytesSentBy(socket), credit: rate.seconds };
@@ -95,7 +94,8 @@ export function createUnsent(maxPage: number): Unsent {
         budget.release(network, bytes);
       });
     },
-    bytes: () => budget.used,
+
+    bytes: (): number => budget.used,
     close: () => clearInterval(timer),
   };
 }

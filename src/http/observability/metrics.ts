@@ -11,25 +11,13 @@ import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } f
 import type { Reply } from '../message/message.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
-import type { ThrottleCounts } from '../auth/login-throttle.ts';
+import type { Throttle } from '../auth/login-throttle.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
-export interface MetricSources {
+interface MetricSources {
   readonly database: Pick<Database, 'pools' | 'classes'>;
-  readonly logins: () => ThrottleCounts;
+  readonly logins: Throttle['counts'];
   readonly pressure: Pressure;
-}
-
-/** The metrics of the service. Counting is cheap: totals and text are computed only on a request for the metrics. */
-export interface Metrics {
-  readonly begin: () => void;
-  /** @param route the pattern of the route, since labels must be few */
-  readonly end: (route: string, method: string, status: number, seconds: number) => void;
-  /** Counts input that was not a valid HTTP request. */
-  readonly unreadable: (status: number) => void;
-  /** The response with all metrics. @throws Problem 405 */
-  readonly reply: (method: string) => Reply;
-  readonly close: () => void;
 }
 
 /** The path of the metrics, on the service's port and on the separate metrics port. */
@@ -141,8 +129,13 @@ function writeDatabase(output: MetricsText, database: MetricSources['database'])
     output.add([type, prefix + name, help, classes.map(([name, state]) => [{ class: name }, state[key]])]);
 }
 
-/** Starts counting, and watching the event loop. Call `close` to stop. */
-export function createMetrics({ database, logins, pressure }: MetricSources): Metrics {
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/**
+ * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
+ * request for the metrics.
+ */
+export function createMetrics({ database, logins, pressure }: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -213,14 +206,17 @@ export function createMetrics({ database, logins, pressure }: MetricSources): Me
     begin: () => {
       inFlight += 1;
     },
-    end: (route, method, status, seconds) => {
+    /** @param route the pattern of the route, since labels must be few */
+    end: (route: string, method: string, status: number, seconds: number) => {
       inFlight -= 1;
       const counter = counterOf(route, method);
       increment(counter.byStatus, status);
       counter.durations.observe(seconds);
     },
-    unreadable: (status) => void increment(unreadable, status),
-    reply: (method) => {
+    /** Counts input that was not a valid HTTP request. */
+    unreadable: (status: number): void => void increment(unreadable, status),
+    /** The response with all metrics. @throws Problem 405 */
+    reply: (method: string): Reply => {
       const allow = 'GET, HEAD, OPTIONS';
       if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow }, body: '' };
       if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed(allow);

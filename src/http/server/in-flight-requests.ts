@@ -1,16 +1,10 @@
 /** Maximum time that a shutdown waits for requests in flight (milliseconds). */
 export const SHUTDOWN_TIMEOUT = 10_000;
 
-/** Counts the requests in flight, of all servers that use the handler. */
-export interface InFlight {
-  readonly begin: () => void;
-  readonly end: () => void;
-  readonly count: () => number;
-  /** Resolves when no request is in flight, or after SHUTDOWN_TIMEOUT. */
-  readonly drained: () => Promise<void>;
-}
+export type InFlight = ReturnType<typeof createInFlight>;
 
-export function createInFlight(): InFlight {
+/** Counts the requests in flight, of all servers that use the handler. */
+export function createInFlight() {
   const waiting = new Set<() => void>();
   let count = 0;
   return {
@@ -21,8 +15,9 @@ export function createInFlight(): InFlight {
       count -= 1;
       if (count === 0) for (const resolve of waiting) resolve();
     },
-    count: () => count,
-    drained: () =>
+    count: (): number => count,
+    /** Resolves when no request is in flight, or after SHUTDOWN_TIMEOUT. */
+    drained: (): Promise<void> =>
       new Promise((resolve) => {
         if (count === 0) return resolve();
         const finish = (): void => {

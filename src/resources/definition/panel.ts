@@ -43,15 +43,6 @@ export interface Panel {
   readonly load: (context: PanelContext) => Promise<PanelContent>;
 }
 
-export interface Panels {
-  readonly list: readonly Panel[];
-  /**
-   * The content of a panel.
-   * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, and what the panel's function throws
-   */
-  readonly load: (panel: Panel) => Promise<PanelContent>;
-}
-
 /** A panel has returned something that cannot be shown. */
 export class PanelFault extends Error {}
 
@@ -180,8 +171,10 @@ async function readRows(
   return rows.map((row) => Object.fromEntries(row.map((cell, index) => [names[index] ?? '', text(cell)])));
 }
 
+export type Panels = ReturnType<typeof createPanels>;
+
 /** The panels of a service. They share a limited number of its database connections. */
-export function createPanels(database: Pick<Database, 'transaction'>, list: readonly Panel[]): Panels {
+export function createPanels(database: Pick<Database, 'transaction'>, list: readonly Panel[]) {
   let running = 0;
   const waiting: (() => void)[] = [];
 
@@ -200,7 +193,11 @@ export function createPanels(database: Pick<Database, 'transaction'>, list: read
 
   return {
     list,
-    async load(panel) {
+    /**
+     * The content of a panel.
+     * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, and what the panel's function throws
+     */
+    async load(panel: Panel): Promise<PanelContent> {
       let hasEnded = false;
       const query: PanelContext['query'] = (statement, values = []) => {
         const rows = runQuery(statement, values);

@@ -11,14 +11,7 @@ interface Decoy {
  * Hashes that no password matches. A login with an unknown name verifies one of them, so that its duration does not reveal
  * whether the user exists. The decoys have the same mix of costs as the hashes of real users.
  */
-export interface Decoys {
-  /** The decoy of a name, always the same one while the mix of costs stays. */
-  readonly hashFor: (name: string) => Promise<string>;
-  /** Replaces the mix of costs by that of a sample of users. */
-  readonly imitate: (used: readonly UsedCosts[]) => Promise<void>;
-}
-
-export function createDecoys(): Decoys {
+export function createDecoys() {
   const secret = randomBytes(32);
   /** One hash for each combination of costs, by the JSON of the costs. */
   const hashes = new Map<string, Promise<string>>();
@@ -34,7 +27,8 @@ export function createDecoys(): Decoys {
   let decoys: readonly Decoy[] = [{ hash: hashWith(CURRENT_COSTS), users: 1 }];
 
   return {
-    hashFor(name) {
+    /** The decoy of a name, always the same one while the mix of costs stays. */
+    hashFor(name: string): Promise<string> {
       const total = decoys.reduce((sum, { users }) => sum + users, 0);
       const digest = createHmac('sha256', secret).update(name).digest();
       let position = (digest.readUInt32BE(0) / 2 ** 32) * total;
@@ -42,7 +36,8 @@ export function createDecoys(): Decoys {
       return chosen?.hash ?? hashWith(CURRENT_COSTS);
     },
 
-    async imitate(used) {
+    /** Replaces the mix of costs by that of a sample of users. */
+    async imitate(used: readonly UsedCosts[]): Promise<void> {
       const next: Decoy[] = [];
       for (const { costs, users } of used) {
         // The library cannot verify a hash whose costs it cannot hash with.

@@ -10,32 +10,11 @@ const GATE_LIMITS = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
 /** The default requester: a command, or the service itself. */
 const SERVICE: SlotRequest = { client: 'service', priority: 'address' };
 
-export interface Verification extends Partial<SlotRequest> {
+interface Verification extends Partial<SlotRequest> {
   /** The user name that the client sent. It selects the decoy when the user is unknown. */
   readonly name?: string;
   /** Called right before the verification. Throws to skip it. */
   readonly admit?: () => void;
-}
-
-export interface Passwords {
-  /**
-   * The PHC string of a password.
-   * @param request defaults to a new password that the service sets
-   */
-  readonly hash: (password: string, request?: Partial<SlotRequest>) => Promise<string>;
-  /**
-   * Whether the password matches the stored PHC string. When there is none, or it cannot be verified, a decoy is verified
-   * instead, so that the duration is the same.
-   */
-  readonly verify: (
-    stored: string | undefined,
-    password: string,
-    verification?: Verification,
-  ) => Promise<boolean>;
-  /** Whether a stored hash has the costs of new hashes. */
-  readonly isCurrent: (stored: string) => boolean;
-  /** Gives the decoys the costs of the users' hashes. */
-  readonly imitate: (used: readonly UsedCosts[]) => Promise<void>;
 }
 
 /**
@@ -47,16 +26,30 @@ export function saltedDigest(text: string): string {
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
+export type Passwords = ReturnType<typeof createPasswords>;
+
 /** Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once. */
-export function createPasswords(): Passwords {
+export function createPasswords() {
   const gate = createGate(GATE_LIMITS);
   const decoys = createDecoys();
 
   return {
-    hash: (password, request) =>
+    /**
+     * The PHC string of a password.
+     * @param request defaults to a new password that the service sets
+     */
+    hash: (password: string, request?: Partial<SlotRequest>): Promise<string> =>
       gate({ ...SERVICE, priority: 'new', ...request }, () => hash(password, CURRENT_COSTS)),
 
-    verify: (stored, password, { name = '', admit, ...request } = {}) =>
+    /**
+     * Whether the password matches the stored PHC string. When there is none, or it cannot be verified, a decoy is verified
+     * instead, so that the duration is the same.
+     */
+    verify: (
+      stored: string | undefined,
+      password: string,
+      { name = '', admit, ...request }: Verification = {},
+    ): Promise<boolean> =>
       gate({ ...SERVICE, ...request }, async () => {
         admit?.();
         if (stored !== undefined && costsOf(stored)) {
@@ -70,11 +63,13 @@ export function createPasswords(): Passwords {
         return false;
       }),
 
-    isCurrent: (stored) => {
+    /** Whether a stored hash has the costs of new hashes. */
+    isCurrent: (stored: string): boolean => {
       const costs = costsOf(stored);
       return costs !== undefined && isSameCost(costs, CURRENT_COSTS);
     },
 
-    imitate: (used) => decoys.imitate(used),
+    /** Gives the decoys the costs of the users' hashes. */
+    imitate: (used: readonly UsedCosts[]): Promise<void> => decoys.imitate(used),
   };
 }
