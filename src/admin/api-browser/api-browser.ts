@@ -1,7 +1,7 @@
 // The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
 import { Problem } from '../../errors.ts';
-import type { ApiRequest } from '../../http/message/message.ts';
+import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
 import type { ApiPages } from '../../http/api/api-pages.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
@@ -17,14 +17,56 @@ import {
 import { columnTable, accessSummary } from './api-columns.ts';
 import { apiFilterPanel, filteredAddress, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJson } from './api-json.ts';
-import { apiPageReply } from './api-layout.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
-import { apiAsset } from '../web/assets.ts';
+import { API_STYLE_PATH, apiAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { Parameters } from '../web/admin-links.ts';
+import { links, Parameters } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
 import { redirect } from '../web/admin-request.ts';
+import { crumbList, headingOf, SAFE_HEADERS, shell, type Crumb } from '../web/layout.ts';
 import { sentence } from '../web/widgets.ts';
+
+/** The content of one HTML page of the API. */
+interface ApiPage {
+  readonly title: string;
+  /** Breadcrumbs below the list of resources; absent on that list itself. */
+  readonly crumbs?: readonly Crumb[];
+  readonly caller?: Caller | undefined;
+  readonly hasAdmin: boolean;
+  readonly status?: number;
+  readonly body: Content;
+}
+
+/** Responds with a page of the API, in the layout of the admin area but without its script. */
+function apiPageReply(
+  { title, crumbs, caller, hasAdmin, status = 200, body }: ApiPage,
+  headers: Readonly<Record<string, string>> = {},
+): Reply {
+  const hasAccount = caller !== undefined || hasAdmin;
+  const top = html`<header class="top">
+      <a class="brand" href="${apiLinks.index}">API</a>
+      ${
+        hasAccount &&
+        html`<nav class="who" aria-label="Account">
+          ${caller && html`<span>${caller.name}</span>`}
+          ${hasAdmin && html`<a href="${links.dashboard}">Admin area</a>`}
+        </nav>`
+      }
+    </header>
+    ${crumbs && crumbList(crumbs, { text: 'API', href: apiLinks.index })}`;
+  const main = html`${headingOf(title)} ${body}`;
+  return {
+    status,
+    headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...headers },
+    body: shell({
+      title: title === 'API' ? title : `${title} · API`,
+      kind: 'api',
+      style: API_STYLE_PATH,
+      top,
+      main,
+    }).toString(),
+  };
+}
 
 /** The parameters of a collection's page that are not part of the API. */
 const PAGE_PARAMETERS = ['_filter', '_count'];
@@ -158,15 +200,15 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
       const page = await load(withoutPageParameters(request.query), isCounted);
-      const links = pageLinks(resource, page);
+      const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
-        { page: page.query.page, ...links },
+        { page: page.query.page, ...neighbors },
         page.objects.toString(),
         resource,
         resources,
       );
       const body = html`${accessSummary(resource)} ${apiFilterPanel(resource, visible, given)}
-        ${jsonBlock(json)} ${pager(page, links, name, parameters)}
+        ${jsonBlock(json)} ${pager(page, neighbors, name, parameters)}
         ${collectionCommands(request, resource, parameters, isCounted, caller)}
         <section>
           <h2>Columns</h2>

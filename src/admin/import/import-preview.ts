@@ -1,14 +1,18 @@
 // The tables and texts of the import preview.
 import type { Column } from '../../db/schema/model.ts';
+import { labelsFor } from '../../resources/records/record-labels.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
-import type { LabelOf } from './import-labels.ts';
 import { WHOLE_ROW, type RowKind, type RowOutcome } from './import-rows.ts';
 import type { ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import { sentence, table } from '../web/widgets.ts';
+
+/** The label of the record that a foreign key value references; undefined if it is unknown. */
+type LabelOf = (column: Column, value: string) => string | undefined;
 
 /** The outcome of a trial import, and the data to show it. */
 export interface Preview {
@@ -16,6 +20,20 @@ export interface Preview {
   readonly resource: AdminResource;
   readonly file: ImportFile;
   readonly labelOf: LabelOf;
+}
+
+/** Looks up the labels of all records that the shown rows reference. */
+export async function referenceLabels(
+  { browsing, resources }: AdminContext,
+  { shown }: ImportOutcome,
+): Promise<LabelOf> {
+  const targetOf = ({ references }: Column) => references && resources.get(references.name);
+  const changes = Object.values(shown).flatMap((rows) => rows.flatMap((row) => row.changes));
+  const records = changes.flatMap(({ column, before, after }) =>
+    [before, after].map((id) => [targetOf(column), id] as const),
+  );
+  const labelOf = await labelsFor(records, browsing.labelsOf);
+  return (column, value) => labelOf(targetOf(column), value);
 }
 
 /** The number of characters shown of a value. */
