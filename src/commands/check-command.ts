@@ -1,10 +1,18 @@
-import { readSettings } from '../config.ts';
-import { StartError } from '../errors.ts';
+// `vitrine check`: reports errors and warnings without starting the service.
+import { readSettings, type Settings } from '../config.ts';
+import type { Database } from '../db/connection/database.ts';
+import { tableOf } from '../db/schema/model-definition.ts';
+import { databaseInfoStatement } from '../db/schema/relations.ts';
+import { StartError, type Fault } from '../errors.ts';
+import type { Resource } from '../resources/definition/resource.ts';
+import { HISTORY } from '../resources/definition/system-tables.ts';
 import { loadResources } from '../resources/load-registry.ts';
-import { printMatrix } from './check/access-matrix.ts';
-import { misfit } from '../resources/serve/schema-setup.ts';
-import { examine, type RegistryReport } from './check/registry-report.ts';
+import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
+import { compareSchema, misfit, readCatalog } from '../resources/serve/schema-setup.ts';
+import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
+import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
+import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
 
 const HELP = `
@@ -32,6 +40,43 @@ const OPTIONS = {
   json: { type: 'boolean' },
   strict: { type: 'boolean' },
 } as const;
+
+/** What `vitrine check` finds in a valid registry. */
+interface RegistryReport {
+  /** The differences to the database, with which the service does not start. */
+  readonly faults: readonly Fault[];
+  readonly warnings: readonly Warning[];
+  readonly matrix: readonly ResourceAccess[];
+}
+
+/**
+ * Checks a valid registry against its database, and changes nothing.
+ * @param isEmbedded the database is the embedded one, which is for trying things out
+ */
+async function examine(
+  database: Database,
+  resources: readonly Resource[],
+  settings: Settings,
+  isEmbedded: boolean,
+): Promise<RegistryReport> {
+  const catalog = await readCatalog(database, resources);
+  const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
+  const databaseInfo = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
+  const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
+  const adminResources: AdminResources = hasAdminArea
+    ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)
+    : new Map();
+  const warnings = warningsOf({
+    settings,
+    resources,
+    served,
+    adminResources,
+    schema,
+    databaseInfo,
+    isEmbedded,
+  });
+  return { faults, warnings, matrix: accessMatrix(served, adminResources) };
+}
 
 interface Outcome extends Omit<RegistryReport, 'faults'> {
   /** The step of the check that failed, if any. */

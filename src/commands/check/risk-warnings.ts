@@ -4,7 +4,7 @@ import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, type Column, type Model } from '../../db/schema/model.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
-import type { AdminResources } from '../../resources/serve/admin-resource.ts';
+import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 import type { Schema } from '../../resources/serve/schema-setup.ts';
@@ -35,6 +35,9 @@ export interface Warning {
   readonly text: string;
 }
 
+const warnIf = (isRisky: boolean, kind: Warning['kind'], text: string): Warning[] =>
+  isRisky ? [{ kind, text }] : [];
+
 /** What the warnings depend on. */
 interface RiskInput {
   readonly settings: Settings;
@@ -54,7 +57,6 @@ const PRIVILEGE_NAMES =
 const LARGE_TABLE = 100_000;
 
 const wordsOf = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
-const namesOf = (columns: readonly Column[]): string => columns.map(({ name }) => name).join(', ');
 const writes = ({ access, methods }: ServedResource): boolean =>
   access !== 'default' && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
 
@@ -63,58 +65,62 @@ const withoutTable = (resources: readonly Resource[], { catalog }: Schema): Reso
   resources.filter((resource) => !catalog.has(tableOf(resource)));
 
 function databaseWarnings({ settings, resources, schema, databaseInfo, isEmbedded }: RiskInput): Warning[] {
-  const warnings: Warning[] = [];
   const { isSuperuser, tables } = databaseInfo;
   const hasUsers = hasLogins(resources, settings);
-  if (isSuperuser && !isEmbedded) {
-    const text =
-      'the database role is a superuser, which bypasses all privileges: vitrine schema --role NAME prints the grants for a restricted role';
-    warnings.push({ kind: 'superuser', text });
-  }
-  if (
-    !isSuperuser &&
-    hasUsers &&
-    tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable)
-  ) {
-    const text = `the database role may change or delete entries of ${HISTORY.model}`;
-    warnings.push({ kind: 'history-open', text });
-  }
+  const isOpen = tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable);
   // When tables of the registry are missing as well, the database is new and the start creates all tables.
-  if (hasUsers && schema.missing.length > 0 && withoutTable(resources, schema).length === 0) {
-    warnings.push({ kind: 'own-tables', text: missingTablesWarning(schema.missing) });
-  }
-  return warnings;
+  const lacksTables = schema.missing.length > 0 && withoutTable(resources, schema).length === 0;
+  return [
+    ...warnIf(
+      isSuperuser && !isEmbedded,
+      'superuser',
+      'the database role is a superuser, which bypasses all privileges: vitrine schema --role NAME prints the grants for a restricted role',
+    ),
+    ...warnIf(
+      !isSuperuser && hasUsers && isOpen,
+      'history-open',
+      `the database role may change or delete entries of ${HISTORY.model}`,
+    ),
+    ...warnIf(hasUsers && lacksTables, 'own-tables', missingTablesWarning(schema.missing)),
+  ];
+}
+
+function resourceWarnings(resource: ServedResource, adminResource: AdminResource | undefined): Warning[] {
+  const { name, access, methods, model, readonly, recorded } = resource;
+  const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];
+  const privileged = model.columns
+    .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column))
+    .map((column) => column.name);
+  const letsUsersSet = access === 'user' && (methods.has('POST') || methods.has('PUT'));
+  const isChangeable = writes(resource) || (adminResource?.may.size ?? 0) > 0;
+  return [
+    ...warnIf(passwordOutput !== undefined, 'password-output', passwordOutput ?? ''),
+    ...warnIf(writeShows !== undefined, 'write-shows', writeShows ?? ''),
+    ...warnIf(
+      letsUsersSet && privileged.length > 0,
+      'self-promotion',
+      `${name} lets users set ${privileged.join(', ')}: make it readonly, unless this is intended`,
+    ),
+    ...warnIf(
+      !recorded && isChangeable,
+      'history-off',
+      `changes of ${name} are not recorded: its history is off`,
+    ),
+  ];
 }
 
 function accessWarnings({ settings, resources, served, adminResources }: RiskInput): Warning[] {
-  const warnings: Warning[] = [];
-  const withoutLevel = resources.filter(({ access }) => access === undefined).map(({ model }) => model);
-  if (settings.access !== 'default' && withoutLevel.length > 0) {
-    const who = settings.access === 'user' ? 'every user' : 'every admin';
-    const text = `ACCESS=${settings.access} lets ${who} write to the resources without an access level: ${withoutLevel.join(', ')}`;
-    warnings.push({ kind: 'default-access', text });
-  }
-  for (const resource of served.values()) {
-    const { name, access, methods, model, readonly } = resource;
-    const passwordOutput = passwordOutputWarning(resource);
-    if (passwordOutput !== undefined) warnings.push({ kind: 'password-output', text: passwordOutput });
-    const writeShows = writeShowsWarning(resource);
-    if (writeShows !== undefined) warnings.push({ kind: 'write-shows', text: writeShows });
-    const privileged = model.columns.filter(
-      (column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column),
-    );
-    if (access === 'user' && (methods.has('POST') || methods.has('PUT')) && privileged.length > 0) {
-      const text = `${name} lets users set ${namesOf(privileged)}: make it readonly, unless this is intended`;
-      warnings.push({ kind: 'self-promotion', text });
-    }
-    if (!resource.recorded && (writes(resource) || (adminResources.get(name)?.may.size ?? 0) > 0)) {
-      warnings.push({
-        kind: 'history-off',
-        text: `changes of ${name} are not recorded: its history is off`,
-      });
-    }
-  }
-  return warnings;
+  const { access: level } = settings;
+  const who = level === 'user' ? 'every user' : 'every admin';
+  const open = resources.filter(({ access }) => access === undefined).map(({ model }) => model);
+  return [
+    ...warnIf(
+      level !== 'default' && open.length > 0,
+      'default-access',
+      `ACCESS=${level} lets ${who} write to the resources without an access level: ${open.join(', ')}`,
+    ),
+    ...[...served.values()].flatMap((one) => resourceWarnings(one, adminResources.get(one.name))),
+  ];
 }
 
 /** The column that a path leads to, and its model. */

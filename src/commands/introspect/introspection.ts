@@ -92,14 +92,11 @@ function keyOf(found: CatalogTable): Key | { readonly fault: string } {
     else if (type) return { field, type };
     else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type supports`);
   }
-  const [first] = faults;
-  if (first !== undefined) return { fault: first };
-  return {
-    fault:
-      primary.length > 1
-        ? `its key has several columns (${primary.join(', ')})`
-        : 'it has no key: neither a primary key nor a unique NOT NULL column',
-  };
+  const missing =
+    primary.length > 1
+      ? `its key has several columns (${primary.join(', ')})`
+      : 'it has no key: neither a primary key nor a unique NOT NULL column';
+  return { fault: faults[0] ?? missing };
 }
 
 interface Served {
