@@ -127,9 +127,16 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   }
 
   /** Each use renews the entry, so that failures of others never lock out a client at work. */
-  function remember(digest: string, verified: Verified): void {
+  function renew(digest: string, verified: Verified): void {
     cache.set(digest, verified.caller.id, verified);
     familiars.renew(verified.familiar);
+  }
+
+  function remember(digest: string, user: User, verified: Omit<Verified, 'caller'>): Login {
+    const caller = { id: user.id, name: user.name, admin: user.admin };
+    const precondition = users.precondition(user);
+    renew(digest, { ...verified, caller: { ...caller, precondition } });
+    return { caller, precondition };
   }
 
   function findCached(header: string | undefined, address: string): [string, Verified] | undefined {
@@ -173,22 +180,14 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
     const user = isTooLong ? undefined : await users.find(credentials.name);
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
-    if (cached && user?.active && isUnchanged) {
-      const caller = { id: user.id, name: user.name, admin: user.admin };
-      const precondition = users.precondition(user);
-      remember(digest, { ...cached, caller: { ...caller, precondition } });
-      return { caller, precondition };
-    }
+    if (cached && user?.active && isUnchanged) return remember(digest, user, cached);
     // Otherwise requests that fail on an outdated precondition would renew the entry.
     if (cached) cache.delete(digest);
     throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
     const storedHash = await verifyShared(digest, credentials, user, address, onGone);
     if (storedHash === undefined || !user) throw new Unauthorized();
-    const caller = { id: user.id, name: user.name, admin: user.admin };
     const familiar = familiars.add(address, credentials.name, user.id);
-    const precondition = users.precondition({ ...user, password: storedHash });
-    remember(digest, { storedHash, caller: { ...caller, precondition }, familiar });
-    return { caller, precondition };
+    return remember(digest, { ...user, password: storedHash }, { storedHash, familiar });
   }
 
   return {
@@ -200,7 +199,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
      */
     recall(header: string | undefined, address: string): Caller | undefined {
       const found = findCached(header, address);
-      if (found) remember(...found);
+      if (found) renew(...found);
       return found?.[1].caller;
     },
 

@@ -60,20 +60,14 @@ const INITIAL_MEAN = 30;
 
 /** Limits how many hashes run at once, fairly between clients. A flood of strangers does not delay known clients. */
 export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOptions): Gate {
-  const queues: Readonly<Record<PriorityClass, GroupedQueue<Waiter>>> = {
-    address: new GroupedQueue(),
-    name: new GroupedQueue(),
-    stranger: new GroupedQueue(),
-    new: new GroupedQueue(),
-  };
   const unreserved = Math.max(1, atOnce - reserved);
-  const limits: Readonly<Record<PriorityClass, number>> = {
-    address: atOnce,
-    name: atOnce,
-    stranger: atOnce - reserved,
-    new: unreserved,
+  const classOf = (limit: number) => ({ queue: new GroupedQueue<Waiter>(), limit, running: 0 });
+  const classes = {
+    address: classOf(atOnce),
+    name: classOf(atOnce),
+    stranger: classOf(atOnce - reserved),
+    new: classOf(unreserved),
   };
-  const runningOf: Record<PriorityClass, number> = { address: 0, name: 0, stranger: 0, new: 0 };
   /** How many requests of each network wait or run. */
   const attempts = new Map<string, number>();
   let running = 0;
@@ -82,11 +76,11 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   let knownClasses: readonly ['address' | 'name', 'address' | 'name'] = ['address', 'name'];
 
   const mayStart = (priority: PriorityClass): boolean =>
-    running < atOnce && runningOf[priority] < limits[priority];
+    running < atOnce && classes[priority].running < classes[priority].limit;
 
   function begin(priority: PriorityClass): void {
     running += 1;
-    runningOf[priority] += 1;
+    classes[priority].running += 1;
   }
 
   /**
@@ -102,24 +96,24 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
 
   /** How many requests of other classes are served before a new one with this many of its own class ahead. */
   function othersBefore(priority: PriorityClass, ahead: number): number {
-    const { address, name } = queues;
-    if (priority === 'new') return address.size + name.size;
+    const [address, name] = [classes.address.queue.size, classes.name.queue.size];
+    if (priority === 'new') return address + name;
     if (priority === 'stranger') return 0;
-    return Math.min(ahead + 1, priority === 'name' ? address.size : name.size);
+    return Math.min(ahead + 1, priority === 'name' ? address : name);
   }
 
   /** Whether a new request would probably start within `maxWait`. */
   function startsInTime(queued: Queued): boolean {
     const { priority } = queued;
     const slots = priority === 'stranger' || priority === 'new' ? unreserved : Math.max(1, reserved);
-    const ahead = queues[priority].ahead(queued);
+    const ahead = classes[priority].queue.ahead(queued);
     // Half of it, since the mean is an estimate and a late refusal wastes the client's time.
     return ((ahead + othersBefore(priority, ahead)) * mean) / slots <= maxWait / 2;
   }
 
   /** Whether the queue has room for a new request. A full queue drops the last request of the largest group. */
   function makeRoom(queued: Queued): boolean {
-    const queue = queues[queued.priority];
+    const { queue } = classes[queued.priority];
     if (queue.size < maxWaiting) return true;
     const displaced = queue.displacedBy(queued);
     displaced?.refuse();
@@ -130,7 +124,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     const { priority, signal } = queued;
     if (signal?.aborted) return Promise.reject(new ClientGone());
     if (!startsInTime(queued) || !makeRoom(queued)) return Promise.reject(busy());
-    const queue = queues[priority];
+    const { queue } = classes[priority];
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
@@ -158,14 +152,14 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
 
   function startNext(priority: PriorityClass): void {
     if (!mayStart(priority)) return;
-    const waiter = queues[priority].shift();
+    const waiter = classes[priority].queue.shift();
     if (waiter && priority === knownClasses[0]) knownClasses = [knownClasses[1], knownClasses[0]];
     waiter?.start();
   }
 
   function leave(priority: PriorityClass): void {
     running -= 1;
-    runningOf[priority] -= 1;
+    classes[priority].running -= 1;
     // Strangers get unreserved slots first, so that known clients do not starve them.
     for (const next of ['stranger', ...knownClasses, 'new'] as const) startNext(next);
   }

@@ -4,8 +4,9 @@ import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
-import { findColumn, reference, type Model } from '../../db/schema/model.ts';
+import { reference, type Model } from '../../db/schema/model.ts';
 import type { Caller } from '../serve/served-resource.ts';
+import { requiredColumn } from './users.ts';
 
 /** A session expires after this time without a request, and after this time since the login. */
 const IDLE_TIMEOUT = "interval '12 hours'";
@@ -40,11 +41,7 @@ export type Sessions = ReturnType<typeof createSessions>;
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
  */
 export function createSessions(database: Database, sessions: Model, users: Model) {
-  const column = (name: string): Fragment => {
-    const found = findColumn(users, name);
-    if (!found) throw new Error(`the user model has no column ${name}`);
-    return reference('u', found);
-  };
+  const column = (name: string): Fragment => reference('u', requiredColumn(users, name));
   const sessionTable = table(sessions.table);
   const userKey = reference('u', users.primaryKey);
   const passwordMark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;

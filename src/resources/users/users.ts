@@ -40,7 +40,6 @@ export interface User {
 interface UsersOptions {
   /** Records changes in the history, when there is one. */
   readonly recording?: Recording | undefined;
-  /** The session table, when there is one. */
   readonly sessions?: Model | undefined;
   /** The minimum length of a password, in characters. */
   readonly minPassword: number;
@@ -65,7 +64,7 @@ const readUsers = (rows: readonly RawRow[]): User[] =>
   }));
 
 /** A column of the user model that the registry check requires. */
-function required(model: Model, name: string): Column {
+export function requiredColumn(model: Model, name: string): Column {
   const column = findColumn(model, name);
   if (!column) throw new Error(`the user model has no column ${name}`);
   return column;
@@ -79,10 +78,10 @@ export function createUsers(
   passwords: Passwords,
   { recording, sessions, minPassword }: UsersOptions,
 ) {
-  const username = required(model, 'username');
-  const password = required(model, 'password');
-  const active = required(model, 'active');
-  const admin = required(model, 'admin');
+  const username = requiredColumn(model, 'username');
+  const password = requiredColumn(model, 'password');
+  const active = requiredColumn(model, 'active');
+  const admin = requiredColumn(model, 'admin');
   const writes = new WriteStatements({ model, output: [model.primaryKey], owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
@@ -132,13 +131,8 @@ export function createUsers(
       const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
       const hasFlag = (column: Column, flag: boolean): Fragment =>
         sql`${flagOf(column)} = ${raw(String(flag))}`;
-      const conditions = [
-        isNamed(user.name),
-        key,
-        stored,
-        hasFlag(active, user.active),
-        hasFlag(admin, user.admin),
-      ];
+      const flags = [hasFlag(active, user.active), hasFlag(admin, user.admin)];
+      const conditions = [isNamed(user.name), key, stored, ...flags];
       return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')})`;
     },
 
@@ -187,16 +181,13 @@ export function createUsers(
       const missing = [model.primaryKey, ...model.columns].filter(
         (column) => !column.nullable && !column.hasDefault && !column.generated && !changes.has(column),
       );
-      if (missing.length > 0) {
+      if (missing.length > 0)
         throw new StartError(
           `The user model requires ${missing.map(nameOf).join(', ')}: add --set COLUMN=VALUE for each.`,
         );
-      }
       try {
-        const { record } = await database.run(
-          writes.insert({ changes: [...changes.values()], author: null }),
-          'write',
-        );
+        const statement = writes.insert({ changes: [...changes.values()], author: null });
+        const { record } = await database.run(statement, 'write');
         if (!record) throw new StartError(suppressed().message);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
@@ -246,10 +237,8 @@ export function createUsers(
         ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
         : EMPTY;
       // A trigger may keep the old hash.
-      const statement = createStatement(
-        sql`with ${changed}${marked} select count(*) from changed where is_stored`,
-        oneCell(number),
-      );
+      const stored = sql`with ${changed}${marked} select count(*) from changed where is_stored`;
+      const statement = createStatement(stored, oneCell(number));
       return (await database.run({ ...statement, fixed: true }, 'write')) === 1;
     },
   };
