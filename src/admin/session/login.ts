@@ -57,7 +57,7 @@ interface LoginPage {
   readonly next: string;
   readonly problem?: Problem;
   /** Why the user has to log in. */
-  readonly notice?: string;
+  readonly notice?: string | undefined;
   /** The id of a form that was sent after its session had expired; see `Parking`. */
   readonly parked?: string | undefined;
 }
@@ -116,10 +116,7 @@ const NOTICES: Readonly<Record<string, string>> = {
 export function showLogin(request: ApiRequest): Reply {
   const parameters = Parameters.parse(request.query);
   const notice = NOTICES[parameters.get('_because') ?? ''];
-  return loginPage(request, {
-    next: ownPath(parameters.get('next')),
-    ...(notice === undefined ? {} : { notice }),
-  });
+  return loginPage(request, { next: ownPath(parameters.get('next')), notice });
 }
 
 /** The address of the login page. @param page where the login leads @param because a key of `NOTICES` */
@@ -234,13 +231,9 @@ export async function logIn(
     return { ...reply, headers: { ...reply.headers, 'Set-Cookie': cookies } };
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
-    const name = form.get('username') ?? '';
-    return loginPage(request, {
-      name: name.length <= MAX_NAME ? name : '',
-      next,
-      problem: error,
-      parked,
-    });
+    const typed = form.get('username') ?? '';
+    const name = typed.length <= MAX_NAME ? typed : '';
+    return loginPage(request, { name, next, problem: error, parked });
   }
 }
 

@@ -92,26 +92,18 @@ function pressureMetrics({ overload, unsent, bodies }: Pressure): Metric[] {
   ];
 }
 
+const CANCELED = 'Statements canceled because the client left or they timed out.';
+const REFUSED = 'Statements refused because they would have waited too long.';
 /** Metrics by pool and by class of statements: the type, the end of the name, the key of the state, the description. */
 const POOL_METRICS = [
   ['gauge', 'connections_max', 'connections', 'Maximum connections of a pool.'],
   ['gauge', 'statements_running', 'running', 'Statements that PostgreSQL has not answered yet.'],
   ['counter', 'statements_abandoned_total', 'abandoned', 'Statements abandoned because no answer came.'],
-  [
-    'counter',
-    'statements_canceled_total',
-    'canceled',
-    'Statements canceled because the client left or they timed out.',
-  ],
+  ['counter', 'statements_canceled_total', 'canceled', CANCELED],
 ] as const;
 const CLASS_METRICS = [
   ['gauge', 'statements_waiting', 'waiting', 'Statements that wait for a connection.'],
-  [
-    'counter',
-    'statements_refused_total',
-    'refused',
-    'Statements refused because they would have waited too long.',
-  ],
+  ['counter', 'statements_refused_total', 'refused', REFUSED],
 ] as const;
 
 function writeDatabase(output: MetricsText, database: MetricSources['database']): void {
@@ -169,16 +161,11 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
       'Time from the headers of a request to the end of its response.',
       counters.map(({ labels, durations }) => [labels, durations]),
     );
-    const invalid = byStatus(unreadable, {});
+    const [invalid, help] = [byStatus(unreadable, {}), 'Input that was not a valid HTTP request.'];
     output.add(
       ['gauge', 'vitrine_http_requests_in_flight', 'Requests in progress.', inFlight],
       ['counter', 'vitrine_http_requests_shed_total', 'Requests refused with status 503.', shed],
-      [
-        'counter',
-        'vitrine_http_unreadable_requests_total',
-        'Input that was not a valid HTTP request.',
-        invalid,
-      ],
+      ['counter', 'vitrine_http_unreadable_requests_total', help, invalid],
     );
   }
 

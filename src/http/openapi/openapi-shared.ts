@@ -92,6 +92,14 @@ export const HEADERS: JsonSchema = {
 
 const EXAMPLE = badQuery({ limit: ['must be a positive whole number'] });
 
+/** The schema of an object with these fields, all of them required. */
+const objectOf = (properties: JsonSchema, more: JsonSchema = {}): JsonSchema => ({
+  type: 'object',
+  required: Object.keys(properties),
+  properties,
+  ...more,
+});
+
 export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Problem: {
     description: 'A problem document (RFC 9457).',
@@ -111,47 +119,25 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     },
     examples: [JSON.parse(problemReply(EXAMPLE, '').body as string)],
   },
-  Deleted: {
-    type: 'object',
-    required: ['deleted'],
-    properties: { deleted: { type: 'integer', const: 1 } },
-    examples: [{ deleted: 1 }],
-  },
-  Meta: {
-    type: 'object',
-    required: ['model', 'page', 'next', 'previous'],
-    properties: {
-      model: { type: 'string' },
-      page: { type: 'integer', minimum: 1 },
-      next: { type: 'string', description: 'The path of the next page; empty on the last page.' },
-      previous: { type: 'string', description: 'The path of the previous page; empty on the first page.' },
+  Deleted: objectOf({ deleted: { type: 'integer', const: 1 } }, { examples: [{ deleted: 1 }] }),
+  Meta: objectOf({
+    model: { type: 'string' },
+    page: { type: 'integer', minimum: 1 },
+    next: { type: 'string', description: 'The path of the next page; empty on the last page.' },
+    previous: { type: 'string', description: 'The path of the previous page; empty on the first page.' },
+  }),
+  Index: objectOf({
+    resources: {
+      type: 'array',
+      items: objectOf({
+        name: { type: 'string' },
+        url: { type: 'string' },
+        read: refTo('schemas', 'Level'),
+        access: refTo('schemas', 'Level'),
+        methods: { type: 'array', items: { enum: ['GET', 'POST', 'PUT', 'DELETE'] } },
+      }),
     },
-  },
-  Index: {
-    type: 'object',
-    required: ['resources'],
-    properties: {
-      resources: {
-        type: 'array',
-        items: {
-          type: 'object',
-          required: ['name', 'url', 'read', 'access', 'methods'],
-          properties: {
-            name: { type: 'string' },
-            url: { type: 'string' },
-            read: refTo('schemas', 'Level'),
-            access: refTo('schemas', 'Level'),
-            methods: { type: 'array', items: { enum: ['GET', 'POST', 'PUT', 'DELETE'] } },
-          },
-        },
-      },
-    },
-  },
+  }),
   Level: { type: 'string', enum: ACCESS_LEVELS },
-  Status: {
-    type: 'object',
-    required: ['status'],
-    properties: { status: { type: 'string' } },
-    examples: [{ status: 'ok' }],
-  },
+  Status: objectOf({ status: { type: 'string' } }, { examples: [{ status: 'ok' }] }),
 };

@@ -95,21 +95,12 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
   };
 }
 
-/** The encoded document and its version, which is a hash of the text. */
-export interface OpenApiText {
-  readonly body: string;
-  readonly version: string;
-}
-
 /** Builds the documents of a service, one per access level, on demand, and caches them. */
-export function createOpenApi(resources: ServedResources): {
-  readonly of: (caller: Caller | undefined) => OpenApiText;
-  /** Whether the document depends on the caller. */
-  readonly needsCaller: boolean;
-} {
-  const cache = new Map<AccessLevel, OpenApiText>();
+export function createOpenApi(resources: ServedResources) {
+  const cache = new Map<AccessLevel, { readonly body: string; readonly version: string }>();
   return {
-    of(caller) {
+    /** The encoded document and its version, which is a hash of the text. */
+    of(caller: Caller | undefined) {
       const level = caller === undefined ? 'default' : caller.admin ? 'admin' : 'user';
       const cached = cache.get(level);
       if (cached) return cached;
@@ -119,6 +110,7 @@ export function createOpenApi(resources: ServedResources): {
       cache.set(level, text);
       return text;
     },
+    /** Whether the document depends on the caller. */
     needsCaller: [...resources.values()].some(
       ({ read, access }) => read !== 'default' || access !== 'default',
     ),

@@ -26,7 +26,7 @@ import { assertReadable, loggedPath, splitTarget } from '../message/request-targ
 
 // Handles each request from its arrival to the log line: admission, routing, error handling, response.
 
-export interface HandlerOptions {
+interface HandlerOptions {
   readonly settings: Settings;
   readonly logger: Logger;
   readonly metrics: Metrics;
