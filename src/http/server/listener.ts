@@ -1,7 +1,8 @@
 import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { splitAddress, type Settings } from '../../config.ts';
+import type { Settings } from '../../config.ts';
+import { splitAddress } from '../../setting-values.ts';
 import { notFound, StartError } from '../../errors.ts';
 import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';

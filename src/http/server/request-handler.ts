@@ -91,13 +91,8 @@ export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
-  const services: ExchangeServices = {
-    prefix,
-    settings,
-    pressure,
-    admission,
-    authentication: () => site()?.authentication,
-  };
+  const authentication = (): Site['authentication'] => site()?.authentication;
+  const services: ExchangeServices = { prefix, settings, pressure, admission, authentication };
   const hasOrigins = settings.corsOrigins.length > 0;
   const isLogged = settings.logLevel === 'info';
   let count = 0;

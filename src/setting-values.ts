@@ -1,0 +1,83 @@
+// Parses the texts of settings. Each function throws an Error whose message continues the setting's name ("must be …").
+import { excerpt } from './errors.ts';
+
+export function oneOf(...allowed: string[]): (text: string) => string {
+  return (text) => {
+    if (!allowed.includes(text))
+      throw new Error(`must be one of ${allowed.join(', ')} (got "${excerpt(text)}")`);
+    return text;
+  };
+}
+
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (!/^\d+$/.test(text) || number < min || number > max) {
+      throw new Error(`must be a whole number from ${min} to ${max} (got "${excerpt(text)}")`);
+    }
+    return number;
+  };
+}
+
+/** Whether percent-decoding works: the driver decodes the user name and the password. */
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** PostgreSQL's modes. The driver treats `verify-ca` and every unknown mode as `verify-full`. */
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
+
+export function parseDatabaseUrl(text: string): string {
+  // The value contains a password, so no message repeats any part of it.
+  // An unencoded @ or / in the password moves the rest of it into the host or the path.
+  const isWellFormed = (url: URL): boolean =>
+    /^postgres(ql)?:$/.test(url.protocol) && /^\/?[^/@]*$/.test(url.pathname);
+  if (!URL.canParse(text) || !isWellFormed(new URL(text)) || !isDecodable(text)) {
+    throw new Error(
+      'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password)',
+    );
+  }
+  const modes = new URL(text).searchParams.getAll('sslmode');
+  if (!modes.every((mode) => SSL_MODES.includes(mode)))
+    throw new Error(`has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`);
+  // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
+  return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
+}
+
+export function parseOrigins(text: string): string[] {
+  const origins = text.split(',').map((origin) => origin.trim());
+  const invalid = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
+  if (invalid.length > 0) {
+    const quoted = invalid.map((origin) => `"${excerpt(origin)}"`).join(', ');
+    throw new Error(
+      `must be origins such as https://example.org, separated by commas (not an origin: ${quoted})`,
+    );
+  }
+  return origins;
+}
+
+/** Splits `HOST:PORT`, with an IPv6 address in brackets. Undefined if the text has another form. */
+export function splitAddress(text: string): { readonly host: string; readonly port: number } | undefined {
+  const [, inBrackets, host = inBrackets, digits] =
+    /^(?:\[([\da-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(text) ?? [];
+  return host === undefined || Number(digits) > 65535 ? undefined : { host, port: Number(digits) };
+}
+
+export function parseMetrics(text: string): string {
+  if (text !== 'off' && text !== 'loopback' && !splitAddress(text))
+    throw new Error(
+      `must be off, loopback, or an address to listen on such as 127.0.0.1:9464 (got "${excerpt(text)}")`,
+    );
+  return text;
+}
+
+export function parseModelName(text: string): string {
+  if (!/^[a-z][a-z0-9_]*$/.test(text))
+    throw new Error(`must be the name of a model, in lower case (got "${excerpt(text)}")`);
+  return text;
+}
