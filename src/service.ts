@@ -8,7 +8,7 @@ import { raw } from './db/fragment.ts';
 import { createStatement } from './db/rows.ts';
 import type { Requester } from './db/scheduling/requester.ts';
 import { missingSchema } from './db/schema/missing-schema.ts';
-import { isAway, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
+import { isTemporarilyUnavailable, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
@@ -90,7 +90,7 @@ async function awaitCatalog(
     try {
       return await readCatalog(database, resources);
     } catch (error) {
-      if (mustStop() || !isAway(error)) throw databaseFault(error);
+      if (mustStop() || !isTemporarilyUnavailable(error)) throw databaseFault(error);
       if (attempts % 10 === 0)
         logger.warn({ message: `waiting for the database: ${(error as Error).message}` });
       await sleep(RETRY_DELAY);

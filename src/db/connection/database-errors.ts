@@ -20,7 +20,7 @@ export const isOfTable = ({ table, schema }: Model, error: DatabaseError): boole
   table.split('.').at(-1) === error.table_name && (schema === undefined || schema === error.schema_name);
 
 /** The columns of the violated unique index. None if it belongs to another table, which a trigger may change. */
-export const duplicated = (model: Model, error: DatabaseError): readonly Column[] =>
+export const duplicateColumns = (model: Model, error: DatabaseError): readonly Column[] =>
   isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
 
 const BUSY = 'The database is busy. Try again.';
@@ -121,7 +121,7 @@ export function toProblem(error: unknown): Problem | undefined {
 }
 
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
-export function noSuchText(error: unknown): undefined {
+export function undefinedIfUnencodable(error: unknown): undefined {
   if (isDatabaseError(error) && error.code === '22P05') return undefined;
   throw error;
 }
@@ -156,7 +156,7 @@ export function reasonOf(error: DatabaseError): string {
 }
 
 /** Whether the database is unavailable for now and worth waiting for, and does not refuse the service. */
-export function isAway(error: unknown): boolean {
+export function isTemporarilyUnavailable(error: unknown): boolean {
   if (!isDatabaseError(error) || lacksTls(error)) return false;
   return toProblem(error)?.status === 503 && !isRefusal(error);
 }

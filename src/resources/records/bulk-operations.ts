@@ -2,7 +2,12 @@
 import type { Database } from '../../db/connection/database.ts';
 import { type Statement } from '../../db/rows.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
-import { duplicated, isDatabaseError, isOfTable, toProblem } from '../../db/connection/database-errors.ts';
+import {
+  duplicateColumns,
+  isDatabaseError,
+  isOfTable,
+  toProblem,
+} from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   bulkDeleteStatement,
@@ -52,7 +57,7 @@ function explainError(
   }
   if (error.code !== UNIQUE_VIOLATION) return toProblem(error) ?? error;
   const errors: FieldErrors = {};
-  for (const column of duplicated(changed, error)) {
+  for (const column of duplicateColumns(changed, error)) {
     if (changes.some((change) => change.column === column))
       addError(errors, column.key, 'must be unique, so two records cannot have the same value');
   }

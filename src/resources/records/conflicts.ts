@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import {
-  duplicated,
+  duplicateColumns,
   isDatabaseError,
   isOfTable,
   type DatabaseError,
@@ -90,7 +90,7 @@ export async function conflictProblem(
   const { model, output } = resource;
   const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
   if (error.code === UNIQUE_VIOLATION) {
-    if (!sendsHidden) return conflict(duplicateErrors(duplicated(model, error), attempt));
+    if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
     return Object.keys(errors).length > 0 || hiddenReferences.length === 0 ? conflict(errors) : unspecific();

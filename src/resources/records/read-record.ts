@@ -1,6 +1,6 @@
 // Reads one record by its key, and knows the keys and versions that requests name.
 import type { Database } from '../../db/connection/database.ts';
-import { noSuchText } from '../../db/connection/database-errors.ts';
+import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { notFound } from '../../errors.ts';
 import type { FoundRecord } from '../../query/statements/read-statements.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
@@ -38,7 +38,7 @@ export async function readRecord(
   try {
     found = await database.run(wanted, 'quick');
   } catch (error) {
-    found = noSuchText(error);
+    found = undefinedIfUnencodable(error);
   }
   if (!found) throw notFound(NO_RECORD);
   return recordResult(found, resource);

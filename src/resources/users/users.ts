@@ -15,7 +15,12 @@ import {
 } from '../../db/fragment.ts';
 import { type RawRow, createStatement, isTrue, number, oneCell, text } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
-import { duplicated, isDatabaseError, noSuchText, reasonOf } from '../../db/connection/database-errors.ts';
+import {
+  duplicateColumns,
+  isDatabaseError,
+  undefinedIfUnencodable,
+  reasonOf,
+} from '../../db/connection/database-errors.ts';
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Change } from '../../query/statements/change.ts';
@@ -123,7 +128,7 @@ export function createUsers(
   }
 
   return {
-    find: (wanted: string): Promise<User | undefined> => findNamed(wanted).catch(noSuchText),
+    find: (wanted: string): Promise<User | undefined> => findNamed(wanted).catch(undefinedIfUnencodable),
 
     /** An SQL condition: the user's row exists and is unchanged. */
     precondition(user: User): Fragment {
@@ -191,7 +196,7 @@ export function createUsers(
         if (!record) throw new StartError(suppressed().message);
       } catch (error) {
         if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
-        const taken = duplicated(model, error).map(nameOf).join(', ');
+        const taken = duplicateColumns(model, error).map(nameOf).join(', ');
         throw new StartError(
           taken === ''
             ? `A value is already in use: ${reasonOf(error)}`
