@@ -20,13 +20,6 @@ import { csvReply, streamReply } from './export-replies.ts';
 import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
 import { pageLinks } from './page-links.ts';
 
-/** GET of the JSON API. */
-export interface ApiReads {
-  readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
-  readonly list: (request: ApiRequest, resource: ServedResource) => Promise<Reply>;
-  readonly read: (request: ApiRequest, resource: ServedResource, id: string) => Promise<Reply>;
-}
-
 export interface ApiReadOptions {
   readonly resources: ServedResources;
   readonly database: Pick<Database, 'for'>;
@@ -66,7 +59,8 @@ const indexBody = (resources: ServedResources): string =>
     })),
   });
 
-export function createApiReads({ resources, database, listing, pages }: ApiReadOptions): ApiReads {
+/** GET of the JSON API. */
+export function createApiReads({ resources, database, listing, pages }: ApiReadOptions) {
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
@@ -152,7 +146,7 @@ export function createApiReads({ resources, database, listing, pages }: ApiReadO
   }
 
   return {
-    index(request) {
+    index(request: ApiRequest): Reply | Promise<Reply> {
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
@@ -160,7 +154,7 @@ export function createApiReads({ resources, database, listing, pages }: ApiReadO
       return json(200, indexBody(resources));
     },
 
-    list(request, resource) {
+    list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
       const format = negotiate(request.headers.accept, COLLECTION_FORMATS);
       if (format === 'html') return listAsHtml(request, resource);
       if (resource.read !== 'default' || request.headers.authorization !== undefined)
@@ -170,7 +164,7 @@ export function createApiReads({ resources, database, listing, pages }: ApiReadO
       return resource.costly === 'default' ? page : page.catch(retryAuthenticated(request, resource, format));
     },
 
-    async read(request, resource, id) {
+    async read(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
       let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);

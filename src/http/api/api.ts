@@ -33,19 +33,21 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
 }
 
 export function createApi(options: ApiOptions): Api {
-  const { index, list, read } = createApiReads(options);
+  const reads = createApiReads(options);
   const writes = createApiWrites(options);
   return {
-    index,
+    index: (request) => reads.index(request),
     openapi: createOpenApiReply(options.resources),
     answer: (request, route) => {
       const { resource } = route;
       if (route.kind === 'collection') {
-        return request.method === 'POST' ? writes.create(request, resource) : list(request, resource);
+        return request.method === 'POST' ? writes.create(request, resource) : reads.list(request, resource);
       }
       const { id } = route;
       if (request.method === 'PUT') return writes.update(request, resource, id);
-      return request.method === 'DELETE' ? writes.remove(request, resource, id) : read(request, resource, id);
+      return request.method === 'DELETE'
+        ? writes.remove(request, resource, id)
+        : reads.read(request, resource, id);
     },
   };
 }

@@ -1,7 +1,7 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
-import { noSuchText } from '../../db/connection/database-errors.ts';
+import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { EMPTY, raw, sql } from '../../db/fragment.ts';
 import { type Statement } from '../../db/rows.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
@@ -30,7 +30,7 @@ import {
 import { NO_RECORD } from './write-result.ts';
 
 /** The output format of a page's records. `html` is JSON with long values cut (see `preview`), which pages show with markup. */
-export type PageFormat = 'json' | 'csv' | 'html';
+type PageFormat = 'json' | 'csv' | 'html';
 
 export interface RecordPage {
   readonly query: ListQuery;
@@ -39,38 +39,6 @@ export interface RecordPage {
   readonly hasNext: boolean;
   /** The number of records that the filters match; undefined unless requested. */
   readonly total: string | undefined;
-}
-
-/** Reads records for the API. The calling code checks the resource's own access level. */
-export interface Listing {
-  /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
-  readonly needsCaller: (resource: ServedResource, query: string) => boolean;
-  /**
-   * One page of records.
-   * @param counted whether to count all records that match
-   * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
-   * the resource's `costly` level
-   */
-  readonly list: (
-    resource: ServedResource,
-    query: string,
-    caller: Caller | undefined,
-    counted: boolean,
-    format?: PageFormat,
-  ) => Promise<RecordPage>;
-  /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
-  readonly preview: (resource: ServedResource, id: string) => Promise<Buffer>;
-  /**
-   * All records that the filters match, in the query's order, as one line of JSON each.
-   * @throws Problem 400, CostlyStatement, and Problem 503 when too many streams are open; always before the first chunk
-   */
-  readonly stream: (
-    resource: ServedResource,
-    query: string,
-    caller: Caller | undefined,
-  ) => Promise<AsyncIterable<Buffer>>;
-  /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */
-  readonly checkStream: (resource: ServedResource, query: string, caller: Caller | undefined) => void;
 }
 
 /** Maximum bytes of a page's records for a browser. Their markup is several times as long. */
@@ -138,7 +106,10 @@ function statementOf(
   return statement;
 }
 
-export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite): Listing {
+export type Listing = ReturnType<typeof createListing>;
+
+/** Reads records for the API. The calling code checks the resource's own access level. */
+export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite) {
   const { resources, maxPage } = site;
 
   function plan(
@@ -162,7 +133,8 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   }
 
   return {
-    needsCaller(resource, queryText) {
+    /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
+    needsCaller(resource: ServedResource, queryText: string): boolean {
       let needed = false;
       const view = viewOf(resources, (level) => {
         needed ||= level !== 'default';
@@ -172,7 +144,19 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       return needed;
     },
 
-    async list(resource, queryText, caller, counted, format = 'json') {
+    /**
+     * One page of records.
+     * @param counted whether to count all records that match
+     * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
+     * the resource's `costly` level
+     */
+    async list(
+      resource: ServedResource,
+      queryText: string,
+      caller: Caller | undefined,
+      counted: boolean,
+      format: PageFormat = 'json',
+    ): Promise<RecordPage> {
       const planned = plan(resource, queryText, caller, {});
       const [query] = planned;
       // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
@@ -185,19 +169,32 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       return { query, objects, hasNext, total };
     },
 
-    async preview(resource, id) {
+    /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
+    async preview(resource: ServedResource, id: string): Promise<Buffer> {
       const statement = recordStatement(resource.model, preview(resource.output, 1));
-      const found = await database.run(statement(requireId(resource, id)), 'read').catch(noSuchText);
+      const found = await database
+        .run(statement(requireId(resource, id)), 'read')
+        .catch(undefinedIfUnencodable);
       if (!found) throw notFound(NO_RECORD);
       return found.json;
     },
 
-    async stream(resource, queryText, caller) {
+    /**
+     * All records that the filters match, in the query's order, as one line of JSON each.
+     * @throws Problem 400, CostlyStatement, and Problem 503 when too many streams are open; always before the first chunk
+     */
+    async stream(
+      resource: ServedResource,
+      queryText: string,
+      caller: Caller | undefined,
+    ): Promise<AsyncIterable<Buffer>> {
       const planned = planStream(resource, queryText, caller);
       const statement = exportStatement(planned, (alias) => sql`${oneLine(alias, resource)} || e'\\n'`);
       return openExport(database, statement, { start: '', between: '', end: '' });
     },
 
-    checkStream: (resource, queryText, caller) => void planStream(resource, queryText, caller),
+    /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */
+    checkStream: (resource: ServedResource, queryText: string, caller: Caller | undefined): void =>
+      void planStream(resource, queryText, caller),
   };
 }
