@@ -19,6 +19,7 @@ import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createPressure } from './http/load/pressure.ts';
 import type { Site } from './http/api/site.ts';
 import { createThrottle } from './http/auth/login-throttle.ts';
+import { createSqlCache } from './query/statements/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createListing, type ListingSite } from './resources/records/listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
@@ -204,7 +205,11 @@ export function createService(
       if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
       const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
       const pages = createApiPages(served, hasAdmin);
-      const listings: ListingSite = { resources: served, maxPage: settings.maxPage, firstPages: new Map() };
+      const listings: ListingSite = {
+        resources: served,
+        maxPage: settings.maxPage,
+        pageSql: createSqlCache(),
+      };
       site = {
         resources: served,
         operations: operationsOn(database),

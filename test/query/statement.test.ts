@@ -48,7 +48,7 @@ function planOf(query: string): ListPlan {
 const MAX_PAGE = 1_000_000;
 
 const statementOf = (query: string): Statement<Page> =>
-  pageStatement(planOf(query), plainRecord(post.output), MAX_PAGE);
+  pageStatement(planOf(query), { row: plainRecord(post.output), maxBytes: MAX_PAGE });
 
 const AUTHOR = ' left join "author" j1 on j1."id" = t."author_id"';
 

@@ -1,5 +1,15 @@
 // Statements that read: a page, a record, a count, the bounds of a column.
-import { compile, EMPTY, join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import {
+  compile,
+  EMPTY,
+  join,
+  Parameters,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+} from '../../db/fragment.ts';
 import {
   type RawRow,
   type Statement,
@@ -13,6 +23,7 @@ import { reference, typed, type Column, type Model } from '../../db/schema/model
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';
 import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import type { SqlCache } from './sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
@@ -30,24 +41,31 @@ const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? tab
 
 const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
 
-/** The plan's FROM and WHERE. A foreign key refers to at most one row, so joins never multiply rows. */
-export function fromWhere({ model, joins, where }: ListPlan): Fragment {
+/** FROM and WHERE. A foreign key refers to at most one row, so joins never multiply rows. */
+function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
     const on = sql`${reference(alias, target.primaryKey)} = ${reference(from, column)}`;
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
   });
-  const conditions = where.length > 0 ? sql` where ${join(where.map(conditionSql), ' and ')}` : EMPTY;
-  return sql` from ${rowsFrom(model)} ${raw(ROOT)}${join(tables, '')}${conditions}`;
+  const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
+  return sql` from ${rowsFrom(model)} ${raw(ROOT)}${join(tables, '')}${where}`;
 }
 
-/**
- * LIMIT and OFFSET. One record more than the page shows whether there is a next page.
- * The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
- */
-function limitAndOffset({ limit, offset }: ListPlan): Fragment {
-  const rows = raw(` limit ${limit + 1}`);
-  if (offset === 0n) return rows;
-  return sql`${rows} offset ${value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET))}::int8`;
+/** The plan's FROM and WHERE. */
+export const fromWhere = (plan: ListPlan): Fragment => rowsWhere(plan, plan.where.map(conditionSql));
+
+/** The parts of a page's SQL that have values, with parameters in their place. */
+interface BoundParts {
+  readonly conditions: readonly Fragment[];
+  readonly offset: Fragment;
+}
+
+function bind({ where, offset }: ListPlan, parameters: Parameters): BoundParts {
+  const skipped = value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET));
+  return {
+    conditions: where.map((condition) => parameters.take(conditionSql(condition))),
+    offset: offset === 0n ? EMPTY : parameters.take(sql` offset ${skipped}::int8`),
+  };
 }
 
 /** How a page outputs each row of alias ROOT: one text, and the joins that it needs. */
@@ -72,17 +90,24 @@ export const isQuick = ({ where, orderings, offset, limit }: ListPlan): boolean 
 /** Whether it is a quick plan's first page, whose statement has no parameters. */
 export const isFirstQuickPage = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
 
-/** The page's records in order, plus one more if there is one. */
-function rowsOf(plan: ListPlan, { value: shown, joins }: RowOutput): Fragment {
-  const { model, orderings, offset } = plan;
+/** The page's records in order, plus one more if there is one, which shows that there is a next page. */
+function rowsOf(
+  plan: ListPlan,
+  { conditions, offset }: BoundParts,
+  { value: shown, joins }: RowOutput,
+): Fragment {
+  const { model, orderings } = plan;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
       orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
       ', ',
     );
   const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
-  if (orderings.length === 1 && offset <= NEAR_OFFSET) {
-    const page = sql`(select ${raw(ROOT)}.*${fromWhere(plan)}${sorted}${limitAndOffset(plan)}) ${raw(ROOT)}`;
+  // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
+  const limit = raw(` limit ${plan.limit + 1}`);
+  const tail = sql`${rowsWhere(plan, conditions)}${sorted}${limit}${offset}`;
+  if (orderings.length === 1 && plan.offset <= NEAR_OFFSET) {
+    const page = sql`(select ${raw(ROOT)}.*${tail}) ${raw(ROOT)}`;
     // A join does not keep the order of rows.
     const sortedAgain = joins === EMPTY ? EMPTY : sorted;
     return sql`select ${shown} from ${page}${joins}${sortedAgain}`;
@@ -92,7 +117,7 @@ function rowsOf(plan: ListPlan, { value: shown, joins }: RowOutput): Fragment {
     ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
   );
   const id = raw(`p.s${orderings.length - 1}`); // the primary key is the last ordering
-  const chosen = sql`select ${join(sortKeys, ', ')}${fromWhere(plan)}${sorted}${limitAndOffset(plan)}`;
+  const chosen = sql`select ${join(sortKeys, ', ')}${tail}`;
   const on = sql`${reference(ROOT, model.primaryKey)} = ${id}`;
   const rows = sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${on}`;
   return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
@@ -115,36 +140,63 @@ const readPage = ([row]: readonly RawRow[]) => ({
 
 export type Page = ReturnType<typeof readPage>;
 
-/**
- * One page. Skipped rows are never formatted.
- * @param between the SQL of the separator between two records
- * @param isCounted whether to count all matching records too; in the same statement, so that it needs one connection
- */
-export function pageStatement(
-  plan: ListPlan,
-  shown: RowOutput,
-  maxBytes: number,
-  between = COMMA,
-  isCounted = false,
-): Statement<Page> {
+/** How a page outputs its records. */
+export interface PageOutput {
+  readonly row: RowOutput;
+  /** Maximum bytes of the records. */
+  readonly maxBytes: number;
+  /** The SQL of the separator between two records; a comma by default. */
+  readonly between?: Fragment;
+  /** Whether to count all matching records too; in the same statement, so that it needs one connection. */
+  readonly isCounted?: boolean;
+}
+
+/** The SQL of a page. Skipped rows are never formatted. */
+function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
+  const { row, maxBytes, between = COMMA, isCounted } = output;
   const limit = raw(String(plan.limit));
   const most = raw(String(maxBytes));
-  const rows = rowsOf(plan, shown);
+  const rows = rowsOf(plan, parts, row);
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
-  const count = isCounted ? sql`, (select count(*)${fromWhere(plan)})::text` : EMPTY;
+  const count = isCounted ? sql`, (select count(*)${rowsWhere(plan, parts.conditions)})::text` : EMPTY;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   if (plan.limit <= SMALL_PAGE) {
     const page = sql`(select array(${rows}) as records offset 0) records`;
     const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
-    const query = sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
-    return createStatement(query, readPage);
+    return sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
   }
   const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
   const fits = sql`cardinality(records) = 0 or ${last} is not null`;
-  const query = sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
-  return createStatement(query, readPage);
+  return sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
+}
+
+/** What the SQL of a page depends on besides its output. JSON keys have no spaces and punctuation. */
+function shapeOf(
+  { joins, orderings, limit, offset: skipped }: ListPlan,
+  { conditions, offset }: BoundParts,
+): string {
+  let shape = `${limit} ${skipped <= NEAR_OFFSET}`;
+  for (const { from, column } of joins) shape += ` ${from}.${column.key}`;
+  for (const { alias, column, descending } of orderings) shape += ` ${alias}.${column.key}:${descending}`;
+  for (const { text } of conditions) shape += ` and ${text[0]}`;
+  return shape + offset.text[0];
+}
+
+/**
+ * One page.
+ * @param cache keeps the SQL; all its pages have this output
+ */
+export function pageStatement(
+  plan: ListPlan,
+  output: PageOutput,
+  cache: SqlCache = (_, build) => build(),
+): Statement<Page> {
+  const parameters = new Parameters();
+  const parts = bind(plan, parameters);
+  const text = cache(shapeOf(plan, parts), () => parameters.compile(pageSql(plan, parts, output)));
+  return { text, values: parameters.values, isPage: true, decode: readPage };
 }
 
 /** Counts the records that the filters match. */

@@ -7,6 +7,7 @@ import type { Change } from './change.ts';
 import { bindCheck, type Check } from './check-statements.ts';
 import { authorSql } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
+import { createSqlCache } from './sql-cache.ts';
 import { deleteSql, insertSql, isKey, readDeleted, readInserted, readUpdated, updateSql } from './write-sql.ts'; // prettier-ignore
 import type { BoundWrite, WriteTarget } from './write-sql.ts';
 
@@ -30,9 +31,6 @@ export interface Write {
   readonly versions?: readonly string[] | undefined;
 }
 
-/** Maximum shapes whose SQL is kept. A client can cause many by sending different fields. */
-const MAX_SHAPES = 100;
-
 /** What the SQL depends on. JSON keys have no spaces and punctuation. */
 function shapeOf(
   kind: string,
@@ -49,8 +47,7 @@ function shapeOf(
 /** The writing statements of a resource. */
 export class WriteStatements {
   readonly #target: WriteTarget;
-  /** The SQL of each shape. */
-  readonly #texts = new Map<string, string>();
+  readonly #sql = createSqlCache();
 
   constructor(target: WriteTarget) {
     this.#target = target;
@@ -87,13 +84,7 @@ export class WriteStatements {
     const parameters = new Parameters();
     const bound = this.#bind(write, parameters);
     const shape = shapeOf(kind, write, bound);
-    let text = this.#texts.get(shape);
-    if (text === undefined) {
-      text = parameters.compile(build(this.#target, bound));
-      const [oldest] = this.#texts.keys();
-      if (this.#texts.size >= MAX_SHAPES && oldest !== undefined) this.#texts.delete(oldest);
-      this.#texts.set(shape, text);
-    }
+    const text = this.#sql(shape, () => parameters.compile(build(this.#target, bound)));
     return { text, values: parameters.values, decode };
   }
 

@@ -117,7 +117,7 @@ export function createBrowsing(
   /** The keys and labels of records. */
   async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
-    const page = pageStatement(plan, statements.label(resource), LONGEST_LABELS);
+    const page = pageStatement(plan, { row: statements.label(resource), maxBytes: LONGEST_LABELS });
     const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     if (!objects) return { entries: [], hasNext: true };
@@ -143,7 +143,7 @@ export function createBrowsing(
    */
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const page = pageStatement(plan, statements.shown(resource), maxPage);
+    const page = pageStatement(plan, { row: statements.shown(resource), maxBytes: maxPage });
     const { objects, hasNext } = await database.run(page, 'read');
     if (!objects) throw pageTooLarge(maxPage);
     const entries: RecordEntry[] = [];

@@ -18,6 +18,7 @@ import {
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
+import type { SqlCache } from '../../query/statements/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { requireId } from './read-record.ts';
 import {
@@ -76,34 +77,26 @@ export interface ListingSite {
   readonly resources: ServedResources;
   /** Maximum bytes of a page's records. */
   readonly maxPage: number;
-  /** The statements of first pages, by format and page size. These are the most frequent statements, and few. */
-  readonly firstPages: Map<string, Statement<Page>>;
+  /** The SQL of pages. */
+  readonly pageSql: SqlCache;
 }
 
-/** The statement of a page. The cache `firstPages` keeps those of first pages. */
+/** The statement of a page. */
 function statementOf(
-  { firstPages }: ListingSite,
+  { pageSql }: ListingSite,
   resource: ServedResource,
   [query, planned]: readonly [ListQuery, ListPlan],
   format: PageFormat,
-  counted: boolean,
+  isCounted: boolean,
   maxBytes: number,
 ): Statement<Page> {
-  const build = (fixed: boolean): Statement<Page> => {
-    const between = raw(format === 'csv' ? `''` : `','`);
-    const shown = shownAs(format, resource, query);
-    return { ...pageStatement(planned, shown, maxBytes, between, counted), fixed, isPage: true };
-  };
-  // The key below does not cover filters, counts or the cuts of HTML.
-  if (format === 'html' || counted || !isFirstQuickPage(planned)) return build(false);
-  const [ordering] = planned.orderings;
-  const key = `${resource.name} ${format} ${query.limit} ${ordering?.descending}`;
-  const known = firstPages.get(key);
-  if (known) return known;
-  // Only the default page size makes a prepared statement, so clients cannot cause many of them.
-  const statement = build(format === 'json' && query.limit === resource.limit);
-  firstPages.set(key, statement);
-  return statement;
+  const between = raw(format === 'csv' ? `''` : `','`);
+  const output = { row: shownAs(format, resource, query), maxBytes, between, isCounted };
+  const cache: SqlCache = (shape, build) =>
+    pageSql(`${resource.name} ${format} ${isCounted} ${shape}`, build);
+  // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
+  const isDefault = format === 'json' && !isCounted && query.limit === resource.limit;
+  return { ...pageStatement(planned, output, cache), fixed: isDefault && isFirstQuickPage(planned) };
 }
 
 export type Listing = ReturnType<typeof createListing>;
