@@ -1,4 +1,4 @@
-// Checked by `npm run typecheck`: code that the typed client accepts, and code that it refuses. test/client/types.test.ts checks
+// Checked by `npm run typecheck`: code that the typed client accepts, and code that it refuses. test/client/types.system.ts checks
 // it again with other compiler settings.
 import type chinook from '../examples/chinook/resources.ts';
 import {

@@ -95,3 +95,13 @@ export function growing(families: ReadonlyMap<string, Family>): Map<string, numb
   }
   return found;
 }
+
+export type Families = ReadonlyMap<string, Family>;
+
+/** The value of one sample; 0 for one that is not there yet. */
+export const valueOf = (families: Families, key: string): number =>
+  families.get(key.replace(/\{.*/, ''))?.samples.get(key) ?? 0;
+
+/** The key of the count of these responses. */
+export const answered = (route: string, method: string, status: number): string =>
+  `vitrine_http_requests_total{route="${route}",method="${method}",status="${status}"}`;

@@ -5,28 +5,12 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import shipped from '../../src/resources/registry.ts';
-import {
-  basic,
-  createDatabase,
-  request,
-  startService,
-  type RequestOptions,
-  type TestService,
-} from '../support.ts';
-import { growing, readExposition, type Family } from './exposition.ts';
-import { freePort, REPOSITORY, run, serve, until } from './support.ts';
-
-type Families = ReadonlyMap<string, Family>;
+import { basic, request, startService, type RequestOptions, type TestService } from '../support.ts';
+import { answered, growing, readExposition, valueOf, type Families } from './exposition.ts';
+import { REPOSITORY, until } from './support.ts';
 
 const scrape = async (base: string): Promise<Families> =>
   readExposition((await request(base, '/metrics')).text);
-
-/** The value of one sample; 0 for one that is not there yet. */
-const valueOf = (families: Families, key: string): number =>
-  families.get(key.replace(/\{.*/, ''))?.samples.get(key) ?? 0;
-
-const answered = (route: string, method: string, status: number): string =>
-  `vitrine_http_requests_total{route="${route}",method="${method}",status="${status}"}`;
 
 describe('GET /metrics', { timeout: 60_000 }, () => {
   let service: TestService;
@@ -246,43 +230,5 @@ describe('who may read the metrics', { timeout: 60_000 }, () => {
     const closed = await startService(shipped, { metrics: 'off' });
     assert.equal((await closed.request('/metrics')).status, 404);
     await closed.close();
-  });
-
-  test('with METRICS=HOST:PORT whoever gets to that address, which has nothing else', async () => {
-    const database = await createDatabase();
-    const address = `127.0.0.1:${await freePort()}`;
-    const program = await serve({ env: { DATABASE_URL: database.url, METRICS: address } });
-    const own = `http://${address}`;
-    assert.equal((await request(program.base, '/metrics')).status, 404);
-    await request(program.base, '/api/note/');
-    const through = await request(own, '/metrics?x=1', { headers: { 'X-Forwarded-For': '10.0.0.1' } });
-    assert.equal(valueOf(readExposition(through.text), answered('/api/{model}/', 'GET', 200)), 1);
-    assert.equal((await request(own, '/api/note/')).status, 404);
-    const post = await request(own, '/metrics', { method: 'POST' });
-    assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
-    const again = await run(['serve'], { env: { DATABASE_URL: database.url, METRICS: address, PORT: '0' } });
-    assert.equal(again.code, 1);
-    assert.match(again.stderr, new RegExp(`^vitrine: Cannot listen on ${address}: `, 'm'));
-    assert.equal((await program.stop()).code, 0);
-    await database.drop();
-  });
-
-  test('what METRICS does not take ends the start', async () => {
-    for (const METRICS of [
-      'on',
-      '9464',
-      ':9464',
-      '127.0.0.1:',
-      '127.0.0.1:70000',
-      '::1:9464',
-      'http://x:1',
-    ]) {
-      const { code, stderr } = await run(['serve'], { env: { METRICS } });
-      assert.equal(code, 1, METRICS);
-      assert.match(
-        stderr,
-        /METRICS must be off, loopback, or an address to listen on such as 127\.0\.0\.1:9464/,
-      );
-    }
   });
 });
