@@ -1,7 +1,7 @@
 // Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
 // Further words choose test files: npm test -- test/http
 // With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
-// With --system it runs only the tests of packages, supervisors and killed processes (*.system.ts): npm run test:system
+// With --system it runs only the tests that start the command, compilers or supervisors (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
 import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
+import { compile as compileTo } from './compile.ts';
 
 const given = process.env['TEST_DATABASE_URL'] || undefined;
 const words = process.argv.slice(2);
@@ -26,14 +27,23 @@ if (files.length === 0) {
   process.exit(1);
 }
 /** The number of processes that share the files: each loads the service once. */
-const PROCESSES = kind === 'test' ? 16 : files.length;
+const PROCESSES = kind === 'test' ? 12 : files.length;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
 await chmod(directory, 0o755); // as root, the server runs as another user
 const compiled = compile(join(directory, 'compiled'));
 const installation = compiled.then((root) => install(join(directory, 'installation'), root));
 // Nothing here has to survive a crash of the machine.
-const fast = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'max_connections=300'];
+const fast = [
+  'fsync=off',
+  'synchronous_commit=off',
+  'full_page_writes=off',
+  'wal_level=minimal',
+  'max_wal_senders=0',
+  'max_wal_size=4GB',
+  'autovacuum=off',
+  'max_connections=300',
+];
 const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
 
 /** Compiles the sources and the tests once for all processes. */
@@ -42,7 +52,7 @@ async function compile(folder: string): Promise<string> {
   for (const name of ['package.json', 'deploy', 'node_modules'])
     await symlink(resolve(name), join(folder, name));
   await copyAssets(join(folder, 'src'));
-  await tsc('-p', 'tsconfig.test.json', '--outDir', folder);
+  await compileTo(folder, ['src', 'test', 'bench', 'examples']);
   return folder;
 }
 
@@ -55,14 +65,10 @@ async function install(folder: string, root: string): Promise<string> {
   if (kind === 'system') {
     // Only the tests of packages need type declarations, which take the compiler as long again.
     await copyAssets(join(folder, 'dist'));
-    await tsc('-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist'));
+    const words = ['-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist'), '--noCheck'];
+    await promisify(execFile)(join('node_modules', '.bin', 'tsc'), words);
   } else await cp(join(root, 'src'), join(folder, 'dist'), { recursive: true });
   return folder;
-}
-
-/** Runs the compiler without checking types, which is a separate step. */
-function tsc(...words: string[]): Promise<unknown> {
-  return promisify(execFile)(join('node_modules', '.bin', 'tsc'), [...words, '--noCheck']);
 }
 
 /** Copies the files that compiled code reads from its own folder. */
