@@ -4,7 +4,9 @@ import { delimiter, join } from 'node:path';
 import postgres from 'postgres';
 import { createVitrine, type Resource, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
+import { CHEAP_COSTS } from './hash-costs.ts';
 import { REPOSITORY } from './paths.ts';
+import { closeIdleConnections, send } from './send.ts';
 
 export type Sql = postgres.Sql;
 
@@ -22,15 +24,19 @@ export function serverUrl(): string {
   return url;
 }
 
+/** The connection that creates and drops the databases of this process: the first database of a connection is costly. */
+let server: Sql | undefined;
+
 /** @param encoding what PostgreSQL calls it */
 export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
   const name = `vitrine_test_${randomBytes(8).toString('hex')}`;
-  const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
+  server ??= postgres(serverUrl(), { max: 1, idle_timeout: 2, onnotice: () => undefined });
+  const control = server;
   // Copying files makes checkpoints, which are the quicker way only where nothing has to reach the disk.
-  const [row] = await server<{ copies: boolean }[]>`
+  const [row] = await control<{ copies: boolean }[]>`
     select current_setting('server_version_num')::int >= 150000 and current_setting('fsync') = 'off' as copies`;
   const strategy = row?.copies ? 'strategy file_copy' : '';
-  await server.unsafe(
+  await control.unsafe(
     `create database ${name} template template0 encoding '${encoding}' ${encoding === 'UTF8' ? '' : "locale 'C'"} ${strategy}`,
   );
   const url = new URL(serverUrl());
@@ -41,8 +47,7 @@ export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
     sql,
     drop: async () => {
       await sql.end();
-      await server.unsafe(`drop database if exists ${name} with (force)`);
-      await server.end();
+      await control.unsafe(`drop database if exists ${name} with (force)`);
     },
   };
 }
@@ -80,31 +85,30 @@ export async function request(base: string, path: string, options: RequestOption
   const { method = 'GET', user, headers = {}, body } = options;
   const isText =
     typeof body === 'string' || body === undefined || body instanceof FormData || body instanceof Uint8Array;
-  const response = await fetch(`${base}${path}`, {
+  const {
+    status,
+    headers: received,
+    text,
+  } = await send(`${base}${path}`, {
     method,
-    redirect: 'manual',
     headers: {
       ...(user === undefined ? {} : { authorization: basic(user) }),
       ...(isText ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
-    ...(body === undefined
-      ? {}
-      : { body: isText ? (body as NonNullable<RequestInit['body']>) : JSON.stringify(body) }),
+    body: isText ? body : JSON.stringify(body),
   });
-  const text = await response.text();
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
     json = undefined;
   }
-  return { status: response.status, headers: response.headers, text, json };
+  return { status, headers: received, text, json };
 }
 
 /** A hash that costs next to nothing, so that tests with many users are quick. */
-export const cheapHash = (password: string): Promise<string> =>
-  hash(password, { memoryCost: 8, timeCost: 1, parallelism: 1 });
+export const cheapHash = (password: string): Promise<string> => hash(password, CHEAP_COSTS);
 
 /** Starts the real service with a database and a port of its own; without resources, the shipped registry. */
 export async function startService(
@@ -147,6 +151,7 @@ export async function startService(
       return added?.id ?? 0;
     },
     close: async () => {
+      closeIdleConnections(base); // the service would wait for further requests
       await vitrine.close();
       await database.drop();
     },

@@ -1,4 +1,5 @@
 import { fromNewAddress } from '../http/expect.ts';
+import { send } from '../send.ts';
 import type { TestService } from '../support.ts';
 
 /** The fields of a form. A list sends one field for each value. */
@@ -34,43 +35,44 @@ export function openBrowser({ base }: Pick<TestService, 'base'>): Browser {
   const cookies = new Map<string, string>();
   let csrf = '';
 
-  async function send(
+  async function sendWithCookies(
     path: string,
     headers: Record<string, string>,
     body?: URLSearchParams | FormData,
   ): Promise<AdminAnswer> {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(`${base}${path}`, {
+    const {
+      status,
+      headers: received,
+      text,
+    } = await send(`${base}${path}`, {
       method: body ? 'POST' : 'GET',
-      redirect: 'manual',
       headers: { ...(cookie === '' ? {} : { cookie }), ...(body ? { origin: base } : {}), ...headers },
-      ...(body ? { body } : {}),
+      body,
     });
-    for (const line of response.headers.getSetCookie()) {
+    for (const line of received.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
       if (value === '' || /; Max-Age=0\b/.test(line)) cookies.delete(name);
       else cookies.set(name, value);
     }
-    const text = await response.text();
     csrf = csrfIn(text) || csrf;
-    const location = response.headers.get('location') ?? undefined;
-    return { status: response.status, headers: response.headers, text, location };
+    return { status, headers: received, text, location: received.get('location') ?? undefined };
   }
 
   const browser: Browser = {
     cookies,
-    get: (path, headers = {}) => send(path, headers),
+    get: (path, headers = {}) => sendWithCookies(path, headers),
     post(path, fields = {}, headers = {}) {
       const body = new URLSearchParams();
       for (const [name, values] of Object.entries({ _csrf: csrf, ...fields }))
         for (const value of [values].flat()) body.append(name, value);
-      return send(path, headers, body);
+      return sendWithCookies(path, headers, body);
     },
     upload(path, form) {
       if (!form.has('_csrf')) form.append('_csrf', csrf);
-      return send(path, {}, form);
+      return sendWithCookies(path, {}, form);
     },
-    follow: (answer) => send(answer.location ?? '/admin/', {}),
+    follow: (answer) => sendWithCookies(answer.location ?? '/admin/', {}),
   };
   return browser;
 }

@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
+import { describe as describeAtRealCosts } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 
@@ -137,7 +138,7 @@ describe('guesses of the password of an active user', () => {
   }
 });
 
-describe('a flood of wrong passwords', () => {
+describeAtRealCosts('a flood of wrong passwords', () => {
   let service: TestService;
   before(async () => {
     service = await startService([user, note], { trustProxy: 1 });

@@ -1,11 +1,11 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { createDecoys } from '../../src/resources/passwords/decoy-hashes.ts';
 import { CURRENT_COSTS } from '../../src/resources/passwords/hash-costs.ts';
 import { logIn } from '../admin/support.ts';
+import { describe, test } from '../hash-costs.ts';
 import { basic, startService, type Answer } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
 

@@ -1,10 +1,10 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { Problem } from '../../src/errors.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { note, user } from '../../src/resources/registry.ts';
+import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer } from '../support.ts';
 import { assertProblem, eventually, fromNewAddress } from './expect.ts';
 

@@ -1,6 +1,6 @@
 import { hash, verify } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { describe, mock, test } from 'node:test';
+import { mock } from 'node:test';
 import { EMPTY } from '../../src/db/fragment.ts';
 import { Problem } from '../../src/errors.ts';
 import { createAuthentication, type Authentication } from '../../src/http/auth/authentication.ts';
@@ -8,6 +8,7 @@ import { Unauthorized } from '../../src/http/message/message.ts';
 import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import { createPasswords, type Passwords } from '../../src/resources/passwords/password-hashing.ts';
 import type { Users } from '../../src/resources/users/users.ts';
+import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash } from '../support.ts';
 
 /**
