@@ -138,15 +138,18 @@ test('with prepare=false nothing is sent on a connection before the last answer 
       const { href: databaseUrl } = watch.url;
       const log = (): void => undefined;
       const vitrine = await createVitrine({ databaseUrl, resources: [user, note], port: 0, log });
-      const { url: base } = await vitrine.start();
-      const writes = Array.from({ length: 20 }, (_, at) =>
-        request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
-      );
-      const answers = await Promise.all([...paths.map((path) => request(base, path)), ...writes]);
-      assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
-      await request(base, '/api/note/', { headers: { accept: 'application/x-ndjson' } });
-      await vitrine.close();
-      watch.close();
+      try {
+        const { url: base } = await vitrine.start();
+        const writes = Array.from({ length: 20 }, (_, at) =>
+          request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
+        );
+        const answers = await Promise.all([...paths.map((path) => request(base, path)), ...writes]);
+        assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+        await request(base, '/api/note/', { headers: { accept: 'application/x-ndjson' } });
+      } finally {
+        await vitrine.close();
+        watch.close();
+      }
       assert.equal(watch.early() === 0, prepare === 'false', `${watch.early()} messages`);
     }
   } finally {

@@ -156,7 +156,8 @@ describe('a CSV file of 5 MB', () => {
       const rows = await parseCsvInTurns(text, Infinity);
       isOver = true;
       assert.ok(turns > 50, `${turns} turns`);
-      assert.deepEqual(rows, parseCsv(text));
+      // deepEqual takes seconds for millions of cells.
+      assert.ok(JSON.stringify(rows) === JSON.stringify(parseCsv(text)));
     });
   }
 

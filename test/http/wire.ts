@@ -32,14 +32,14 @@ function parseHead(head: string): Omit<WireAnswer, 'body'> {
   return { status: Number(statusLine.split(' ')[1]), headers: Object.fromEntries(headers) };
 }
 
-/** The first complete answer in the text, and the text after it. */
-function takeAnswer(received: string, head: boolean): [WireAnswer, string] | undefined {
+/** The first complete answer in the text, and the text after it; or else the length that the text must have for that. */
+function takeAnswer(received: string, head: boolean): [WireAnswer, string] | number {
   const end = received.indexOf('\r\n\r\n');
-  if (end < 0) return undefined;
+  if (end < 0) return received.length + 1;
   const answer = parseHead(received.slice(0, end));
   const isEmpty = head || answer.status < 200 || answer.status === 204 || answer.status === 304;
   const bodyEnd = end + 4 + (isEmpty ? 0 : Number(answer.headers['content-length'] ?? 0));
-  if (received.length < bodyEnd) return undefined;
+  if (received.length < bodyEnd) return bodyEnd;
   return [{ ...answer, body: received.slice(end + 4, bodyEnd) }, received.slice(bodyEnd)];
 }
 
@@ -69,12 +69,15 @@ export function wire({ base }: Pick<TestService, 'base'>): Wire {
     socket,
     send: (bytes) => void socket.write(bytes),
     next: async ({ head = false } = {}) => {
+      // To search a text that grows by many parts copies it each time.
+      let length = 0;
       for (;;) {
-        const taken = takeAnswer(received, head);
-        if (taken) {
+        const taken = received.length < length ? length : takeAnswer(received, head);
+        if (typeof taken !== 'number') {
           received = taken[1];
           return taken[0];
         }
+        length = taken;
         if (isClosed) return undefined;
         await new Promise<void>((resolve) => {
           wake = resolve;
