@@ -3,6 +3,8 @@
 /** Maximum number of shapes remembered, and of those prepared. */
 const MAX_SHAPES = 500;
 const MAX_PREPARED = 200;
+/** Longer texts are not prepared: PostgreSQL keeps a plan for each, whose size grows with the text. */
+const MAX_PREPARED_LENGTH = 8 * 1024;
 /** A shape is costly from this cost on (milliseconds). */
 export const COSTLY = 150;
 /** The cost of a brief shape after its first costly run, which may have been a pause of the machine. */
@@ -132,6 +134,7 @@ export class Shapes {
   /** Whether to prepare a shape: from its second use on, so that a single use evicts no other. */
   prepare(shape: Shape): boolean {
     if (shape.isPrepared || shape.uses < 2 || shape.isForgotten) return shape.isPrepared;
+    if (shape.text.length > MAX_PREPARED_LENGTH) return false;
     const evicted = this.#prepared >= MAX_PREPARED ? this.#oldest(({ isPrepared }) => isPrepared) : undefined;
     if (evicted) evicted.isPrepared = false;
     else this.#prepared += 1;

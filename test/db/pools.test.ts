@@ -199,6 +199,24 @@ test('statements that several connections have prepared run on any of them after
   }
 });
 
+test('a connection is replaced before its prepared statements take much memory', async () => {
+  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
+  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 10, deadline: 60_000 });
+  try {
+    let most = 0;
+    for (let count = 0; count < 200; count += 1) {
+      await pool.run({ text: `select ${count}${' + 1'.repeat(1_900)}`, values: [] }, true);
+      const text = 'select sum(length(statement)) from pg_prepared_statements';
+      const [row] = await pool.run({ text, values: [] }, false);
+      most = Math.max(most, Number(row?.[0]));
+    }
+    assert.ok(most > 100_000, `${most} characters`);
+    assert.ok(most < 600_000, `${most} characters`);
+  } finally {
+    await pool.close();
+  }
+});
+
 describe('the quick pool', () => {
   test('moves a statement that waits for a lock to another pool, so that it does not block others', async () => {
     const service = await startService([user, note]);

@@ -32,3 +32,9 @@ test('statements are prepared from their second use on, and the least recently u
   }
   assert.equal(isPrepared('varied 10'), false, 'a statement that was not used for long is forgotten');
 });
+
+test('a long text is not prepared, because PostgreSQL would keep its long plan', () => {
+  const shapes = new Shapes();
+  const text = `select ${'1 + '.repeat(2_500)}1`;
+  for (let times = 0; times < 3; times += 1) assert.equal(shapes.prepare(shapes.use(text)), false);
+});

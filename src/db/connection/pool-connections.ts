@@ -10,6 +10,8 @@ export interface Connection {
   isMade: boolean;
   /** The texts of its prepared statements, except `fixed` ones, whose number is bounded. */
   readonly prepared: Set<string>;
+  /** The characters of these texts. */
+  preparedLength: number;
 }
 
 export interface ConnectionOptions {
@@ -26,10 +28,18 @@ export interface ConnectionOptions {
 }
 
 /**
- * The driver cannot forget a prepared statement, and PostgreSQL keeps each in memory. A connection that has prepared more than
- * this is replaced.
+ * The driver cannot forget a prepared statement, and PostgreSQL keeps a plan of each in memory, whose size grows with the text. A
+ * connection that has prepared more than this, in statements or in characters, is replaced.
  */
 const MAX_PREPARED = 400;
+const MAX_PREPARED_LENGTH = 512 * 1024;
+
+/** Records that a connection prepares a statement. */
+export function notePrepared(connection: Connection, text: string): void {
+  const { prepared } = connection;
+  const before = prepared.size;
+  if (prepared.add(text).size > before) connection.preparedLength += text.length;
+}
 
 /**
  * The connections of a pool. Each is a postgres.js client with one connection, because the queues of a client with several
@@ -98,7 +108,9 @@ export class PoolConnections {
   }
 
   replaceIfFull(connection: Connection): void {
-    if (connection.prepared.size > MAX_PREPARED) this.replace(connection, connection.underway === 0);
+    const { prepared, preparedLength } = connection;
+    if (prepared.size > MAX_PREPARED || preparedLength > MAX_PREPARED_LENGTH)
+      this.replace(connection, connection.underway === 0);
   }
 
   /** Cancels what runs on a connection, and keeps the next statement away until the request to cancel is over. */
@@ -136,6 +148,7 @@ export class PoolConnections {
       underway: 0,
       isMade: false,
       prepared: new Set(),
+      preparedLength: 0,
     };
     return connection;
   }

@@ -13,7 +13,7 @@ import {
 } from './driver.ts';
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
-import { PoolConnections, type Connection } from './pool-connections.ts';
+import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
 import { unanswered, type Execution, type Job } from './pool-job.ts';
 import { StallTimer } from './stall-timer.ts';
 
@@ -185,7 +185,7 @@ export class Pool {
     const { statement, prepare } = job;
     job.started = performance.now();
     if (this.#pending.size === 1) this.#stall.restart();
-    if (prepare && !statement.fixed) connection.prepared.add(statement.text);
+    if (prepare && !statement.fixed) notePrepared(connection, statement.text);
     const query = sendStatement(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;

@@ -17,6 +17,12 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
   ilike: 'ilike',
 };
 
+/**
+ * Maximum values that are compared one by one with a column that stores fractions of a second, which can use an index. More are one
+ * parameter, so that clients cannot cause a different statement with each number of values.
+ */
+const MAX_COMPARISONS = 8;
+
 const isTextual = ({ castType }: Column): boolean => castType === 'text' || castType === 'varchar';
 
 /** A column as text for LIKE, with a collation that LIKE supports. */
@@ -51,6 +57,10 @@ function compareSeconds(column: Fragment, operator: Comparison, value: Fragment,
   }
 }
 
+/** A column as its output, which shows no fractions of a second. As an interval, the time 24:00:00 stays what it is. */
+const wholeSeconds = (bare: Fragment, isTime: boolean): Fragment =>
+  isTime ? sql`date_trunc('second', ${bare}::interval)` : sql`date_trunc('second', ${bare})`;
+
 /** The column matches any of the values; for `ne`, none of them. */
 function compare(
   column: Column,
@@ -61,23 +71,29 @@ function compare(
   const isPattern = operator === 'like' || operator === 'ilike';
   const comparison = operator === 'in' ? 'eq' : operator;
   const [only] = values;
+  const symbol = raw(SYMBOLS[comparison]);
+  const quantifier = raw(comparison === 'ne' ? 'all' : 'any');
   if (column.fractional && !isPattern) {
-    const each = values.map((text) => {
-      const isLast = text === '24:00:00'; // the largest time: adding microseconds would wrap around
-      return compareSeconds(bare, comparison as Comparison, typed(text, column), isLast);
-    });
-    return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
+    if (values.length <= MAX_COMPARISONS) {
+      const each = values.map((text) => {
+        const isLast = text === '24:00:00'; // the largest time: adding microseconds would wrap around
+        return compareSeconds(bare, comparison as Comparison, typed(text, column), isLast);
+      });
+      return sql`(${join(each, comparison === 'ne' ? ' and ' : ' or ')})`;
+    }
+    const isTime = column.type.castType === 'time';
+    const list = typedList(values, isTime ? { ...column, castType: 'interval' } : column);
+    return sql`${wholeSeconds(bare, isTime)} ${symbol} ${quantifier}(${list})`;
   }
   const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare) ?? bare);
   // The value must be cast to the type that the column is compared as.
   const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
-  const symbol = raw(SYMBOLS[comparison]);
   if (values.length === 1 && only !== undefined) {
     const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, compared);
     return sql`${left} ${symbol} ${value}`;
   }
   const list = isPattern ? valueList(values) : typedList(values, compared);
-  return sql`${left} ${symbol} ${raw(comparison === 'ne' ? 'all' : 'any')}(${list})`;
+  return sql`${left} ${symbol} ${quantifier}(${list})`;
 }
 
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
