@@ -1,3 +1,4 @@
+// The type of the HTML pages of the API, which a higher layer makes.
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';

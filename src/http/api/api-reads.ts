@@ -1,3 +1,4 @@
+// GET of the JSON API: negotiates the format, decides who reads, and answers.
 import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';

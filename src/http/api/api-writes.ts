@@ -1,3 +1,4 @@
+// POST, PUT and DELETE of the JSON API: decides who writes, and answers.
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';

@@ -1,3 +1,4 @@
+// The JSON API: dispatches each request to its operation.
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';

@@ -1,3 +1,4 @@
+// Chooses the format of a response by the `Accept` header.
 import { Problem } from '../../errors.ts';
 
 /** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */

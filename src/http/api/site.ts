@@ -1,3 +1,4 @@
+// The type of the service after the database has been read.
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from '../auth/authentication.ts';

@@ -1,3 +1,4 @@
+// Authenticates callers: checks names and passwords, and remembers verified credentials for some minutes.
 import { hash as digest, randomBytes } from 'node:crypto';
 import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
@@ -14,8 +15,6 @@ import { enclosingNetworks } from '../message/client-networks.ts';
 import { RecentEntries } from '../message/recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
 import { countedName, type Throttle } from './login-throttle.ts';
-
-// Authenticates callers: checks names and passwords, and remembers verified credentials for some minutes.
 
 /** Bounds of the cache of verified credentials. `lifetime` is in milliseconds and counts from the last use. */
 const CACHE_BOUNDS = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };

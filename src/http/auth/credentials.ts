@@ -1,3 +1,4 @@
+// Parses the `Authorization` header.
 import { UTF8_FATAL } from '../message/text-decoding.ts';
 
 export interface Credentials {

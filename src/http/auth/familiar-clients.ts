@@ -1,7 +1,6 @@
+// Remembers which users have logged in from which addresses, so that failed logins of others do not lock them out.
 import { RecentEntries } from '../message/recent-entries.ts';
 import { countedName } from './login-throttle.ts';
-
-// Remembers which users have logged in from which addresses, so that failed logins of others do not lock them out.
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

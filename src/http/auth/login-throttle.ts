@@ -1,8 +1,7 @@
+// Limits failed logins by network and by user name.
 import { createHash } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
-
-// Limits failed logins by network and by user name.
 
 /** Maximum failures in a minute: of a client's network and the two around it (IPv6 /64, /56 and /48), and of a user name. */
 const MAX_BY_NETWORK = [10, 30, 100] as const;

@@ -1,10 +1,9 @@
+// Where a request comes from: the client's address and TLS behind proxies, and cross-origin requests of browsers.
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP, type Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
-
-// Where a request comes from: the client's address and TLS behind proxies, and cross-origin requests of browsers.
 
 /** The n-th value from the end of a header that proxies append to, or the first value if there are fewer. */
 function valueFromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {

@@ -1,10 +1,9 @@
+// Decides when a request may start, so that clients share a busy process fairly.
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { Usage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
 import type { HasNetwork } from '../message/message.ts';
-
-// Decides when a request may start, so that clients share a busy process fairly.
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
 const MAX_ACTIVE = 64;

@@ -1,6 +1,5 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
-
 // Measures how late the event loop is, for the metrics.
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 /** Milliseconds between measurements, which Node includes in each measured value. */
 const RESOLUTION = 20;

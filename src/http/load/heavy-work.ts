@@ -1,8 +1,7 @@
+// Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
 import { AlternatingQueue } from '../../db/scheduling/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { ByteBudget } from './byte-budget.ts';
-
-// Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
 
 /** Milliseconds for which a client counts as present after its last request. */
 export const PRESENCE_TIME = 100;

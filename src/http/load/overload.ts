@@ -1,7 +1,6 @@
+// Detects that the process is overloaded, so that it sheds load instead of becoming slow for everyone.
 import { getHeapStatistics } from 'node:v8';
 import { totalmem } from 'node:os';
-
-// Detects that the process is overloaded, so that it sheds load instead of becoming slow for everyone.
 
 /** Milliseconds between measurements of the event loop and of the memory. */
 const INTERVAL = 100;

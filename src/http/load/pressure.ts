@@ -1,3 +1,4 @@
+// Limits how much memory and work all clients together can use.
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
@@ -5,8 +6,6 @@ import { ByteBudget } from './byte-budget.ts';
 import type { HasNetwork, Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
-
-// Limits how much memory and work all clients together can use.
 
 /** Minimum budget for all request bodies in memory (bytes). */
 const MIN_BODY_BUDGET = 64 * 1024 * 1024;

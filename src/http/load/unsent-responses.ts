@@ -1,9 +1,8 @@
+// Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from './byte-budget.ts';
 import type { HasNetwork } from '../message/message.ts';
-
-// Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
 
 /** Minimum rate at which a client must read, on average over some seconds. */
 export interface DrainRate {

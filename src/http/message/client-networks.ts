@@ -1,6 +1,5 @@
-import { isIPv6 } from 'node:net';
-
 // Maps a client's address to the network that counters and queues use instead.
+import { isIPv6 } from 'node:net';
 
 /** Prefixes of IPv6 addresses that end with an IPv4 address: IPv4-mapped (`::ffff:0:0/96`) and NAT64 (`64:ff9b::/96`). */
 const IPV4_PREFIXES: readonly (readonly number[])[] = [

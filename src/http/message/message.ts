@@ -1,9 +1,8 @@
+// A request and a reply as plain values, independent of Node's HTTP classes.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-
-// A request and a reply as plain values, independent of Node's HTTP classes.
 
 export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */

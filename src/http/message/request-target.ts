@@ -1,3 +1,4 @@
+// Reads the request line and the `Host` header.
 import type { IncomingMessage } from 'node:http';
 import { Problem } from '../../errors.ts';
 

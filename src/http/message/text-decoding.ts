@@ -1,6 +1,5 @@
-import { BodyProblem } from '../../errors.ts';
-
 // Decodes UTF-8 bodies and header parameters.
+import { BodyProblem } from '../../errors.ts';
 
 /** Decodes UTF-8 strictly. It keeps a byte order mark in the text, so that the JSON parser rejects it. */
 export const UTF8_FATAL = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -1,3 +1,4 @@
+// Writes the log.
 import type { LogFormat, LogLevel } from '../../config.ts';
 import { textLine, type LogFields } from './log-text.ts';
 

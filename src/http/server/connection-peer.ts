@@ -1,9 +1,8 @@
+// What the service knows about the client of a connection, for all requests on that connection.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { clientNetwork } from '../message/client-networks.ts';
-
-// What the service knows about the client of a connection, for all requests on that connection.
 
 /**
  * Maximum number of waiting requests of one connection. The service's own server stops reading long before that, but a server

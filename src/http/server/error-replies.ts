@@ -1,3 +1,4 @@
+// Turns errors into responses, in the format that the request accepts.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, unavailable, type Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -14,8 +15,6 @@ import { COLLECTION_FORMATS, negotiate } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 import { isAdminPath } from '../message/request-target.ts';
-
-// Turns errors into responses, in the format that the request accepts.
 
 /** Whether the response's format depends on the `Accept` header. */
 export const isNegotiated = ({ method, path }: ApiRequest): boolean =>

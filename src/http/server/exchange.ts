@@ -1,3 +1,4 @@
+// One request in progress: what handlers can ask of it, and how it waits, disconnects and is probed.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
@@ -17,8 +18,6 @@ import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { isAdminPath, splitTarget } from '../message/request-target.ts';
-
-// One request in progress: what handlers can ask of it, and how it waits, disconnects and is probed.
 
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
 const FIRST_PROBE = 20;

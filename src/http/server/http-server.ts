@@ -1,3 +1,4 @@
+// The HTTP server: limits for slow clients, and a shutdown that completes open responses.
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import type { Logger } from '../observability/logger.ts';
@@ -7,8 +8,6 @@ import { problemReply } from '../message/message.ts';
 import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades } from './upgrade-requests.ts';
-
-// The HTTP server: limits for slow clients, and a shutdown that completes open responses.
 
 /** Milliseconds after which slow clients get 408. */
 const HEADERS_TIMEOUT = 10_000;

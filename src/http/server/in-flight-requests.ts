@@ -1,3 +1,4 @@
+// Counts the requests in flight, so that a shutdown can wait for them.
 /** Maximum time that a shutdown waits for requests in flight (milliseconds). */
 export const SHUTDOWN_TIMEOUT = 10_000;
 

@@ -1,3 +1,4 @@
+// Opens the addresses of the service and of its metrics, or takes over the socket that systemd passes.
 import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,8 +13,6 @@ import { splitTarget } from '../message/request-target.ts';
 import { METRICS_PATH, type Metrics } from '../observability/metrics.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
-
-// Opens the addresses of the service and of its metrics, or takes over the socket that systemd passes.
 
 /** File descriptor of the first passed socket, see sd_listen_fds(3). */
 const FIRST_PASSED = 3;

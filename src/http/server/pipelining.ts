@@ -1,7 +1,6 @@
+// Limits how many requests a client may pipeline: the parser gets no further bytes until responses are sent.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-
-// Limits how many requests a client may pipeline: the parser gets no further bytes until responses are sent.
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;

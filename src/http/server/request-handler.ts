@@ -1,3 +1,4 @@
+// Handles each request from its arrival to the log line: admission, routing, error handling, response.
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
@@ -23,8 +24,6 @@ import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import { assertReadable, loggedPath, splitTarget } from '../message/request-target.ts';
-
-// Handles each request from its arrival to the log line: admission, routing, error handling, response.
 
 interface HandlerOptions {
   readonly settings: Settings;

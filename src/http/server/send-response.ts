@@ -1,9 +1,8 @@
+// Writes a reply to the connection, whole or as a stream.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { HasNetwork, Reply } from '../message/message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
-
-// Writes a reply to the connection, whole or as a stream.
 
 /** Maximum number of unread body bytes to drain before closing the connection instead. */
 const MAX_DRAIN = 65_536;

@@ -1,3 +1,4 @@
+// Answers what Node's parser rejects: malformed requests, unknown methods, headers that are too large or too late.
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from '../../errors.ts';
@@ -5,8 +6,6 @@ import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Reply } from '../message/message.ts';
 import { isAnswered, type PipelinedExchange } from './pipelining.ts';
 import { LINGER_TIME } from './send-response.ts';
-
-// Answers what Node's parser rejects: malformed requests, unknown methods, headers that are too large or too late.
 
 /** The error of a `clientError` event. */
 export interface ParseError extends Error {

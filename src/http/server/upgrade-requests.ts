@@ -1,3 +1,4 @@
+// Answers requests with an `Upgrade` header as if they had none.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { END_OF_HEAD, isAnswered, latestOf, releaseReader } from './pipelining.ts';

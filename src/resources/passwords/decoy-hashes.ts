@@ -28,7 +28,7 @@ export function createDecoys() {
 
   return {
     /** The decoy of a name, always the same one while the mix of costs stays. */
-    hashFor(name: string): Promise<string> {
+    hashFor: (name: string): Promise<string> => {
       const total = decoys.reduce((sum, { users }) => sum + users, 0);
       const digest = createHmac('sha256', secret).update(name).digest();
       let position = (digest.readUInt32BE(0) / 2 ** 32) * total;
@@ -37,7 +37,7 @@ export function createDecoys() {
     },
 
     /** Replaces the mix of costs by that of a sample of users. */
-    async imitate(used: readonly UsedCosts[]): Promise<void> {
+    imitate: async (used: readonly UsedCosts[]): Promise<void> => {
       const next: Decoy[] = [];
       for (const { costs, users } of used) {
         // The library cannot verify a hash whose costs it cannot hash with.

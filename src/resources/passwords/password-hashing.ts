@@ -2,7 +2,7 @@ import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { createDecoys } from './decoy-hashes.ts';
 import { createGate, type SlotRequest } from './password-gate.ts';
-import { CURRENT_COSTS, costsOf, isSameCost, type UsedCosts } from './hash-costs.ts';
+import { CURRENT_COSTS, costsOf, isSameCost } from './hash-costs.ts';
 
 /** At most two hashes at once: at most one of them for unknown clients, and at most one for new passwords. */
 const GATE_LIMITS = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
@@ -70,6 +70,6 @@ export function createPasswords() {
     },
 
     /** Gives the decoys the costs of the users' hashes. */
-    imitate: (used: readonly UsedCosts[]): Promise<void> => decoys.imitate(used),
+    imitate: decoys.imitate,
   };
 }
