@@ -213,11 +213,11 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
      * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
      * Problem 429 after too many failures, 503 if too many passwords are being verified
      */
-    async authenticate(
+    authenticate: async (
       header: string | undefined,
       address: string,
       onGone?: Requester['onGone'],
-    ): Promise<Caller> {
+    ): Promise<Caller> => {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
       return (await logIn(credentials, address, onGone)).caller;
