@@ -19,7 +19,7 @@ import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createPressure } from './http/load/pressure.ts';
 import type { Site } from './http/api/site.ts';
 import { createThrottle } from './http/auth/login-throttle.ts';
-import { createSqlCache } from './query/statements/sql-cache.ts';
+import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createListing, type ListingSite } from './resources/records/listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';

@@ -23,7 +23,7 @@ import { reference, typed, type Column, type Model } from '../../db/schema/model
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';
 import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
-import type { SqlCache } from './sql-cache.ts';
+import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;

@@ -7,7 +7,7 @@ import type { Change } from './change.ts';
 import { bindCheck, type Check } from './check-statements.ts';
 import { authorSql } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
-import { createSqlCache } from './sql-cache.ts';
+import { createSqlCache } from '../../db/sql-cache.ts';
 import { deleteSql, insertSql, isKey, readDeleted, readInserted, readUpdated, updateSql } from './write-sql.ts'; // prettier-ignore
 import type { BoundWrite, WriteTarget } from './write-sql.ts';
 

@@ -18,7 +18,7 @@ import {
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
-import type { SqlCache } from '../../query/statements/sql-cache.ts';
+import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { requireId } from './read-record.ts';
 import {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { buildModels } from '../../src/db/schema/build-models.ts';
-import { createSqlCache } from '../../src/query/statements/sql-cache.ts';
+import { createSqlCache } from '../../src/db/sql-cache.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
 import { pageStatement } from '../../src/query/statements/read-statements.ts';
