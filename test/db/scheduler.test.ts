@@ -269,3 +269,30 @@ test('a client that fills the queue of a class gives way to the first statements
   await Promise.all(all);
   scheduler.close();
 });
+
+test('of two slow reads of a user the younger one makes room for another client, and none does for the same user', async () => {
+  const scheduler = new Scheduler();
+  const shape = { ...newShape('select'), cost: 1_000, isProven: true };
+  const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
+  const ended: string[] = [];
+  const begin = async (key: string, name: string): Promise<RunningStatement> => {
+    const running = await scheduler.enter('slow', { ...SERVICE, key, origin: 'user' }, shape);
+    assert.ok(running);
+    running.preempt = () => {
+      ended.push(name);
+      scheduler.leave(running);
+    };
+    return running;
+  };
+  const [first] = await Promise.all([begin('mallory', 'first'), begin('mallory', 'second')]);
+  const third = begin('mallory', 'third').catch((error: unknown) => error);
+  await sleep(300);
+  assert.deepEqual(ended, []);
+  const other = await begin('ada', 'other');
+  assert.deepEqual(ended, ['second']);
+  for (const running of [first, other]) scheduler.leave(running);
+  const last = await third;
+  if (!(last instanceof Error)) scheduler.leave(last as RunningStatement);
+  clearInterval(alive);
+  scheduler.close();
+});

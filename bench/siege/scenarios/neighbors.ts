@@ -1,6 +1,6 @@
 // What many clients with costly requests take from one whose requests of the same kind are cheap.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { addresses, besiege, readRow, writeRows } from '../besiege.ts';
+import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import { encode, openConnection, type Connection } from '../connection.ts';
 import { PASSWORD } from '../../rows.ts';
 import type { Flood, RequestShape } from '../jobs.ts';
@@ -8,6 +8,8 @@ import { atMost, median, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
 const NEIGHBOR = '198.51.100.20';
+/** A search that takes PostgreSQL about a second. */
+const SEARCH = '/api/message/?content__ilike=%25e%25a%25zz%25';
 /** Milliseconds between two requests of the neighbor. */
 const PAUSE = 40;
 /** Milliseconds in which an attack gets going. */
@@ -106,6 +108,38 @@ const largeRecord: Scenario = {
   },
 };
 
+const cookies: Scenario = {
+  name: 'cookies',
+  title: '64 addresses that ask for the login page with 10,000 cookies',
+  async run(stage) {
+    const Cookie = `admin-session=${'x'.repeat(43)}; ${'0=;'.repeat(10_000)}`;
+    const request = { path: '/admin/-/login/', headers: { Cookie } };
+    const siege = await besiege(stage, (port) => [floodOf(port, 64, request)]);
+    return [readRow(siege, 20), ...writeRows(stage, siege, 500), holdRow(stage, siege.watched)];
+  },
+};
+
+const userSearches: Scenario = {
+  name: 'user-searches',
+  title: 'one user with 4 slow searches at once, and another one with one',
+  async run(stage) {
+    const { port } = await stage.service();
+    const headersOf = (name: string): { Authorization: string } => ({
+      Authorization: `Basic ${name}:${PASSWORD}`,
+    });
+    const search = { path: SEARCH, headers: { ...headersOf('user5'), 'X-Forwarded-For': NEIGHBOR } };
+    await ask(port, { ...search, path: '/api/message/1/' }, 1); // logs in
+    const attack = await stage.attack({
+      ...floodOf(port, 4, { path: SEARCH, headers: headersOf('user6') }),
+      addresses: ['10.2.0.1'],
+    });
+    await sleep(RAMP);
+    const { failures, count } = await ask(port, search, stage.either(20, 8));
+    await attack.stop();
+    return [atMost('count', 'searches of the other one that failed', 25, 100 * failures, '%', `of ${count}`)];
+  },
+};
+
 /** Records and their users, who are none of the honest ones. */
 const LOCKED = [101, 102, 103];
 
@@ -138,6 +172,8 @@ const lockedRows: Scenario = {
 
 export const neighbors: readonly Scenario[] = [
   largeRecord,
+  cookies,
+  userSearches,
   lockedRows,
   neighborhood({
     name: 'browser-pages',

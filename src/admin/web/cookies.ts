@@ -3,21 +3,28 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { ApiRequest } from '../../http/message/message.ts';
 
 /** The session, the token that binds the login form to a browser, and the flash message for the next page. */
-export type CookieName = 'session' | 'login' | 'flash';
+export type CookieName = (typeof NAMES)[number];
+const NAMES = ['session', 'login', 'flash'] as const;
 
 /** Browsers accept a cookie with this prefix only over TLS, so a network attacker cannot plant one. */
 const SECURE_PREFIX = '__Secure-';
 const PATH = '/admin/';
 
-function cookiesOf({ headers }: ApiRequest): ReadonlyMap<string, string> {
-  const cookies = new Map<string, string>();
-  for (const part of (headers.cookie ?? '').split(';')) {
-    const equals = part.indexOf('=');
-    const key = part.slice(0, equals).trim();
-    if (equals > 0 && !cookies.has(key)) cookies.set(key, part.slice(equals + 1).trim());
+/** Finds one cookie without reading the others, of which a client can send thousands. */
+function cookie({ headers }: ApiRequest, name: string): string | undefined {
+  const { cookie: header = '' } = headers;
+  for (let at = header.indexOf(`${name}=`); at >= 0; at = header.indexOf(`${name}=`, at + 1)) {
+    let start = at;
+    while (header[start - 1] === ' ') start -= 1;
+    if (start > 0 && header[start - 1] !== ';') continue; // the end of a longer name, or a part of a value
+    const [value = ''] = header.slice(at + name.length + 1).split(';', 1);
+    return value.trim();
   }
-  return cookies;
+  return undefined;
 }
+
+const secureCookie = (request: ApiRequest, name: CookieName): string | undefined =>
+  cookie(request, `${SECURE_PREFIX}admin-${name}`);
 
 /**
  * Whether the browser uses TLS. Behind a proxy that `TRUST_PROXY` does not cover, two signs show it: an `https:` origin, which
@@ -26,13 +33,12 @@ function cookiesOf({ headers }: ApiRequest): ReadonlyMap<string, string> {
 export const usesTls = (request: ApiRequest): boolean =>
   request.client().isSecure ||
   request.headers.origin?.startsWith('https://') === true ||
-  [...cookiesOf(request).keys()].some((key) => key.startsWith(`${SECURE_PREFIX}admin-`));
+  NAMES.some((name) => secureCookie(request, name) !== undefined);
 
 /** The value of a cookie. The secure one takes precedence; where TLS is certain, only that one counts. */
 export function readCookie(request: ApiRequest, name: CookieName): string | undefined {
-  const cookies = cookiesOf(request);
-  const secure = cookies.get(`${SECURE_PREFIX}admin-${name}`);
-  return request.client().isSecure ? secure : (secure ?? cookies.get(`admin-${name}`));
+  const secure = secureCookie(request, name);
+  return request.client().isSecure ? secure : (secure ?? cookie(request, `admin-${name}`));
 }
 
 /** @param seconds how long the browser keeps it: 0 deletes it, undefined keeps it until the browser closes */

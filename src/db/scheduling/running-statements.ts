@@ -53,6 +53,8 @@ export class RunningStatements {
   readonly #attempts = new Set<RunningStatement>();
   /** Writes, in the order in which they began. */
   readonly #writes = new Set<RunningStatement>();
+  /** Slow reads, in the order in which they began to count as slow. */
+  readonly #slow = new Set<RunningStatement>();
 
   constructor(queues: ClassQueues, slowClients: SlowClients) {
     this.#queues = queues;
@@ -65,7 +67,7 @@ export class RunningStatements {
     if (!shape) return;
     if (isAnonymous && queue.name !== 'brief') running.utilization = performance.eventLoopUtilization();
     if (queue.name === 'attempt' && classify(shape) === 'slow') watch(running, this.#attempts);
-    else if (queue.name !== 'slow') watch(running, this.#reads);
+    else watch(running, queue.name === 'slow' ? this.#slow : this.#reads);
   }
 
   /** @returns whether it was an attempt that was still allowed to run */
@@ -99,6 +101,23 @@ export class RunningStatements {
     }
   }
 
+  /** Ends the younger slow reads of clients with several, if other clients wait for a connection. They wait again. */
+  endFurtherSlow(): void {
+    const { slow } = this.#queues.of;
+    if (slow.waiting === 0 || this.#queues.hasRoom(slow)) return;
+    let count = slow.waitingClients;
+    const clients = new Set<string>();
+    for (const running of this.#slow) {
+      const { key } = running.caller;
+      if (!clients.has(key)) clients.add(key);
+      else if (count > 0) {
+        count -= 1;
+        unwatch(running);
+        running.preempt?.();
+      }
+    }
+  }
+
   /**
    * Counts reads as slow once they have taken long. Meanwhile their clients may not start further reads, or many reads with
    * underestimated costs could take all connections.
@@ -129,6 +148,7 @@ export class RunningStatements {
       }
       this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
       running.queue = slow;
+      watch(running, this.#slow);
       running.utilization = performance.eventLoopUtilization();
       running.expected = this.#queues.enter(slow, caller);
       increment(this.#slowClients.overruns, caller.key, 1);

@@ -34,6 +34,7 @@ export class Scheduler {
     this.#refuseLate();
     this.#running.endAttempts(this.clock.now());
     this.#running.endLongWrites(this.clock.now());
+    this.#running.endFurtherSlow();
     if (!this.#running.moveOverruns(this.clock.now())) return;
     this.#reclassify();
     this.#queues.startNext();
