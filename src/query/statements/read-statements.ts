@@ -82,6 +82,8 @@ export const plainRecord = (columns: readonly Column[]): RowOutput => ({
 
 /** Maximum rows of a small page, which is fast to read and to send. */
 const SMALL_PAGE = 100;
+/** Maximum rows whose size is only checked in the end, which is faster but lets PostgreSQL hold all of them. */
+const MAX_UNCHECKED_ROWS = 25;
 
 /** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
 export const isQuick = ({ where, orderings, offset, limit }: ListPlan): boolean =>
@@ -161,7 +163,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   const hasMore = sql`cardinality(records) > ${limit}`;
   const count = isCounted ? sql`, (select count(*)${rowsWhere(plan, parts.conditions)})::text` : EMPTY;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
-  if (plan.limit <= SMALL_PAGE) {
+  if (plan.limit <= MAX_UNCHECKED_ROWS) {
     const page = sql`(select array(${rows}) as records offset 0) records`;
     const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
     return sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
