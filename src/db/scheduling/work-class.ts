@@ -33,7 +33,7 @@ export const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { max: 3, reserved: 1, perClient: 2 },
   write: { max: 10, reserved: 2, perClient: 4 },
   admin: { max: 3, reserved: 1, perClient: 2 },
-  brief: { max: 8, reserved: 1, perClient: 8 },
+  brief: { max: 6, reserved: 1, perClient: 6 },
   read: { max: 4, reserved: 1, perClient: 3 },
   trial: { max: 3, reserved: 1, perClient: 1 },
   attempt: { max: 3, reserved: 1, perClient: 1 },
