@@ -148,7 +148,7 @@ describe('each value of the output, used as a filter, finds its record', () => {
     const { json: page } = await service.request('/api/old/');
     for (const key of ['micro', 'zoned', 'milli', 'clock']) {
       const values = (page.objects as Record<string, unknown>[]).flatMap((record) => record[key] ?? []);
-      const known = values.map((value) => `%22${encodeURIComponent(String(value))}%22`);
+      const known = values.map((value) => `%22${encodeURIComponent(String(value as string))}%22`);
       for (const operator of ['in', '-in']) {
         for (const chosen of known) {
           const find = async (count: number): Promise<unknown> => {
