@@ -78,11 +78,11 @@ export function decodeForm(text: string, maxFields: number): DecodedParameter[] 
 /** Matches the start of a field with this ASCII name. Each byte may be plain or percent-encoded. */
 function fieldPattern(name: string): RegExp {
   const hexDigit = (digit: string): string => `[${digit}${digit.toUpperCase()}]`;
-  const either = [...Buffer.from(name)].map((byte) => {
+  const bytes = [...Buffer.from(name)].map((byte) => {
     const digits = [...byte.toString(16)].map(hexDigit);
     return `(?:${String.fromCharCode(byte)}|%${digits.join('')})`;
   });
-  return new RegExp(`(?<=^|&)${either.join('')}(?=[=&]|$)`, 'g');
+  return new RegExp(`(?<=^|&)${bytes.join('')}(?=[=&]|$)`, 'g');
 }
 
 /**
@@ -118,7 +118,7 @@ function* partsOf(text: string): Generator<string> {
 /** The parameters of a query string. Its length is limited already, which also limits their number. */
 export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(query, Infinity) ?? [];
 
-/** The query string without paging, which does not count for the length limit: links to other pages add it. */
+/** The query string without paging. Paging does not count for the length limit, because links to other pages add it. */
 const withoutPaging = (query: string): string =>
   query
     .split('&')

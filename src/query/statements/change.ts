@@ -1,11 +1,11 @@
+// A new value of a column, in the form that the writing statements need.
 import type { Column } from '../../db/schema/model.ts';
 
-/** A new value of a column, as text for the database. */
 export interface Change {
   readonly column: Column;
   /**
-   * The value. For a password, the salted digest of the text if that may be the stored hash itself, else null; `hash` has the
-   * new value.
+   * The value as text. For a password, whose new value is `hash`: the salted digest of the sent text if that may be the stored
+   * hash, else null.
    */
   readonly value: string | null;
   /** A password's new hash. */

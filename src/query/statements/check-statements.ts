@@ -11,8 +11,9 @@ export interface Check {
   /** The value of the field; its salted digest for `unchanged` of a password. */
   readonly value: string;
   /**
-   * `reference`: the related record exists. `unchanged`: the column already has this value, which is otherwise not allowed.
-   * `key`: this is the record's key as in the output, or `asked` if there is no record.
+   * - `reference`: the related record exists
+   * - `unchanged`: the column has this value already; as a new value it is not allowed
+   * - `key`: the value is the record's key as in the output, or `asked` if there is no record
    */
   readonly kind: 'reference' | 'unchanged' | 'key';
   /** The key in the request's URL. */

@@ -18,8 +18,8 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
 };
 
 /**
- * Maximum values that are compared one by one with a column that stores fractions of a second, which can use an index. More are one
- * parameter, so that clients cannot cause a different statement with each number of values.
+ * Maximum values that are compared one by one with a column that stores fractions of a second: this can use an index. More values
+ * are one parameter. Otherwise clients could cause a different statement with each number of values.
  */
 const MAX_COMPARISONS = 8;
 
@@ -36,7 +36,7 @@ const typedList = (values: readonly string[], { castType }: Column): Fragment =>
   castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
 
 /**
- * Compares a column that stores fractions of a second as its output, which shows none: 18:30:00.25 equals 18:30:00.
+ * Compares in whole seconds, like the output of a column that stores fractions of a second: 18:30:00.25 equals 18:30:00.
  * Bounds on the bare column let PostgreSQL use an index, and work with infinity.
  */
 function compareSeconds(column: Fragment, operator: Comparison, value: Fragment, isLast: boolean): Fragment {
@@ -57,7 +57,7 @@ function compareSeconds(column: Fragment, operator: Comparison, value: Fragment,
   }
 }
 
-/** A column as its output, which shows no fractions of a second. As an interval, the time 24:00:00 stays what it is. */
+/** A column in whole seconds, like its output. The cast to an interval keeps the time 24:00:00. */
 const wholeSeconds = (bare: Fragment, isTime: boolean): Fragment =>
   isTime ? sql`date_trunc('second', ${bare}::interval)` : sql`date_trunc('second', ${bare})`;
 

@@ -1,4 +1,4 @@
-// Statements that find the records because of which the database rejects a write.
+// Statements that find out why the database rejected a write: duplicate values, or references to the record.
 import { EMPTY, join, sql, table, type Fragment } from '../../db/fragment.ts';
 import { type Statement, booleans, createStatement, oneCell } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';

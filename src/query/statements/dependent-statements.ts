@@ -76,7 +76,7 @@ and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest
   return createStatement(query, oneCell(json<CatalogReference[]>));
 }
 
-/** The CTE of the matched records' keys. A CTE hides a table of the same name, so no table may have this one. */
+/** The CTE of the matched records' keys. A CTE hides a table of the same name, so it has a name that no table has. */
 const KEYS = raw('"vitrine keys"');
 
 /** A foreign key and the models that it connects. */

@@ -8,7 +8,7 @@ import { jsonField, recordJson } from './record-json.ts';
 export interface Recording {
   /** The history's model: see `HISTORY` in resources/definition/system-tables.ts. */
   readonly log: Model;
-  /** The columns whose values are recorded. Of passwords only a change is recorded, of other columns nothing. */
+  /** The columns whose values are recorded. For a password, the history only records that it changed. */
   readonly columns: readonly Column[];
   /** The name of the changed record's model. */
   readonly model: string;

@@ -36,8 +36,10 @@ export class LabelJoins {
 }
 
 /**
- * The columns that must have values for a label to include a text, since a separator without neighbors is wrong. A text needs
- * the next column and one of those before it. An opening bracket needs only the next, the end of the label only the last.
+ * The columns that must have values for a label to include a text. Otherwise a separator could be left over. A text needs:
+ * - between columns: the next one, and at least one of those before it
+ * - with an opening bracket at its end: only the next one
+ * - at the end of the label: only the last one
  */
 function neededBy(
   label: Label,

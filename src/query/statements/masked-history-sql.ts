@@ -19,7 +19,8 @@ const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\
 
 /**
  * Maximum bytes of a value that is shown in full, and of all values of a change. If a change has more, its values get equal
- * shares. A longer value is cut to a quarter of these bytes, in characters. A URL cannot hold a change with cut values.
+ * shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with its
+ * values only if they are whole: a change with cut values would be too long for a URL.
  */
 const MAX_VALUE_BYTES = 8192;
 const MAX_CHANGE_BYTES = 4 * MAX_VALUE_BYTES;
@@ -74,8 +75,8 @@ function maskedObject(
   const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordMark} end`;
   const isShown = sql`${kind} = 'value' or ${kind} = 'password' and ${raw(`${ROW}.action`)} = 'update'`;
   const all = sql`json_each(${escaped(field)}::json) m${share ? raw(' cross join share') : EMPTY}`;
-  const members = sql`${share ?? EMPTY}select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
-  return sql`case when ${field} is not null and ${KEYS} is not null then concat('{', (${members}), '}') end`;
+  const shownFields = sql`${share ?? EMPTY}select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
+  return sql`case when ${field} is not null and ${KEYS} is not null then concat('{', (${shownFields}), '}') end`;
 }
 
 /**

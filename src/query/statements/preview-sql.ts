@@ -7,7 +7,7 @@ import { ROOT } from '../plan.ts';
 
 /** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
 const MAX_PAGE_BYTES = 256 * 1024;
-/** Range of the bytes up to which a value is shown in full; fewer on a page with many values. */
+/** Maximum bytes of a value that is shown in full: at most the first, at least the second on a page with many values. */
 const MAX_FULL_BYTES = 4096;
 const MIN_FULL_BYTES = 64;
 /** The JSON key of a cut value's size in bytes. No column name starts with `#`. */

@@ -82,7 +82,7 @@ export const plainRecord = (columns: readonly Column[]): RowOutput => ({
 
 /** Maximum rows of a small page, which is fast to read and to send. */
 const SMALL_PAGE = 100;
-/** Maximum rows whose size is only checked in the end, which is faster but lets PostgreSQL hold all of them. */
+/** Maximum rows of a page whose size is checked only at the end. This is faster, but PostgreSQL holds all of them. */
 const MAX_UNCHECKED_ROWS = 25;
 
 /** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
@@ -127,7 +127,7 @@ function rowsOf(
 
 const COMMA = raw(`','`);
 
-/** Replaces the texts past the byte limit by NULL, so that PostgreSQL does not keep them in memory either. */
+/** Replaces the texts past the byte limit by NULL, so that PostgreSQL does not keep them in memory. */
 function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
   const total = raw('sum(octet_length(text)) over (rows unbounded preceding)');
   return sql`select case when ${total} <= ${maxBytes} then text end from (${rows}) rows (text)`;
@@ -174,7 +174,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   return sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
 }
 
-/** What the SQL of a page depends on besides its output. JSON keys have no spaces and punctuation. */
+/** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
 function shapeOf(
   { joins, orderings, limit, offset: skipped }: ListPlan,
   { conditions, offset }: BoundParts,
@@ -239,7 +239,7 @@ export interface FoundRecord {
   readonly version: string;
 }
 
-/** Reads one record by its key, for each id with the same text. */
+/** Makes the statement that reads one record by its key. The text is the same for each id. */
 export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>;
 
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>

@@ -64,8 +64,8 @@ const isSameRow = ({ primaryKey }: Model): Fragment =>
   sql`${reference(ROOT, primaryKey)} = ${reference(FOUND, primaryKey)}`;
 
 /**
- * What an UPDATE or DELETE found: not the row without a record, if it is not the caller's, or if the precondition fails; and
- * whether `If-Match` matches.
+ * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. It does not find the row of another owner, or any
+ * row if the precondition fails.
  */
 const readFoundRow = (row: RawRow | undefined) => ({
   isFound: text(row?.[0]) !== null,
@@ -132,7 +132,7 @@ export function insertSql(
   return recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row;
 }
 
-/** Outcome of an UPDATE. It is suppressed if a trigger canceled a change. */
+/** Outcome of an UPDATE. `isSuppressed` means that a trigger canceled the change. */
 export const readUpdated = ([row]: readonly RawRow[]) => ({
   ...readFoundRow(row),
   checks: booleans(row?.[2]),

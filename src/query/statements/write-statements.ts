@@ -15,7 +15,7 @@ import type { BoundWrite, WriteTarget } from './write-sql.ts';
 export interface Author {
   readonly id: string;
   readonly name: string;
-  /** Holds while a caller known from an earlier request is unchanged; undefined if this request has read the caller. */
+  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
   readonly precondition?: Fragment;
 }
 
@@ -31,7 +31,7 @@ export interface Write {
   readonly versions?: readonly string[] | undefined;
 }
 
-/** What the SQL depends on. JSON keys have no spaces and punctuation. */
+/** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function shapeOf(
   kind: string,
   { changes = [], checks = [], versions }: Write,
@@ -63,8 +63,9 @@ export class WriteStatements {
   readonly delete = (write: Write) => this.#statement('delete', write, deleteSql, readDeleted);
 
   /**
-   * Asks whether a record that was not found and locked belongs to the author; undefined without a record.
-   * @returns undefined where records have no owner
+   * Asks whether a record belongs to the author, to explain why a write did not find it. The result is undefined if there is no
+   * such record.
+   * @returns undefined if records have no owner
    */
   ownership(id: string, author: Author): Statement<boolean | undefined> | undefined {
     const { model, owner } = this.#target;
