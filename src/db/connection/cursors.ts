@@ -6,7 +6,7 @@ import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { watchRate } from './stream-rate.ts';
-import { Usage } from '../scheduling/client-usage.ts';
+import { ClientUsage } from '../scheduling/client-usage.ts';
 
 /** Approximate size of a batch (bytes). */
 const BATCH_BYTES = 65_536;
@@ -55,7 +55,7 @@ const setTimeLimit = (milliseconds: number): string => `set local statement_time
  */
 export function createCursors(open: OpenClient, slowTimeout: number) {
   const slots = createSlots();
-  const searches = new Usage(FREE_SEARCH);
+  const searches = new ClientUsage(FREE_SEARCH);
 
   return async function* cursor<T>(
     { text, values, decode }: Statement<T>,

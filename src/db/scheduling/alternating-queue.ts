@@ -1,9 +1,7 @@
+// A queue that serves users and anonymous clients in turn, so that many anonymous clients do not delay users.
 import { TimeQueue } from './time-queue.ts';
 
-/**
- * Two queues that are served in turn, so that many anonymous clients do not delay users. Within each queue, clients get equal
- * time.
- */
+/** Two queues that are served in turn. Within each queue, clients get equal time. */
 export class AlternatingQueue<T> {
   readonly #users = new TimeQueue<T>();
   readonly #others = new TimeQueue<T>();
@@ -43,8 +41,8 @@ export class AlternatingQueue<T> {
   }
 
   /**
-   * Takes the newest entry of the client with the most entries, to make room for an entry of this client: from the longer of the two
-   * queues, but not from a client with as few entries as this one.
+   * Takes the newest entry of the client with the most entries, to make room for an entry of this client. Takes it from the longer
+   * queue. In this client's own queue, it takes none from a client with as few entries as this one.
    */
   displace(key: string, isUser: boolean): T | undefined {
     const own = this.of(isUser);

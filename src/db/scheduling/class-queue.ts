@@ -1,3 +1,4 @@
+// The statements of one class: which ones wait and run, and which may run next.
 import { AlternatingQueue } from './alternating-queue.ts';
 import { TOO_MANY } from '../../errors.ts';
 import type { Requester } from './requester.ts';
@@ -40,7 +41,6 @@ export interface QueueClient extends Pick<Requester, 'key' | 'origin'> {
   readonly isPreferred?: boolean;
 }
 
-/** The waiting and running statements of one class. */
 export class ClassQueue {
   readonly share: Share;
   readonly name: WorkClass;

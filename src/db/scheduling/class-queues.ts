@@ -1,3 +1,4 @@
+// The queues of all classes, and how they share the exclusive connections.
 import { ClassQueue, type QueueClient } from './class-queue.ts';
 import type { SlowClients } from './slow-clients.ts';
 import { CONNECTIONS, forEachClass, type WorkClass } from './work-class.ts';
@@ -10,7 +11,6 @@ export interface ClassState {
   readonly refused: number;
 }
 
-/** The queues of all classes, and how they share the exclusive connections. */
 export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];

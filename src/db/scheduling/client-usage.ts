@@ -1,3 +1,5 @@
+// Finds the clients that have used more than their share of the time lately.
+
 /** The share of the time that a client may use without being counted as costly. */
 const FREE_SHARE = 0.25;
 /** Maximum usage that is remembered, as a multiple of the allowance. */
@@ -9,8 +11,8 @@ interface Level {
   readonly at: number;
 }
 
-/** Which clients have used more than their share of the time lately: a leaky bucket for each client. */
-export class Usage {
+/** A leaky bucket for each client. */
+export class ClientUsage {
   readonly #allowance: number;
   readonly #levels = new Map<string, Level>();
   /** The earliest time from which no client can be costly (milliseconds, as of `performance.now`). */

@@ -1,6 +1,6 @@
+// A queue that serves its clients round-robin, so that a client with many entries delays only itself.
 import { ClientQueue } from './client-queue.ts';
 
-/** A queue that serves its clients round-robin, so that a client with many entries delays only itself. */
 export class FairQueue<T> extends ClientQueue<T> {
   /** How many entries are served before a new one of this client. */
   ahead(key: string): number {

@@ -1,11 +1,13 @@
+// A clock that does not count long blocks of the event loop.
+
 /** How often the clock is set (milliseconds). */
 const TICK = 50;
 /** Maximum time that one turn of the event loop counts for (milliseconds). */
 const MAX_TURN = 2 * TICK;
 
 /**
- * A clock that does not count long blocks of the event loop. While the loop is blocked, answers wait to be read: the database
- * must not look slow for that.
+ * Measures the durations of statements. While the event loop is blocked, answers wait to be read, and the database must not look
+ * slow for that.
  */
 export class LoopClock {
   readonly #onTick: () => void;

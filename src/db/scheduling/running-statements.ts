@@ -1,3 +1,4 @@
+// The running statements, and what happens to those that take too long.
 import type { EventLoopUtilization } from 'node:perf_hooks';
 import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-shapes.ts';
 import type { ClassQueue, QueueClient } from './class-queue.ts';
@@ -39,11 +40,10 @@ export interface RunningStatement {
   preempt?: () => void;
   /** Whether it was a read that took too long for its class. PostgreSQL may need a while to end it. */
   isEnded: boolean;
-  /** The statements of its kind that may still turn out to take too long, while it is one of them. */
+  /** The set that contains it while it may still turn out to take too long. */
   watched: Set<RunningStatement> | undefined;
 }
 
-/** The running statements, and what happens to those that take too long. */
 export class RunningStatements {
   readonly #queues: ClassQueues;
   readonly #slowClients: SlowClients;

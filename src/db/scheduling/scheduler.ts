@@ -1,3 +1,4 @@
+// Decides which statement gets an exclusive connection next.
 import { OVERLOADED, TOO_MANY, type Problem } from '../../errors.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, type Requester } from './requester.ts';
@@ -22,8 +23,8 @@ const SUSPICIOUS = 1_000;
 const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
 
 /**
- * Decides which statement gets an exclusive connection next. Each class has its share of the connections. Within a class, clients
- * get equal time, so that a client with many statements waits behind itself.
+ * Each class has its share of the connections. Within a class, clients get equal time, so that a client with many statements
+ * waits behind itself.
  */
 export class Scheduler {
   readonly #slowClients = new SlowClients();
@@ -45,8 +46,8 @@ export class Scheduler {
   }
 
   /**
-   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly only
-   * with some values is tried briefly, so that no client can make it slow for others.
+   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly
+   * only with some values is tried briefly, so that no client can make it slow for others.
    */
   classOf(shape: Shape, { key, origin }: QueueClient): WorkClass {
     const name = classify(shape);

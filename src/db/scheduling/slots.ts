@@ -1,3 +1,4 @@
+// A limited number of slots for long-lasting work: streams and transactions.
 import { Problem, unavailable } from '../../errors.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, type Requester } from './requester.ts';
@@ -22,11 +23,11 @@ export interface SlotLimits {
   readonly cooldownMessage?: string;
 }
 
-/** Work that has a slot and may have to give it up. */
+/** Work whose slot another client may need. */
 export interface Holder {
   /** Whether it uses its slot so little that another client may have it. */
   readonly isIdle: () => boolean;
-  /** Ends the work; its slot must be given back at once. */
+  /** Ends the work, which must give its slot back at once. */
   readonly end: () => void;
 }
 
@@ -39,7 +40,7 @@ interface Entry {
 /** How often to look for an idle holder while a client waits (milliseconds). */
 const IDLE_CHECK = 250;
 
-/** A limited number of slots for long-lasting work: streams and transactions. Clients get free slots in turn. */
+/** Clients get free slots in turn. */
 export class Slots {
   readonly #limits: SlotLimits;
   readonly #waiting = new FairQueue<Entry>();

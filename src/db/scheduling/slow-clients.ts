@@ -1,3 +1,4 @@
+// Remembers which clients have run slow statements, and what they may not start for a while.
 import type { WorkClass } from './work-class.ts';
 
 /**
@@ -26,7 +27,6 @@ interface EndedRead {
   readonly isProven: boolean;
 }
 
-/** What is known of the clients of slow statements, in whichever class those began. */
 export class SlowClients {
   /** How many running statements of other classes have turned out to be slow, by client. */
   readonly overruns = new Map<string, number>();
@@ -68,7 +68,7 @@ export class SlowClients {
     return isRecent(this.#passedAttempts, key, PREFERRED_FOR);
   }
 
-  /** A client that passed before may try again at once: one slow attempt can be bad luck, but not one after the other. */
+  /** A client that passed before may try again at once: one slow attempt can be bad luck, but not two in a row. */
   failAttempt(key: string): void {
     const isExcused =
       this.#passedAttempts.delete(key) && !isRecent(this.#excusedAttempts, key, NO_ATTEMPT_FOR);
@@ -86,7 +86,7 @@ export class SlowClients {
 
   /**
    * Records that a slow read was ended because too many others were running, which may be the reason why it was slow. A client is
-   * suspect if this happens again with a read that it began later, or with a read whose cost nothing was known about.
+   * suspect if this happens again with a read that it began later, or at once if the cost of the read was unknown.
    * @param now when it was ended, and `since` when it began, both by the scheduler's clock
    */
   noteEndedRead(key: string, now: number, { since, isProven }: EndedRead): void {

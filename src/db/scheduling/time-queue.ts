@@ -1,13 +1,15 @@
+// A queue that gives its clients equal time, not equal turns (start-time fair queueing).
 import { ClientQueue } from './client-queue.ts';
 
-/** How many clients are remembered: those served more than once, and of these those that were served last. */
+/** Maximum clients that are remembered. Those served only once are forgotten first, then those not served for longest. */
 const MAX_KNOWN = 512;
 /** Maximum lead of known clients over new ones, or the reverse (milliseconds). */
 const MAX_LEAD = 100;
+
 interface KnownClient {
   /** The time that the client has had (milliseconds). */
   used: number;
-  /** The number of its entry that began last. */
+  /** The number of entries that had begun when its latest one began. */
   lastServed: number;
   isRepeated: boolean;
 }
@@ -16,8 +18,8 @@ interface KnownClient {
 const MIN_COST = 0.01;
 
 /**
- * A queue that gives its clients equal time, not equal turns (start-time fair queueing). The next entry belongs to the client
- * that has had the least time. So a client with brief work hardly waits for clients with long work.
+ * The next entry belongs to the client that has had the least time. So a client with brief work hardly waits for clients with
+ * long work.
  *
  * A client cannot save up time: when it begins to wait, it counts as having had as much time as the client served last.
  *

@@ -1,6 +1,6 @@
 // Decides when a request may start, so that clients share a busy process fairly.
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
-import { Usage } from '../../db/scheduling/client-usage.ts';
+import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
 import type { HasNetwork } from '../message/message.ts';
@@ -43,7 +43,7 @@ export interface AdmissionRequest extends HasNetwork {
  * waits in the queue of heavy work.
  */
 export class Admission {
-  readonly #usage = new Usage(MAX_USAGE);
+  readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
   readonly #waiting = new FairQueue<QueuedRequest>();
   /** Active requests of each client. */
