@@ -21,7 +21,7 @@ const BEGIN_TIMEOUT = 15_000;
 const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
 /** Milliseconds that PostgreSQL may take for one batch. */
 const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
-/** Milliseconds after the batch timeout in which PostgreSQL must report it; without an answer, the connection is dead. */
+/** Milliseconds after the batch timeout until PostgreSQL must have answered. Otherwise the connection is dead. */
 const TIMEOUT_MARGIN = 5_000;
 
 const createSlots = (): Slots =>
@@ -64,8 +64,8 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
   ): AsyncGenerator<T, void> {
     const { origin } = requester;
     const rate = watchRate();
-    const giveWay = (): void =>
-      cut(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10));
+    const endForOthers = (): void =>
+      abort(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10));
     const isAnonymous = origin === 'anonymous';
     /** When PostgreSQL began to search for the next batch. */
     let searchingSince: number | undefined;
@@ -78,11 +78,11 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
-    const leave = await slots.enter(requester, { isIdle, end: giveWay });
+    const leave = await slots.enter(requester, { isIdle, end: endForOthers });
     const connection = openDedicated(open);
     let isOver = false;
     const end = (): void => {
-      // Before the slot is given back: the client's next request may wait for it.
+      // The cooldown begins before the slot is given back, because the client's next request may wait for the slot.
       if (!isOver && isAnonymous) coolDown();
       isOver = true;
       leave();
@@ -97,15 +97,15 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
       searches.charge(key, searched, now);
       if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * searched);
     };
-    const cut = (reason: Error): void => {
+    const abort = (reason: Error): void => {
       connection.abort(reason);
       end();
     };
     const timer = setTimeout(
-      () => cut(unavailable('The stream took too long and was ended.', 10)),
+      () => abort(unavailable('The stream took too long and was ended.', 10)),
       LIFETIME[origin],
     );
-    const stopListening = requester.onGone(() => cut(new ClientGone()));
+    const stopListening = requester.onGone(() => abort(new ClientGone()));
     try {
       const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[origin];
       const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'`;

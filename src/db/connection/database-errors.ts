@@ -31,9 +31,9 @@ export const NOT_ALLOWED = 'A rule of the database does not allow this.';
 const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
-/** A raised error with one of these SQLSTATEs does not mean what they say: it is a rule of the database. */
+/** SQLSTATEs of failures of the service. In an error from RAISE they do not mean this: it is a rule of the database. */
 const NOT_RAISED = /^(08|25|28|3D|42|57)/;
-/** The `routine` of a row that a policy refuses. It has the SQLSTATE of a missing privilege, which is a faulty set-up. */
+/** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
 /** Whether the connection has ended or was refused: any error other than the server's answer to the statement. */

@@ -1,7 +1,7 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import type postgres from 'postgres';
 import { createCursors } from './cursors.ts';
-import { mayPipeline, openPostgres, type OpenClient } from './driver.ts';
+import { openPostgres, supportsPipelining, type OpenClient } from './driver.ts';
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
@@ -114,7 +114,7 @@ class RequesterDatabase implements Database {
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
   const shared: Shared = {
-    runner: new Runner({ open, isPipelined: mayPipeline(url), slowTimeout }),
+    runner: new Runner({ open, isPipelined: supportsPipelining(url), slowTimeout }),
     transaction: createTransactions(open),
     cursor: createCursors(open, slowTimeout),
   };

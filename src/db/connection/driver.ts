@@ -33,7 +33,7 @@ function certificateCheck(url: string): Pick<postgres.Options<Record<string, nev
   };
 }
 
-/** Opens connections to PostgreSQL. Nothing else does. */
+/** Opens connections to PostgreSQL. No other function does. */
 export const openPostgres = (
   url: string,
   options: postgres.Options<Record<string, postgres.PostgresType>>,
@@ -43,7 +43,7 @@ export const openPostgres = (
  * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
  * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
  */
-export const mayPipeline = (url: string): boolean =>
+export const supportsPipelining = (url: string): boolean =>
   !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
 
 /** A statement that was passed to the driver. */

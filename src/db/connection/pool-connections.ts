@@ -1,3 +1,4 @@
+// The connections of a pool: opens, replaces and closes them.
 import type postgres from 'postgres';
 import { CANCEL_TIMEOUT, cancelOnServer, type OpenClient, type Query } from './driver.ts';
 
@@ -7,7 +8,7 @@ export interface Connection {
   /** Statements without an answer, and requests to cancel one. */
   underway: number;
   /** Whether it has answered a statement. */
-  isMade: boolean;
+  hasAnswered: boolean;
   /** The texts of its prepared statements, except `fixed` ones, whose number is bounded. */
   readonly prepared: Set<string>;
   /** The characters of these texts. */
@@ -42,8 +43,8 @@ export function notePrepared(connection: Connection, text: string): void {
 }
 
 /**
- * The connections of a pool. Each is a postgres.js client with one connection, because the queues of a client with several
- * connections grow for as long as the client is never idle.
+ * Each connection is a postgres.js client of its own, because the queues of a client with several connections grow for as long as
+ * the client is never idle.
  */
 export class PoolConnections {
   readonly #options: ConnectionOptions;
@@ -76,10 +77,10 @@ export class PoolConnections {
     if (connection.underway === 0) this.#end(connection);
   }
 
-  /** Records that a connection gives answers. */
-  markMade(connection: Connection): void {
-    if (!connection.isMade) this.#setUp(connection);
-    connection.isMade = true;
+  /** Records that a connection has answered a statement. The first time, this sets it up. */
+  markAnswered(connection: Connection): void {
+    if (!connection.hasAnswered) this.#setUp(connection);
+    connection.hasAnswered = true;
   }
 
   /**
@@ -104,7 +105,7 @@ export class PoolConnections {
   /** Replaces the idle connections: when one has died silently, the others may have, too. */
   replaceIdle(): void {
     for (const connection of [...this.#current])
-      if (connection.isMade && connection.underway === 0) this.replace(connection, true);
+      if (connection.hasAnswered && connection.underway === 0) this.replace(connection, true);
   }
 
   replaceIfFull(connection: Connection): void {
@@ -146,7 +147,7 @@ export class PoolConnections {
         this.#options.onLost(connection);
       }),
       underway: 0,
-      isMade: false,
+      hasAnswered: false,
       prepared: new Set(),
       preparedLength: 0,
     };
@@ -161,7 +162,7 @@ export class PoolConnections {
       this.release(connection);
       onFree();
     };
-    // A late request to cancel the statement before may have hit it.
+    // A late request to cancel the previous statement may have hit it.
     const drop = (): void => {
       this.replace(connection, true);
       end();

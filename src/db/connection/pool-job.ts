@@ -1,10 +1,9 @@
+// A statement in a pool, and whether it may have taken effect when its answer is lost.
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Query } from './driver.ts';
 import type { Connection } from './pool-connections.ts';
-
-// A statement in a pool, and what is known of it when its answer is lost.
 
 /** A statement that can be canceled. */
 export interface Execution {

@@ -1,3 +1,4 @@
+// Queues statements and runs them over some connections: pipelined, or one at a time on each.
 import { unavailable } from '../../errors.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
@@ -54,7 +55,6 @@ export interface PoolState {
 /** Maximum retries after a deadlock or serialization failure. */
 const MAX_RETRIES = 3;
 
-/** A queue of statements and the connections that run them: pipelined, or one statement at a time. */
 export class Pool {
   readonly #options: PoolOptions;
   readonly #connections: PoolConnections;
@@ -202,7 +202,7 @@ export class Pool {
 
   #succeed(job: Job, connection: Connection, rows: RawRow[]): void {
     this.#options.onAnswer?.(job.statement, rows);
-    this.#connections.markMade(connection);
+    this.#connections.markAnswered(connection);
     this.#finish(job, connection);
     job.resolve(withoutGaps(rows));
   }
@@ -282,7 +282,7 @@ export class Pool {
     for (const job of [...this.#pending].filter((one) => one.connection === connection)) {
       const { query } = job;
       const isSent = query?.state !== null;
-      if (isSent || !connection.isMade) this.#abandon(job, connectionLost());
+      if (isSent || !connection.hasAnswered) this.#abandon(job, connectionLost());
       if (isSent) continue;
       this.#takeBack(job, query);
       if (this.#pending.has(job)) this.#startOrWait(job);

@@ -1,3 +1,4 @@
+// Runs each statement on one of two pools, by its kind, its cost and its requester.
 import { unavailable } from '../../errors.ts';
 import type { OpenClient } from './driver.ts';
 import type { BoundSql } from '../fragment.ts';
@@ -62,7 +63,6 @@ interface Limited {
 
 type ShapedStatement = BoundSql & { readonly shape: Shape };
 
-/** Runs each statement on one of two pools, by its kind, its cost and its requester. */
 export class Runner {
   readonly #quick: Pool;
   readonly #work: Pool;

@@ -1,10 +1,11 @@
+// Detects that a statement on a pipelined connection delays those behind it.
+
 /** How many ticks without an answer count as a stall, and the length of a tick (milliseconds). */
 const STALL_TICKS = 4;
 const TICK = 25;
 
 /**
- * Detects that a statement delays those behind it. It counts ticks of a timer and not time, so that answers that a busy event
- * loop has not read yet do not count as missing.
+ * Counts ticks of a timer and not time, so that answers that a busy event loop has not read yet do not count as missing.
  */
 export class StallTimer {
   readonly #timer: NodeJS.Timeout;

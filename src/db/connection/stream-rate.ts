@@ -1,9 +1,10 @@
+// Measures how fast the client of a stream takes its records.
+
 /** A stream is slow if its client took fewer bytes than this in the latest seconds. Bytes in system buffers count as taken. */
 const SLOW = { bytesPerSecond: 64 * 1024, seconds: 2 };
 /** Batches within this time (milliseconds) are counted together, so that the list stays short. */
 const MERGED = 100;
 
-/** How fast the client of a stream takes its records. */
 export interface StreamRate {
   /** Records that the client was sent some bytes and must take them now. */
   readonly beginWait: (bytes: number) => void;

@@ -1,3 +1,4 @@
+// Runs statements in a transaction, on a dedicated connection.
 import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
 import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';

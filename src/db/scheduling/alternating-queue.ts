@@ -41,8 +41,8 @@ export class AlternatingQueue<T> {
   }
 
   /**
-   * Takes the newest entry of the client with the most entries, to make room for an entry of this client. Takes it from the longer
-   * queue. In this client's own queue, it takes none from a client with as few entries as this one.
+   * Takes the newest entry of the client with the most entries in the longer queue, to make room for an entry of this client.
+   * In this client's own queue, a client with as few entries as this one loses none.
    */
   displace(key: string, isUser: boolean): T | undefined {
     const own = this.of(isUser);
