@@ -1,12 +1,9 @@
-// The type of the HTML pages of the API, which a higher layer makes.
+// The type of the HTML pages of the API. The admin layer, above this one, makes them.
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
-/**
- * HTML pages of the API for browsers. Access is checked before a page is made. The pages belong to the admin layer, above
- * this one, so this file has only their type.
- */
+/** HTML pages of the API for browsers. Access is checked before a page is made. */
 export interface ApiPages extends Pick<Area, 'problem'> {
   readonly index: (request: ApiRequest, caller: Caller | undefined) => Reply;
   /** @param load runs a query in the API's grammar */

@@ -60,7 +60,6 @@ const indexBody = (resources: ServedResources): string =>
     })),
   });
 
-/** GET of the JSON API. */
 export function createApiReads({ resources, database, listing, pages }: ApiReadOptions) {
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 

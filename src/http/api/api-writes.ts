@@ -36,7 +36,6 @@ function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
   return () => (fields ??= readJsonText(request).then(parseJsonFields));
 }
 
-/** POST, PUT and DELETE of the JSON API. */
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
   async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {

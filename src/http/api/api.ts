@@ -7,7 +7,6 @@ import { createApiReads, type ApiReadOptions } from './api-reads.ts';
 import { assertNoParameters, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
-/** The JSON API: dispatches each request to its operation. */
 export interface Api {
   readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
   /** The OpenAPI document of what the caller may see. */

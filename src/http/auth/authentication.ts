@@ -52,8 +52,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   let sampledAt = 0;
   let rehashAfter = 0;
 
-  /** The cache key. It includes the address, so that an entry is valid only for the address that verified it. */
-  const digestOf = ({ name, password }: Credentials, address: string): string =>
+  /** Includes the address, so that an entry is valid only for the address that verified it. */
+  const cacheKeyOf = ({ name, password }: Credentials, address: string): string =>
     digest('sha256', `${secret} ${address} ${name.length}:${name}${password}`, 'base64');
 
   /** Reads the argon2 costs of the stored hashes, so that verifying an unknown user takes as long as a known one. */
@@ -73,8 +73,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   const isFamiliar = (address: string, user: User | undefined): boolean =>
     user !== undefined && familiars.find(address, user.id) !== undefined;
 
-  /** The place in the queue for verification. Users who have logged in from an address do not wait behind its other clients. */
-  function turnOf(address: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
+  /** Where a verification queues. Users who have logged in from an address do not wait behind its other clients. */
+  function slotRequestOf(address: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
     const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
     // Familiar users queue by user id, so that logging in from many addresses gives an account no more slots.
     const client = user ? `user ${user.id}` : address;
@@ -87,10 +87,10 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
-  async function rehash(user: User, password: string, turn: SlotRequest): Promise<string> {
+  async function rehash(user: User, password: string, slotRequest: SlotRequest): Promise<string> {
     if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
     try {
-      const hash = await passwords.hash(password, { ...turn, priority: 'address' });
+      const hash = await passwords.hash(password, { ...slotRequest, priority: 'address' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
       if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = Date.now() + REHASH_PAUSE;
@@ -109,46 +109,46 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const admit = (): void => {
       reportOutcome = throttle.begin(address, user?.name ?? name, isFamiliar(address, user));
     };
-    const turn = turnOf(address, user, signal);
+    const slotRequest = slotRequestOf(address, user, signal);
     let isVerified = false;
     await firstSample;
     try {
       if (Buffer.byteLength(password) > MAX_PASSWORD) admit();
       else {
-        const verification = { ...turn, name: countedName(name), admit };
+        const verification = { ...slotRequest, name: countedName(name), admit };
         isVerified =
           (await passwords.verify(user?.password, password, verification)) && user?.active === true;
       }
     } finally {
       reportOutcome?.(!isVerified);
     }
-    return isVerified && user ? rehash(user, password, turn) : undefined;
+    return isVerified && user ? rehash(user, password, slotRequest) : undefined;
   }
 
   /** Each use renews the entry, so that failures of others never lock out a client at work. */
-  function renew(digest: string, verified: Verified): void {
-    cache.set(digest, verified.caller.id, verified);
+  function renew(key: string, verified: Verified): void {
+    cache.set(key, verified.caller.id, verified);
     familiars.renew(verified.familiar);
   }
 
-  function remember(digest: string, user: User, verified: Omit<Verified, 'caller'>): Login {
+  function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
     const caller = { id: user.id, name: user.name, admin: user.admin };
     const precondition = users.precondition(user);
-    renew(digest, { ...verified, caller: { ...caller, precondition } });
+    renew(key, { ...verified, caller: { ...caller, precondition } });
     return { caller, precondition };
   }
 
   function findCached(header: string | undefined, address: string): [string, Verified] | undefined {
     const credentials = header === undefined ? undefined : parseBasic(header);
     if (!credentials) return undefined;
-    const key = digestOf(credentials, address);
+    const key = cacheKeyOf(credentials, address);
     const verified = cache.get(key);
     return verified && [key, verified];
   }
 
   /** Verifies equal credentials once for all waiting clients. Stops when all of them have disconnected. Returns like `verify`. */
   async function verifyShared(
-    digest: string,
+    key: string,
     credentials: Credentials,
     user: User | undefined,
     address: string,
@@ -157,8 +157,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const gone = new AbortController();
     const stop = onGone?.(() => gone.abort());
     try {
-      const key = `${digest} ${user?.active} ${user?.password}`;
-      return await verifyOnce(key, gone.signal, (allGone) => verify(credentials, user, address, allGone));
+      const workKey = `${key} ${user?.active} ${user?.password}`;
+      return await verifyOnce(workKey, gone.signal, (allGone) => verify(credentials, user, address, allGone));
     } finally {
       stop?.();
     }
@@ -170,8 +170,8 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     address: string,
     onGone?: Requester['onGone'],
   ): Promise<Login> {
-    const digest = digestOf(credentials, address);
-    const cached = cache.get(digest);
+    const key = cacheKeyOf(credentials, address);
+    const cached = cache.get(key);
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
     if (!cached) throttle.check(address, credentials.name, familiars.hasSimilar(address, credentials.name));
     if (sampledAt + MAX_SAMPLE_AGE <= Date.now()) void sample();
@@ -179,14 +179,14 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
     const user = isTooLong ? undefined : await users.find(credentials.name);
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
-    if (cached && user?.active && isUnchanged) return remember(digest, user, cached);
+    if (cached && user?.active && isUnchanged) return remember(key, user, cached);
     // Otherwise requests that fail on an outdated precondition would renew the entry.
-    if (cached) cache.delete(digest);
+    if (cached) cache.delete(key);
     throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
-    const storedHash = await verifyShared(digest, credentials, user, address, onGone);
+    const storedHash = await verifyShared(key, credentials, user, address, onGone);
     if (storedHash === undefined || !user) throw new Unauthorized();
     const familiar = familiars.add(address, credentials.name, user.id);
-    return remember(digest, { ...user, password: storedHash }, { storedHash, familiar });
+    return remember(key, { ...user, password: storedHash }, { storedHash, familiar });
   }
 
   return {

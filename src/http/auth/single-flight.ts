@@ -1,4 +1,5 @@
 // Shares the result of equal work among the callers that ask for it at the same time.
+
 /** Work in progress and the callers that share its result. */
 interface Flight<T> {
   readonly result: Promise<T>;

@@ -4,8 +4,8 @@
 const ORDINARY_SHARE = 1 / 64;
 
 /**
- * Divides a total number of bytes among clients, so that one client cannot use all of it. Each of n clients with more than an
- * ordinary request needs may hold total / (n + 1). It must leave as much free for the next client.
+ * Divides a total number of bytes among clients, so that one client cannot use all of it. While n clients hold more than an
+ * ordinary request needs, each of them may hold total / (n + 1), and must leave as much free for the next client.
  */
 export class ByteBudget {
   readonly #total: number;

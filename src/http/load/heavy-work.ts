@@ -47,9 +47,11 @@ export class HeavyWork {
   readonly #bytes = new ByteBudget(MAX_BYTES);
   readonly #onDone: (network: string, milliseconds: number) => void;
   #isScheduled = false;
-  /** The network of the latest task, until when other clients matter, and when one was last present. */
+  /** The client's network of the latest task. */
   #latestNetwork = '';
+  /** Until when requests of other clients are noted. */
   #watchedUntil = -Infinity;
+  /** When another client last sent a request. */
   #othersSeenAt = -Infinity;
   /** Mean milliseconds from the start of one task to the start of the next. */
   #meanInterval = FIRST_MEAN;

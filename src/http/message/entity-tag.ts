@@ -1,4 +1,5 @@
 // ETags, and the request headers that compare them.
+
 /** The strong ETag of a row's version (RFC 9110, section 8.8.3). */
 export const entityTag = (version: string): string => `"${version}"`;
 

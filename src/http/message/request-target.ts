@@ -1,4 +1,4 @@
-// Reads the request line and the `Host` header.
+// Splits the request target, and rejects ambiguous requests.
 import type { IncomingMessage } from 'node:http';
 import { Problem } from '../../errors.ts';
 

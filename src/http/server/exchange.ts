@@ -1,6 +1,6 @@
-// One request in progress: what handlers can ask of it, and how it waits, disconnects and is probed.
+// One request in progress: provides what handlers use, waits for slots, and detects that its client disconnects.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
@@ -52,7 +52,7 @@ export class Exchange implements ApiRequest, WebRequester {
   pattern = OTHER_ROUTE;
   /** The user, once known. */
   caller: Caller | undefined;
-  /** The user as which an unauthenticated request queues, see `queueAsUser`. */
+  /** The user that an unauthenticated request queues as, see `queueAsUser`. */
   #presumedCaller: Caller | undefined;
   /** See `AdmissionRequest`. */
   countedFor: string | undefined;
@@ -226,7 +226,7 @@ export class Exchange implements ApiRequest, WebRequester {
     return sleep(FIRST_PROBE).then(() => {
       if (this.response.closed) return undefined;
       this.response.writeProcessing();
-      return nextTurn();
+      return nextIteration();
     });
   }
 

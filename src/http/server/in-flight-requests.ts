@@ -1,10 +1,11 @@
 // Counts the requests in flight, so that a shutdown can wait for them.
+
 /** Maximum time that a shutdown waits for requests in flight (milliseconds). */
 export const SHUTDOWN_TIMEOUT = 10_000;
 
 export type InFlight = ReturnType<typeof createInFlight>;
 
-/** Counts the requests in flight, of all servers that use the handler. */
+/** One counter for all servers that use the handler. */
 export function createInFlight() {
   const waiting = new Set<() => void>();
   let count = 0;

@@ -1,11 +1,11 @@
-// Answers requests with an `Upgrade` header as if they had none.
+// Answers requests with an `Upgrade` header as if they had none (RFC 9110, section 7.8).
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { END_OF_HEAD, isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
 /**
- * Answers requests with an `Upgrade` header as if they had none (RFC 9110, section 7.8). Node's HTTP server lets go of such a
- * connection. This gives it back as a new connection that starts with the same request, without that header.
+ * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
+ * the same request, without the header.
  */
 export function ignoreUpgrades(server: Server): void {
   const returned = new WeakSet<Socket>();
