@@ -184,7 +184,7 @@ export function furtherDependentsStatement(
   const cascades = edges.filter(({ column }) => column.onDelete === 'cascade');
   const counts = edges.map(({ model, column, target }) => {
     const key = reference('d', model.primaryKey);
-    const others = model === plan.model ? withoutStart(model) : EMPTY;
+    const others = model === plan.model ? exceptMatched(model) : EMPTY;
     const alreadyCounted = paths
       .filter(({ steps, unknownKey }) => !unknownKey && steps.at(-1)?.column === column)
       .map((path) => sql` and ${key} not in (select ${key} ${endOf(path, plan.model)})`);
@@ -197,7 +197,7 @@ export function furtherDependentsStatement(
 }
 
 /** Excludes the records that the plan matches. */
-const withoutStart = ({ primaryKey }: Model): Fragment =>
+const exceptMatched = ({ primaryKey }: Model): Fragment =>
   sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', primaryKey)})`;
 
 /** FROM and WHERE of the rows `d` at the end of a path. */
@@ -207,7 +207,7 @@ function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
   for (const { model, column } of steps) {
     inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
     // A shorter path already counts what refers to the records that the plan matches.
-    parents = sql`select ${reference('d', model.primaryKey)} ${inner}${model === start ? withoutStart(model) : EMPTY}`;
+    parents = sql`select ${reference('d', model.primaryKey)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }
   if (!unknownKey) return inner;
   const { model, fields, targetFields } = unknownKey;
@@ -237,7 +237,7 @@ export function dependentsStatement(
   const counts = paths.map((path) => {
     const { steps, unknownKey } = path;
     const end = unknownKey ? unknownKey.from : steps.at(-1)?.model;
-    const others = end === plan.model ? withoutStart(plan.model) : EMPTY;
+    const others = end === plan.model ? exceptMatched(plan.model) : EMPTY;
     const onDelete = unknownKey ? unknownKey.onDelete : steps.at(-1)?.column.onDelete;
     const key = end && reference('d', end.primaryKey);
     const deleted =
