@@ -206,7 +206,7 @@ describe('who may read the metrics', { timeout: 60_000 }, () => {
     });
   }
 
-  test('by default the names of this machine alone: none that a page elsewhere may have let lead here', async () => {
+  test('by default only requests to a host name of this machine, against DNS rebinding', async () => {
     const { hostname, port } = new URL(service.base);
     for (const [host, status] of [
       ['localhost', 200],
