@@ -1,4 +1,4 @@
-// PM2: `pm2 start deploy/ecosystem.config.cjs`, then `pm2 reload vitrine` to restart without interruption.
+// The process file for PM2: `pm2 start deploy/ecosystem.config.cjs`, then `pm2 reload vitrine` to restart without interruption.
 // In a project: `pm2 start node_modules/vitrine/deploy/ecosystem.config.cjs`. docs/running.md explains the settings.
 const { homedir } = require('node:os');
 const { join, relative } = require('node:path');

@@ -1,4 +1,5 @@
 // @ts-check
+// The registry: which tables there are, and who may do what with them.
 
 /**
  * The users of the site. The service needs a user model as soon as anyone may write.
