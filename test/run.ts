@@ -78,7 +78,7 @@ async function copyAssets(folder: string): Promise<void> {
 }
 
 /** Writes a file for each process, which imports its test files. */
-async function deal(folder: string): Promise<string[]> {
+async function writeShares(folder: string): Promise<string[]> {
   await mkdir(folder);
   const root = await compiled;
   const shares = Array.from({ length: Math.min(PROCESSES, files.length) }, (_, turn) =>
@@ -106,7 +106,7 @@ try {
     '--test-concurrency=4',
     '--test-timeout=300000',
   ];
-  const child = spawn(process.execPath, [...flags, ...(await deal(join(directory, 'shares')))], {
+  const child = spawn(process.execPath, [...flags, ...(await writeShares(join(directory, 'shares')))], {
     stdio: 'inherit',
     env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url, TEST_INSTALLATION: await installation },
   });

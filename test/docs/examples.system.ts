@@ -62,9 +62,9 @@ describe('the registries of the pages', () => {
         env,
       });
       const expected = ['user', 'book'].map((model) => `  - ${model}: there is no table ${model}\n`);
-      // The role of the test's server may do everything, which is told behind it.
-      const told = String(stderr).replace(/^vitrine: warning: the database role is a superuser.*\n/m, '');
-      assert.equal(told, `vitrine: The database does not fit the registry:\n${expected.join('')}`);
+      // The role of the test's server may do everything, which is printed behind it.
+      const printed = String(stderr).replace(/^vitrine: warning: the database role is a superuser.*\n/m, '');
+      assert.equal(printed, `vitrine: The database does not fit the registry:\n${expected.join('')}`);
       assert.equal(status, 1);
     } finally {
       await database.drop();

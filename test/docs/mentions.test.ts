@@ -41,7 +41,7 @@ const sameNames = (actual: Iterable<string>, expected: Iterable<string>): void =
 
 const unquoted = (texts: readonly string[]): string[] => texts.map((text) => text.replaceAll("'", ''));
 
-describe('the pages tell of everything that the code knows, and of nothing else', () => {
+describe('the pages list everything that the code defines, and nothing else', () => {
   test('settings, with their defaults', () => {
     const rows = tableBelow('docs/running.md', '## Settings');
     sameNames(codeIn(rows), Object.keys(SETTINGS));
@@ -62,8 +62,8 @@ describe('the pages tell of everything that the code knows, and of nothing else'
   });
 
   test("the SQL of the service's own tables", () => {
-    const [, told = ''] = /```sql\n([\s\S]*?)```/.exec(readPage('docs/admin.md')) ?? [];
-    assert.equal(told.trim(), `${missingSchema(SYSTEM_TABLES, new Map()).join(';\n')};`);
+    const [, documented = ''] = /```sql\n([\s\S]*?)```/.exec(readPage('docs/admin.md')) ?? [];
+    assert.equal(documented.trim(), `${missingSchema(SYSTEM_TABLES, new Map()).join(';\n')};`);
   });
 
   test('keys of a column', () => {
@@ -80,10 +80,10 @@ describe('the pages tell of everything that the code knows, and of nothing else'
   test('operators, and which fit which type', () => {
     sameNames(codeIn(tableBelow('docs/reading.md', '## Filters')), OPERATORS);
     const fitting = tableBelow('docs/reading.md', '### Which operators a type takes');
-    for (const [types = '', told = ''] of fitting) {
-      const named = codeIn([[told]]);
+    for (const [types = '', documented = ''] of fitting) {
+      const named = codeIn([[documented]]);
       const others = [...OPERATORS].filter((operator) => !named.includes(operator));
-      const expected = told.startsWith('all') ? others : named;
+      const expected = documented.startsWith('all') ? others : named;
       for (const type of codeIn([[types]]).filter((name) => name !== 'foreignKey')) {
         sameNames(COLUMN_TYPES[type as keyof typeof COLUMN_TYPES].operators, expected);
       }
@@ -129,9 +129,9 @@ function codeLines(folder: string): number {
 }
 
 test('README.md tells how much code there is', () => {
-  const told =
+  const documented =
     /about ([\d,]+) lines of TypeScript, [^.]* of which ([\d,]+) are/.exec(readPage('README.md')) ?? [];
-  const [all = 0, admin = 0] = told.slice(1).map((digits) => Number(digits.replaceAll(',', '')));
+  const [all = 0, admin = 0] = documented.slice(1).map((digits) => Number(digits.replaceAll(',', '')));
   for (const [said, counted] of [
     [all, codeLines('src')],
     [admin, codeLines('src/admin')],

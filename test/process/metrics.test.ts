@@ -74,7 +74,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     });
   }
 
-  test('what is counted only grows, and no client can add to what is told apart', async () => {
+  test('what is counted only grows, and no client can add to what is documented apart', async () => {
     // Every route and method that there can be has been asked for above, but for these.
     for (const method of ['GET', 'PUT', 'DELETE', 'PROPFIND']) await service.request('/first', { method });
     const first = await scrape(service.base);
@@ -149,7 +149,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       assert.equal(valueOf(last, key), valueOf(first, key) + more, key);
   });
 
-  test('the process tells of itself', async () => {
+  test('the process has metrics of its own', async () => {
     const families = await scrape(service.base);
     const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
       version: string;
@@ -166,7 +166,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
     const rows = readFileSync(join(REPOSITORY, 'docs/metrics.md'), 'utf8').matchAll(
       /^\| `([a-z_]+)` \| (\w+) \| (.*?) \|/gm,
     );
-    const told = [...rows].map(([, name = '', type = '', labels = '']) => [
+    const documented = [...rows].map(([, name = '', type = '', labels = '']) => [
       name,
       type,
       [...labels.matchAll(/`(\w+)`/g)]
@@ -179,7 +179,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       type,
       [...labels].sort().join(),
     ]);
-    assert.deepEqual(told.sort(), known.sort());
+    assert.deepEqual(documented.sort(), known.sort());
   });
 });
 

@@ -135,7 +135,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     assert.deepEqual(await rows(), before);
   });
 
-  test('what the database refuses is told in a line, without a stack', async () => {
+  test('what the database refuses is printed in one line, without a stack', async () => {
     await database.sql`alter table "user" add constraint short check (length(username) < 20)`;
     const { code, stderr } = await user(['add', 'a'.repeat(20)], 'secret');
     await database.sql`alter table "user" drop constraint short`;
@@ -226,7 +226,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     assert.deepEqual({ ...row }, { kind: 'q', n: 5, d: '1.5', f: 1000, j: '{"a": 1}', b: true });
   });
 
-  test('a duplicate that no column shows is told by its index', async () => {
+  test('a duplicate that no column shows is named by its index', async () => {
     await database.sql`create unique index by_length on "user" (length(username)) where length(username) = 17`;
     assert.equal((await user(['add', 'a'.repeat(17)], 'secret')).code, 0);
     const { code, stderr } = await user(['add', 'b'.repeat(17)], 'secret');

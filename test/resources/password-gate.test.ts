@@ -15,7 +15,7 @@ function openGate(atOnce = 1, reserved = 0) {
       started.push(name);
       return new Promise((resolve) => ends.push(resolve));
     };
-    gate({ client: name.slice(0, 1), priority: 'stranger', ...request }, work).catch((error: unknown) => {
+    gate({ client: name.slice(0, 1), priority: 'unknown', ...request }, work).catch((error: unknown) => {
       assert.ok(error instanceof ClientGone || (error instanceof Problem && error.status === 503));
       refused.push(name);
     });
@@ -46,7 +46,7 @@ describe('the password gate', () => {
     const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 100, maxWait: 100 });
     const results = await Promise.allSettled(
       [...Array<string>(20).fill('many'), 'few'].map((client) =>
-        gate({ client, priority: 'stranger' }, () => Promise.resolve(client)),
+        gate({ client, priority: 'unknown' }, () => Promise.resolve(client)),
       ),
     );
     const statuses = results.map(({ status }) => status);
@@ -54,7 +54,7 @@ describe('the password gate', () => {
     assert.equal(statuses.at(-1), 'fulfilled');
   });
 
-  test('serves a known address first, then a known name, and neither waits behind strangers', async () => {
+  test('serves a known address first, then a known name, and neither waits behind unknown clients', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0']) enter(name);
     for (const name of ['N0', 'M0']) enter(name, { priority: 'name' });
@@ -69,7 +69,7 @@ describe('the password gate', () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0', 'v0', 'w0']) enter(name);
     await settle();
-    assert.deepEqual(started, ['s0'], 'strangers do not take the reserved slot');
+    assert.deepEqual(started, ['s0'], 'unknown clients do not take the reserved slot');
     for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'address' });
     await settle();
     assert.deepEqual(started, ['s0', 'A0']);
@@ -81,7 +81,7 @@ describe('the password gate', () => {
     const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 1000, maxWait: 1000 });
     const order: string[] = [];
     const enter = (address: string, network: string): Promise<unknown> =>
-      gate({ client: address, priority: 'stranger', from: { address, network } }, async () => {
+      gate({ client: address, priority: 'unknown', from: { address, network } }, async () => {
         order.push(address);
         await new Promise(setImmediate);
       });

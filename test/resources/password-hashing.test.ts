@@ -195,7 +195,7 @@ test('the priority of a login depends on logins of that user, not of a user with
   const { authenticate } = createAuthentication(users, recording, createThrottle());
   await authenticate(basic('Olga'), '192.0.2.1');
   const tries = [
-    ['olga', '192.0.2.2', 'stranger', '192.0.2.2'],
+    ['olga', '192.0.2.2', 'unknown', '192.0.2.2'],
     ['Olga', '192.0.2.2', 'name', 'user id of Olga'],
     ['nobody', '192.0.2.1', 'address', 'neighbor of id of Olga'],
     ['olga', '192.0.2.1', 'address', 'neighbor of id of Olga'],

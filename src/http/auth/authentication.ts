@@ -83,7 +83,7 @@ export function createAuthentication(users: Users, passwords: Passwords, throttl
     if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'address', from, signal };
     return user && familiars.isKnown(user.id)
       ? { client, priority: 'name', from, signal }
-      : { client: address, priority: 'stranger', from, signal };
+      : { client: address, priority: 'unknown', from, signal };
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */

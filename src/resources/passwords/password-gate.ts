@@ -6,10 +6,10 @@ import { GroupedQueue, type QueuePosition } from './grouped-queue.ts';
  * The class in which a client waits for a password hash:
  * - `address`: the address has logged in recently;
  * - `name`: the user name has logged in recently, from another address;
- * - `stranger`: neither;
+ * - `unknown`: neither;
  * - `new`: a new password is hashed. One client can ask for any number of these.
  */
-export type PriorityClass = 'address' | 'name' | 'stranger' | 'new';
+export type PriorityClass = 'address' | 'name' | 'unknown' | 'new';
 
 /** Who wants to run a hash. */
 export interface SlotRequest {
@@ -27,7 +27,7 @@ export interface SlotRequest {
 export interface GateOptions {
   /** How many may run at once. */
   readonly atOnce: number;
-  /** How many of these slots neither strangers nor new passwords may use. */
+  /** How many of these slots neither unknown clients nor new passwords may use. */
   readonly reserved: number;
   /** How many may wait in each class. */
   readonly maxWaiting: number;
@@ -58,14 +58,14 @@ const busy = (): Problem => unavailable('Too many passwords are being checked. T
 const LATEST_WEIGHT = 0.2;
 const INITIAL_MEAN = 30;
 
-/** Limits how many hashes run at once, fairly between clients. A flood of strangers does not delay known clients. */
+/** Limits how many hashes run at once, fairly between clients. A flood of unknown clients does not delay known clients. */
 export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOptions): Gate {
   const unreserved = Math.max(1, atOnce - reserved);
   const classOf = (limit: number) => ({ queue: new GroupedQueue<Waiter>(), limit, running: 0 });
   const classes = {
     address: classOf(atOnce),
     name: classOf(atOnce),
-    stranger: classOf(atOnce - reserved),
+    unknown: classOf(atOnce - reserved),
     new: classOf(unreserved),
   };
   /** How many requests of each network wait or run. */
@@ -88,24 +88,24 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
    * `name`: otherwise an attacker could learn from response times which names have logged in.
    */
   function place({ client, priority, group = client, from, signal }: SlotRequest): Queued {
-    const isStranger = priority === 'stranger' || (priority === 'name' && from && attempts.has(from.network));
-    if (!isStranger) return { group, client, priority, signal };
+    const isUnknown = priority === 'unknown' || (priority === 'name' && from && attempts.has(from.network));
+    if (!isUnknown) return { group, client, priority, signal };
     const { network, address } = from ?? { network: client, address: client };
-    return { group: network, client: address, priority: 'stranger', signal };
+    return { group: network, client: address, priority: 'unknown', signal };
   }
 
   /** How many requests of other classes are served before a new one with this many of its own class ahead. */
   function othersBefore(priority: PriorityClass, ahead: number): number {
     const [address, name] = [classes.address.queue.size, classes.name.queue.size];
     if (priority === 'new') return address + name;
-    if (priority === 'stranger') return 0;
+    if (priority === 'unknown') return 0;
     return Math.min(ahead + 1, priority === 'name' ? address : name);
   }
 
   /** Whether a new request would probably start within `maxWait`. */
   function startsInTime(queued: Queued): boolean {
     const { priority } = queued;
-    const slots = priority === 'stranger' || priority === 'new' ? unreserved : Math.max(1, reserved);
+    const slots = priority === 'unknown' || priority === 'new' ? unreserved : Math.max(1, reserved);
     const ahead = classes[priority].queue.ahead(queued);
     // Half of it, since the mean is an estimate and a late refusal wastes the client's time.
     return ((ahead + othersBefore(priority, ahead)) * mean) / slots <= maxWait / 2;
@@ -161,7 +161,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     running -= 1;
     classes[priority].running -= 1;
     // Strangers get unreserved slots first, so that known clients do not starve them.
-    for (const next of ['stranger', ...knownClasses, 'new'] as const) startNext(next);
+    for (const next of ['unknown', ...knownClasses, 'new'] as const) startNext(next);
   }
 
   async function run<T>(queued: Queued, work: () => Promise<T>): Promise<T> {
