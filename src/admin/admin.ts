@@ -73,15 +73,22 @@ function isParkable({ resources }: Services, request: ApiRequest): boolean {
   }
 }
 
-/** Answers a request without a session. Only the form of a recently ended session is kept. */
-async function answerAnonymous(services: Services, request: ApiRequest): Promise<Reply> {
+const lengthOf = ({ entries }: Form): number =>
+  entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+
+/**
+ * Answers a request without a session. Only the form of a recently ended session is kept.
+ * @param sent the form, if it has been read already
+ */
+async function answerAnonymous(services: Services, request: ApiRequest, sent?: Form): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
   assertOwnOrigin(request, services.settings);
   const token = readCookie(request, 'session');
-  if (token === undefined || !isParkable(services, request)) return redirectToLogin(request);
+  const isKept = isParkable(services, request) && (!sent || lengthOf(sent) <= ANONYMOUS_LIMIT.bytes);
+  if (token === undefined || !isKept) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
-  const form = await readForm(request, ANONYMOUS_LIMIT);
+  const form = sent ?? (await readForm(request, ANONYMOUS_LIMIT));
   return showLoginFor(request, services.parking.park(token, user, form));
 }
 
@@ -129,7 +136,10 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
     return showSent({ ...context, ...route }, form, 403);
   }
-  return change(form);
+  // While the form arrived, the session may have ended, or the admin's name may have changed.
+  const caller = await context.sessions.find(token);
+  if (!caller) return answerAnonymous(context, request, form);
+  return (pageOf({ ...context, caller }, route).change ?? change)(form);
 }
 
 /** Links for a missing record, which may have been deleted: its list and its history. */

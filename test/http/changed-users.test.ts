@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { basic, startService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized } from './expect.ts';
+import { requestText, wire } from './wire.ts';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 
@@ -41,4 +43,48 @@ describe('a write of a user who has changed', () => {
       const [row] = await service.sql`select name from guarded where id = ${json.id}`;
       assert.equal(row?.['name'], 'contested');
     });
+
+  for (const [kind, changed] of [
+    ['deactivated', { active: false }],
+    ['given a new password', { password: 'none' }],
+  ] as const)
+    test(`changes nothing if the user changes while the body arrives: ${kind}`, async () => {
+      const name = `slow and ${kind}`;
+      const id = await service.addUser(name);
+      const body = JSON.stringify({ name });
+      const connection = wire(service);
+      const headers = {
+        authorization: basic(name),
+        'content-type': 'application/json',
+        'content-length': String(body.length),
+      };
+      connection.send(requestText('POST', '/api/guarded/', headers, body.slice(0, 5)));
+      await sleep(300); // the service has verified the password by then
+      await service.sql`update "user" set ${service.sql(changed)} where id = ${id}`;
+      connection.send(body.slice(5));
+      assert.equal((await connection.next())?.status, 401);
+      connection.destroy();
+      assert.equal((await service.sql`select from guarded where name = ${name}`).length, 0);
+    });
+
+  test('is done if the user stays the same while the body arrives, and a missing record is 404', async () => {
+    const body = JSON.stringify({ name: 'x' });
+    for (const [method, path, status] of [
+      ['PUT', '/api/guarded/999999/', 404],
+      ['POST', '/api/guarded/', 201],
+    ] as const) {
+      await service.addUser(`steady ${method}`);
+      const connection = wire(service);
+      const headers = {
+        authorization: basic(`steady ${method}`),
+        'content-type': 'application/json',
+        'content-length': String(body.length),
+      };
+      connection.send(requestText(method, path, headers, body.slice(0, 5)));
+      await sleep(100);
+      connection.send(body.slice(5));
+      assert.equal((await connection.next())?.status, status);
+      connection.destroy();
+    }
+  });
 });

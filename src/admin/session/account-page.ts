@@ -4,7 +4,8 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
-import { passwordHint, typedPassword } from './password-confirmation.ts';
+import { passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
+import { CallerChanged } from '../../resources/serve/served-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -93,11 +94,12 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   const { text: password, errors } = typedPassword({ ...context, resource: users }, column, form, userFields);
   if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
-    await verifyPassword(context, context.request, caller.name, form.get('_current') ?? '');
+    const { precondition } = await verifyCaller(context, form.get('_current') ?? '');
     const fields = parseJsonFields(JSON.stringify({ password }));
-    await operations.update(users, caller.id, fields, caller, undefined);
+    await operations.update(users, caller.id, fields, { ...caller, precondition }, undefined);
   } catch (error) {
-    if (error instanceof Unauthorized) return showAccount(context, { _current: ['is not your password'] });
+    if (error instanceof Unauthorized || error instanceof CallerChanged)
+      return showAccount(context, { _current: ['is not your password'] });
     if (error instanceof Problem && error.status === 400 && error.errors)
       return showAccount(context, passwordErrors(error.errors));
     throw error;

@@ -1,6 +1,7 @@
 // Decides when an admin must confirm a change with the own password, verifies it, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
+import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
@@ -73,18 +74,28 @@ export interface ConfirmationRefusal {
   readonly status: number;
 }
 
+/**
+ * Verifies the password of the admin who is logged in, and not of another user who has taken over the name.
+ * @throws Unauthorized; Problem 429, 503
+ */
+export async function verifyCaller(context: AdminContext, password: string): Promise<Login> {
+  const { caller, request } = context;
+  const login = await verifyPassword(context, request, caller.name, password);
+  if (login.caller.id !== caller.id || !login.caller.admin) throw new Unauthorized();
+  return login;
+}
+
 /** Verifies the admin's own password in the form; undefined if it is right. */
 export async function confirmCaller(
   context: AdminContext,
   form: Form,
 ): Promise<ConfirmationRefusal | undefined> {
-  const { caller, request } = context;
   const password = form.get('_current') ?? '';
   if (password === '') return { errors: { _current: ['is required to confirm this change'] }, status: 400 };
   const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
   try {
-    const { caller: verified } = await verifyPassword(context, request, caller.name, password);
-    return verified.id === caller.id && verified.admin ? undefined : wrong;
+    await verifyCaller(context, password);
+    return undefined;
   } catch (error) {
     if (error instanceof Unauthorized) return wrong;
     if (!(error instanceof Problem) || ![429, 503].includes(error.status)) throw error;

@@ -46,25 +46,30 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   }
 
   /**
-   * Runs a write for its caller. The writing statement itself confirms a remembered caller, which saves a round trip.
-   * If it fails, authentication errors take precedence over its error, unless the database is unavailable.
+   * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
+   * caller remembered from earlier requests this saves a round trip. If it fails, authentication errors take precedence over its
+   * error, unless the database is unavailable.
    */
   async function asWriter<T>(
     request: ApiRequest,
     resource: ServedResource,
     write: (caller: Caller) => Promise<T>,
   ): Promise<T> {
-    const remembered = request.recall();
-    if (!remembered || !meets(resource.access, remembered))
-      return write(await requireWriter(request, resource));
+    let presumed = request.recall();
+    const isRemembered = presumed !== undefined && meets(resource.access, presumed);
+    if (!presumed || !isRemembered) {
+      const verified = await requireWriter(request, resource);
+      presumed = request.recall() ?? verified;
+    }
     try {
       assertOrigin(request.headers, settings);
-      return await write(remembered);
+      return await write(presumed);
     } catch (error) {
-      if (isUnavailable(error)) throw error;
+      const hasChanged = error instanceof CallerChanged;
+      if (isUnavailable(error) || !(hasChanged || isRemembered)) throw error;
       const caller = await requireWriter(request, resource);
       // An error made for an admin may name hidden records, which a demoted user must not see.
-      if (!(error instanceof CallerChanged) && caller.admin === remembered.admin) throw error;
+      if (!hasChanged && caller.admin === presumed.admin) throw error;
       return write(caller);
     }
   }
