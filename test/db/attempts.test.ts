@@ -94,6 +94,23 @@ describe('a client whose reads are slow on purpose', () => {
     assert.ok((await waitForAttempt('alice')) < 300);
   });
 
+  test('keeps a longer pause after a shorter slow statement', async () => {
+    const slow = async (milliseconds: number): Promise<void> => {
+      const running = await enter('brief', 'mallory', brief());
+      for (const until = performance.now() + milliseconds; performance.now() < until; await turn());
+      scheduler.leave(running);
+    };
+    const long = await enter('slow', 'mallory', { ...brief(), cost: 1_000 });
+    for (const until = performance.now() + 500; performance.now() < until; await turn());
+    scheduler.leave(long);
+    await slow(330);
+    const begun = performance.now();
+    const next = enter('slow', 'mallory', { ...brief(), cost: 1_000 });
+    for (const until = performance.now() + 400; performance.now() < until; await turn());
+    scheduler.leave(await next);
+    assert.ok(performance.now() - begun > 1_000);
+  });
+
   test('is suspect after the second read that is ended for being slow, or one whose cost is unknown', async () => {
     const slow = await Promise.all([1, 2, 3, 4].map((one) => enter('brief', `other ${one}`, brief())));
     await eventually(() => scheduler.state.slow.running === 4, 'four slow statements');

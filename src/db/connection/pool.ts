@@ -262,7 +262,7 @@ export class Pool {
     this.#pending.delete(job);
     if (connection && query) {
       // While it connects, the driver cannot forget a statement and still use the connection.
-      delete job.query;
+      this.#takeBack(job, query);
       this.#connections.replace(connection, true);
     } else this.#waiting.splice(this.#waiting.indexOf(job), 1);
     job.reject(reason);

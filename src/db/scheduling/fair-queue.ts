@@ -11,12 +11,13 @@ export class FairQueue<T> extends ClientQueue<T> {
 
   /**
    * Takes the oldest entry of the next client: the map holds the clients in the order in which they are served.
-   * @param mayRun skips clients for which it is false
+   * @param mayRun skips clients for which it is false, with their oldest entries
    */
-  shift(mayRun: (key: string) => boolean): T | undefined {
+  shift(mayRun: (key: string, oldest: T) => boolean): T | undefined {
     for (const [key, entries] of this.waiting) {
-      if (!mayRun(key)) continue;
-      const entry = this.takeFirst(key);
+      const entry = this.first(key);
+      if (entry === undefined || !mayRun(key, entry)) continue;
+      this.remove(key, entry);
       // The client moves to the end of the order, unless no other client waits.
       if (entries.size > 0 && this.clients > 1) {
         this.waiting.delete(key);

@@ -150,12 +150,10 @@ export class Slots {
     const left = (this.#takenBy.get(key) ?? 1) - 1;
     if (left > 0) this.#takenBy.set(key, left);
     else this.#takenBy.delete(key);
-    for (const [client, entry] of this.#waiting.entries()) {
-      const { origin } = entry.requester;
-      if (this.#taken >= this.#limits.max[origin]) continue;
-      if ((this.#takenBy.get(client) ?? 0) >= this.#limits.perClient[origin]) continue;
-      this.#waiting.remove(client, entry);
-      return entry.start();
-    }
+    const next = this.#waiting.shift((client, { requester: { origin } }) => {
+      if (this.#taken >= this.#limits.max[origin]) return false;
+      return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[origin];
+    });
+    next?.start();
   }
 }

@@ -102,14 +102,19 @@ export class SlowClients {
   }
 
   /**
+   * Starts a cooldown. A longer one that goes on already stays.
    * @param milliseconds that the client's statement took
    * @param busy the share of this time in which the process was busy
    * @param isSuspect see `Cooldown`
    */
   coolDown(key: string, milliseconds: number, busy: number, isSuspect: boolean, onEnd: () => void): void {
     this.cooldownFactor = COOLDOWN * busy;
-    const length = milliseconds * this.cooldownFactor;
-    const cooldown: Cooldown = { until: performance.now() + length, isSuspect };
+    const earlier = this.#cooldowns.get(key);
+    const length = Math.max(milliseconds * this.cooldownFactor, this.cooldownOf(key));
+    const cooldown: Cooldown = {
+      until: performance.now() + length,
+      isSuspect: isSuspect || earlier?.isSuspect === true,
+    };
     this.#cooldowns.set(key, cooldown);
     const end = (): void => {
       if (this.#cooldowns.get(key) !== cooldown) return;
