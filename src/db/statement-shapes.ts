@@ -7,8 +7,10 @@ const MAX_PREPARED = 200;
 const MAX_PREPARED_LENGTH = 8 * 1024;
 /** A shape is costly from this cost on (milliseconds). */
 export const COSTLY = 150;
-/** The cost of a brief shape after its first costly run, which may have been a pause of the machine. */
+/** The cost of a shape after a costly run that is an exception: the machine may have paused, or other statements kept it busy. */
 const NEARLY_COSTLY = 0.9 * COSTLY;
+/** A costly run is an exception while the mean is below this (milliseconds). */
+const CHEAP_MEAN = 0.8 * COSTLY;
 /** A shape is brief below this measured cost (milliseconds). */
 const BRIEF = 10;
 /** Milliseconds after which a running read counts as slow, unless its shape is already costly. */
@@ -143,14 +145,15 @@ export class Shapes {
   }
 
   /**
-   * Records the duration of a statement (milliseconds). The cost rises at once and falls slowly. One costly run does not make a
-   * brief shape costly. A canceled or failed statement can only raise the cost.
+   * Records the duration of a statement (milliseconds). The cost rises at once and falls slowly. Single costly runs do not make a
+   * shape costly that is cheap on average. A canceled or failed statement can only raise the cost.
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
     const { mean = milliseconds } = shape;
     if (isComplete && milliseconds < QUICK) shape.quickAt = performance.now();
     if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST_WEIGHT;
-    if (isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && classify(shape) === 'brief') {
+    const isException = isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && mean < CHEAP_MEAN;
+    if (isException && !shape.isEstimate && shape.isProven && classify(shape) !== 'slow') {
       shape.cost = NEARLY_COSTLY;
       return;
     }
