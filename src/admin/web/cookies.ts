@@ -12,7 +12,7 @@ const PATH = '/admin/';
 
 /** Finds one cookie without reading the others, of which a client can send thousands. */
 function cookie({ headers }: ApiRequest, name: string): string | undefined {
-  const { cookie: header = '' } = headers;
+  const header = headers.cookie ?? '';
   for (let at = header.indexOf(`${name}=`); at >= 0; at = header.indexOf(`${name}=`, at + 1)) {
     let start = at;
     while (header[start - 1] === ' ') start -= 1;
