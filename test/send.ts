@@ -38,7 +38,9 @@ export async function send(address: string, options: SentRequest = {}): Promise<
   for (const [name, value] of Object.entries(headers)) sent[name.toLowerCase()] = value;
   if (bytes) sent['content-length'] = bytes.byteLength;
   else if (method === 'POST' || method === 'PUT') sent['content-length'] = 0;
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve, refuse) => {
+    // Like fetch, which tests tell apart from other errors by this type.
+    const reject = (cause: Error): void => refuse(new TypeError('fetch failed', { cause }));
     const outgoing = request(new URL(address), { method, headers: sent, agent }, (incoming) => {
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
