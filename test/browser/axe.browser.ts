@@ -23,6 +23,8 @@ describe('axe-core', () => {
     const ids = (await violationsOf(page)).map((violation) => violation.split(' ', 1)[0]);
     const expected = ['color-contrast', 'html-has-lang', 'label', 'landmark-one-main', 'page-has-heading-one', 'target-size']; // prettier-ignore
     for (const id of expected) assert.ok(ids.includes(id), `${id} is not among ${ids.join()}`);
+    const colors = await violationsOf(page, true);
+    assert.ok(colors.length > 0 && colors.every((violation) => violation.startsWith('color-contrast ')));
     assert.ok((await overflowOf(page)) > 1000);
   });
 });

@@ -6,12 +6,15 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { ADMIN_PAGES, makeHistory } from './admin-pages.ts';
 import { openSite, type Site } from './support.ts';
 
-/** Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. */
+/**
+ * Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. The other color scheme of a size changes only
+ * colors.
+ */
 export const VIEWPORTS = [
-  { viewport: 'light, 1280 px', colorScheme: 'light', width: 1280, height: 720 },
-  { viewport: 'dark, 1280 px', colorScheme: 'dark', width: 1280, height: 720 },
-  { viewport: 'dark, 320 px', colorScheme: 'dark', width: 320, height: 256 },
-  { viewport: 'light, 320 px', colorScheme: 'light', width: 320, height: 256 },
+  { viewport: 'light, 1280 px', colorScheme: 'light', width: 1280, height: 720, isSameLayout: false },
+  { viewport: 'dark, 1280 px', colorScheme: 'dark', width: 1280, height: 720, isSameLayout: true },
+  { viewport: 'dark, 320 px', colorScheme: 'dark', width: 320, height: 256, isSameLayout: false },
+  { viewport: 'light, 320 px', colorScheme: 'light', width: 320, height: 256, isSameLayout: true },
 ] as const;
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -23,11 +26,16 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[];
 }
 
-/** Runs axe-core on the current page. @returns one line for each violation */
-export async function violationsOf(page: Page): Promise<string[]> {
+/**
+ * Runs axe-core on the current page.
+ * @param colorsOnly checks only the contrast of colors
+ * @returns one line for each violation
+ */
+export async function violationsOf(page: Page, colorsOnly = false): Promise<string[]> {
   // `evaluate` is exempt from the content security policy of the page.
   await page.evaluate(`typeof axe === 'undefined' && (() => { ${source} })()`);
-  const options = JSON.stringify({ runOnly: TAGS, resultTypes: ['violations'] });
+  const runOnly = colorsOnly ? ['color-contrast'] : TAGS;
+  const options = JSON.stringify({ runOnly, resultTypes: ['violations'] });
   const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(document, ${options})`);
   return violations.flatMap(({ id, help, nodes }) =>
     nodes.map(({ target, failureSummary = '' }) => `${id} (${help}): ${target.join(' ')}: ${failureSummary}`),
@@ -66,10 +74,12 @@ export function testPages(
       const tab = await context.newPage();
       const page = (await open(tab, site)) ?? tab;
       const found: string[] = [];
-      for (const { viewport, colorScheme, width, height } of viewports) {
+      for (const { viewport, colorScheme, width, height, isSameLayout } of viewports) {
         await page.emulateMedia({ colorScheme });
         await page.setViewportSize({ width, height });
-        found.push(...(await violationsOf(page)).map((violation) => `${viewport}: ${violation}`));
+        found.push(
+          ...(await violationsOf(page, isSameLayout)).map((violation) => `${viewport}: ${violation}`),
+        );
         const overflow = await overflowOf(page);
         if (overflow > 0) found.push(`${viewport}: the page is ${overflow} px wider than the window`);
       }

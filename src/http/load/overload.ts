@@ -12,7 +12,10 @@ const DELAY = { begin: 250, end: 100 };
 const MAX_DELAY = 500;
 /** Used memory at which shedding begins, and below which it ends, as a share of the limit. */
 const MEMORY = { begin: 0.85, end: 0.75 };
-/** Up to this number of requests in flight, memory sheds nothing: refusing more requests would not free memory. */
+/**
+ * Up to this number of requests in flight nothing is shed: they are not what holds the memory, and other processes of the machine
+ * also delay the event loop.
+ */
 const FEW_IN_FLIGHT = 8;
 
 /** The memory limit of the process in bytes: that of systemd or the container, else the machine's memory. */
@@ -52,8 +55,8 @@ export function watchOverload(inFlight: () => number) {
   return {
     /** The resource that is exhausted, so that new requests must be refused; undefined if there is enough of each. */
     shortage: (): 'event-loop' | 'memory' | undefined => {
-      if (isLate) return 'event-loop';
-      return isFull && inFlight() > FEW_IN_FLIGHT ? 'memory' : undefined;
+      if ((!isLate && !isFull) || inFlight() <= FEW_IN_FLIGHT) return undefined;
+      return isLate ? 'event-loop' : 'memory';
     },
     /** Used memory as a share of the limit, 0 to 1. */
     memory: () => memory,
