@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import postgres from 'postgres';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
 import { compile as compileTo } from './compile.ts';
 
@@ -45,6 +46,21 @@ const fast = [
   'max_connections=300',
 ];
 const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
+if (embedded) await cheapenLogin(embedded.url);
+
+/** Stores the password so that a connection hashes it once, not 4,096 times: the tests open thousands. */
+async function cheapenLogin(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1 });
+  const [row] = await sql<
+    { version: number }[]
+  >`select current_setting('server_version_num')::int as version`;
+  // Earlier servers do not have the setting.
+  if (row && row.version >= 160000) {
+    await sql`set scram_iterations = 1`;
+    await sql.unsafe(`alter role current_user password '${new URL(url).password}'`);
+  }
+  await sql.end();
+}
 
 /** Compiles the sources and the tests once for all processes. */
 async function compile(folder: string): Promise<string> {
@@ -101,6 +117,8 @@ let status: number;
 try {
   const flags = [
     '--enable-source-maps',
+    // Fewer collections of young objects save a tenth of the processor time.
+    '--max-semi-space-size=64',
     '--test',
     '--test-reporter=spec',
     '--test-concurrency=4',

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { SlowClients } from '../../src/db/scheduling/slow-clients.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
@@ -94,21 +95,16 @@ describe('a client whose reads are slow on purpose', () => {
     assert.ok((await waitForAttempt('alice')) < 300);
   });
 
-  test('keeps a longer pause after a shorter slow statement', async () => {
-    const slow = async (milliseconds: number): Promise<void> => {
-      const running = await enter('brief', 'mallory', brief());
-      for (const until = performance.now() + milliseconds; performance.now() < until; await turn());
-      scheduler.leave(running);
-    };
-    const long = await enter('slow', 'mallory', { ...brief(), cost: 1_000 });
-    for (const until = performance.now() + 500; performance.now() < until; await turn());
-    scheduler.leave(long);
-    await slow(330);
-    const begun = performance.now();
-    const next = enter('slow', 'mallory', { ...brief(), cost: 1_000 });
-    for (const until = performance.now() + 400; performance.now() < until; await turn());
-    scheduler.leave(await next);
-    assert.ok(performance.now() - begun > 1_000);
+  test('keeps a longer cooldown after a shorter slow statement', () => {
+    const clients = new SlowClients();
+    const coolDown = (milliseconds: number): void =>
+      clients.coolDown('mallory', milliseconds, 1, false, () => undefined);
+    coolDown(60_000);
+    const longer = clients.cooldownOf('mallory');
+    coolDown(330);
+    assert.ok(clients.cooldownOf('mallory') > longer / 2);
+    coolDown(120_000);
+    assert.ok(clients.cooldownOf('mallory') > 1.5 * longer);
   });
 
   test('is suspect after the second read that is ended for being slow, or one whose cost is unknown', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Agent } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { anyCharacter } from '../characters.ts';
 import type { TestService } from '../support.ts';
 import { rawGet, startSamples, TYPES, uuid } from './samples.ts';
 
@@ -23,7 +24,7 @@ const word = fc.oneof(
     weight: 1,
     arbitrary: fc.constantFrom('ordering', 'limit', 'page', '__proto__', 'constructor', '', '-', '[]'),
   },
-  { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 4 }) },
+  { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 4 }) },
 );
 const name = fc
   .tuple(
@@ -37,7 +38,7 @@ const value = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom(...TEXTS) },
   { weight: 1, arbitrary: fc.json() },
   { weight: 1, arbitrary: fc.double().map(String) },
-  { weight: 1, arbitrary: fc.string({ unit: 'binary' }) },
+  { weight: 1, arbitrary: fc.string({ unit: anyCharacter }) },
   {
     weight: 1,
     arbitrary: fc.array(fc.constantFrom(...TEXTS), { maxLength: 5 }).map((items) => items.join(',')),
