@@ -25,6 +25,7 @@ const resources = [
       note: { type: 'text', null: true },
       stamp: { type: 'string', default: 'none' },
       secret: { type: 'string', null: true },
+      shelf: { type: 'foreignKey', references: 'shelf', null: true },
     },
     admin: { exclude: ['secret'], readonly: ['stamp'], title: 'Books & <b>papers</b>' },
   },
@@ -38,6 +39,7 @@ const resources = [
     model: 'sheet',
     columns: { name: { type: 'string' }, data: { type: 'json', default: { from: 'default' } } },
   },
+  { model: 'shelf', columns: { name: { type: 'string' } }, admin: { hidden: true } },
   { model: 'looker', columns: { name: { type: 'string' } } },
   { model: 'grown', columns: { name: { type: 'string' } }, admin: { allow: ['add'] } },
   { model: 'kept', columns: { name: { type: 'string' } }, admin: { allow: ['change'] } },
@@ -72,7 +74,7 @@ export function useImports(): void {
   });
   after(() => service.close());
   beforeEach(async () => {
-    await service.sql`truncate book, visit, place, grown, kept, vitrine_history restart identity`;
+    await service.sql`truncate book, shelf, visit, place, grown, kept, vitrine_history restart identity`;
     await service.sql`delete from "user" where username <> 'ada'`;
     await service.sql`insert into book (title, pages, since, note, secret) values
       ('One', 1, '2026-01-15 09:30:00', null, 'hushed'), ('Two', 2, '2026-01-15 09:30:00', '', 'hushed'),

@@ -15,7 +15,8 @@ import {
   upload,
   useImports,
 } from './import-support.ts';
-import type { AdminAnswer } from './support.ts';
+import { eventually } from '../http/expect.ts';
+import { logIn, type AdminAnswer } from './support.ts';
 
 describe('an import', () => {
   useImports();
@@ -206,6 +207,36 @@ describe('an import', () => {
     assert.deepEqual(await titles(), ['Meanwhile', 'Two', 'Three']);
     assert.equal((await apply(again)).status, 303);
     assert.deepEqual(await titles(), ['Uno', 'Dos', 'Three']);
+  });
+
+  test('is rolled back when the session ends before the commit', async () => {
+    const { sql } = service;
+    const kept = (await sql`select token_hash from vitrine_session`).map(
+      (row) => row['token_hash'] as string,
+    );
+    const other = await logIn(service, 'ada');
+    const preview = await upload(crlf('title', 'Four'));
+    const form = new FormData();
+    for (const name of ['_csv', '_digest']) form.append(name, hidden(preview.text, name) ?? '');
+    const { answer } = await sql.begin(async (transaction) => {
+      await transaction`lock table book in exclusive mode`;
+      const importing = other.upload(PATH, form);
+      const waiting = () => sql`select from pg_locks where not granted and relation = 'book'::regclass`;
+      await eventually(async () => (await waiting()).count > 0, 'the import to wait for the table');
+      await transaction`delete from vitrine_session where not (token_hash = any(${kept}))`;
+      return { answer: importing };
+    });
+    const { status, text } = await answer;
+    assert.equal(status, 403);
+    assert.match(visibleText(text), /Your session ended during the import. Nothing was imported/);
+    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
+  });
+
+  test('names a reference to a missing record of a resource that the admin area leaves out', async () => {
+    const { status, text } = await upload(crlf('id,title,shelf_id', '1,Uno,7', '2,Dos,', ',Four,8'));
+    assert.equal(status, 200);
+    assert.match(visibleText(text), /2 rows have errors/);
+    assert.match(visibleText(text), /there is no such record/);
   });
 
   test('is rolled back when the database connection breaks', async () => {

@@ -172,8 +172,8 @@ export function createImporter(
     try {
       return await write(matched, fields);
     } catch (error) {
-      // The operation refused the values before it wrote anything, so the transaction can continue.
-      if (error instanceof Problem && error.status === 400 && error.errors)
+      // Without a database error as the cause nothing was written, so the transaction can continue.
+      if (error instanceof Problem && error.status === 400 && error.errors && error.cause === undefined)
         return faulty(matched, error.errors);
       throw error;
     }

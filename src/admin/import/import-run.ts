@@ -2,7 +2,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import type { FieldErrors } from '../../errors.ts';
+import { Problem, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
@@ -85,7 +85,7 @@ function createTally(resource: AdminResource, { columns }: ImportFile) {
  * @param mark identifies the submitted form, so that it is imported only once
  * @param isPreview whether the transaction is rolled back in any case
  * @returns `alreadyDone` if the form was imported before
- * @throws Problem 503 if the database cannot run the import now
+ * @throws Problem 503 if the database cannot run the import now, 403 if the session has ended meanwhile
  */
 export async function runImportFile(
   context: ResourceContext,
@@ -150,6 +150,9 @@ export async function runImportFile(
       }
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
+      // An import can take minutes, in which the session may have ended.
+      if (!(await sessions.find(token)))
+        throw new Problem(403, 'Your session ended during the import. Nothing was imported.');
       if (mark !== undefined) await sessions.noteDone(transaction, token, mark, 'imported');
     });
   } catch (error) {

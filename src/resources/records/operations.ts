@@ -6,7 +6,7 @@ import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { isDatabaseError, LostWrite } from '../../db/connection/database-errors.ts';
-import { badBody, notFound, type FieldErrors } from '../../errors.ts';
+import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
@@ -108,14 +108,17 @@ export function createOperations(
     }
   }
 
-  /** Runs a statement that writes, and explains a rejection that other records cause. */
+  /** Runs a statement that writes, and explains a rejection that other records cause. The problem's cause is the rejection. */
   async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
     try {
       return await run(statement);
     } catch (cause) {
       const error = historyFault(cause, attempt.resource);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      throw isDatabaseError(error) ? await conflictProblem(error, attempt, database) : error;
+      if (!isDatabaseError(error)) throw error;
+      const explained = await conflictProblem(error, attempt, database);
+      if (explained instanceof Problem) explained.cause = error;
+      throw explained;
     }
   }
 
