@@ -39,7 +39,7 @@ export async function send(address: string, options: SentRequest = {}): Promise<
   if (bytes) sent['content-length'] = bytes.byteLength;
   else if (method === 'POST' || method === 'PUT') sent['content-length'] = 0;
   return new Promise((resolve, refuse) => {
-    // Like fetch, which tests tell apart from other errors by this type.
+    // Like fetch: tests recognize a failed request by this type of error.
     const reject = (cause: Error): void => refuse(new TypeError('fetch failed', { cause }));
     const outgoing = request(new URL(address), { method, headers: sent, agent }, (incoming) => {
       const chunks: Buffer[] = [];

@@ -270,7 +270,7 @@ test('a client that fills the queue of a class gives way to the first statements
   scheduler.close();
 });
 
-test('of two slow reads of a user the younger one makes room for another client, and none does for the same user', async () => {
+test('of two slow reads of a user the younger one ends for another client, and none ends for the same user', async () => {
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1_000, isProven: true };
   const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive

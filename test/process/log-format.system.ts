@@ -41,7 +41,7 @@ describe('LOG_FORMAT', { timeout: 60_000 }, () => {
     ['a terminal gets text with colours', {}, true, true],
     ['a terminal gets no colours with NO_COLOR', { NO_COLOR: '1' }, true, false],
     ['an empty NO_COLOR counts for nothing', { NO_COLOR: '' }, true, true],
-    ['a terminal gets JSON when told', { LOG_FORMAT: 'json' }, false, false],
+    ['a terminal gets JSON with LOG_FORMAT=json', { LOG_FORMAT: 'json' }, false, false],
   ] as const) {
     test(name, options, async () => {
       const program = await start(['-qefc', `'${process.execPath}' '${EXECUTABLE}' serve`, '/dev/null'], {

@@ -5,7 +5,7 @@ import { answered, valueOf, readExposition } from './exposition.ts';
 import { freePort, run, serve } from './support.ts';
 
 describe('who may read the metrics', { timeout: 60_000 }, () => {
-  test('with METRICS=HOST:PORT whoever gets to that address, which has nothing else', async () => {
+  test('with METRICS=HOST:PORT every client of that address, which serves nothing else', async () => {
     const database = await createDatabase();
     const address = `127.0.0.1:${await freePort()}`;
     const program = await serve({ env: { DATABASE_URL: database.url, METRICS: address } });

@@ -41,7 +41,7 @@ export class AlternatingQueue<T> {
   }
 
   /**
-   * Takes the newest entry of the client with the most entries in the longer queue, to make room for an entry of this client.
+   * Takes the newest entry of the client with the most entries in the longer queue, in favor of an entry of this client.
    * In this client's own queue, a client with as few entries as this one loses none.
    */
   displace(key: string, isUser: boolean): T | undefined {
