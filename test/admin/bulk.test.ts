@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
-import { hiddenFields, readable, unescaped, type AdminAnswer } from './support.ts';
+import { eventually } from '../http/expect.ts';
+import { hiddenFields, logIn, readable, unescaped, type AdminAnswer } from './support.ts';
 
 describe('bulk actions', () => {
   useBulkActions();
@@ -57,6 +58,28 @@ describe('bulk actions', () => {
       assert.equal((await submit(again, 'confirm', { _expected })).status, 409, _expected);
     assert.equal((await submit(again, 'confirm')).status, 303);
     assert.equal((await names()).length, 8);
+  });
+
+  test('are rolled back when the session ends before the commit', async () => {
+    const { sql } = service;
+    const kept = (await sql`select token_hash from vitrine_session`).map(
+      (row) => row['token_hash'] as string,
+    );
+    const other = await logIn(service, 'ada');
+    const page = await other.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
+    const { answer } = await sql.begin(async (transaction) => {
+      await transaction`lock table item in exclusive mode`;
+      const deleting = other.post(BULK, hiddenFields(page, 'confirm'));
+      const waiting = () => sql`select from pg_locks where not granted and relation = 'item'::regclass`;
+      await eventually(async () => (await waiting()).count > 0, 'the deletion to wait for the table');
+      await transaction`delete from vitrine_session where not (token_hash = any(${kept}))`;
+      return { answer: deleting };
+    });
+    const refused = await answer;
+    assert.equal(refused.status, 403);
+    assert.match(readable(refused), /Your session ended before this was finished\. Nothing was changed\./);
+    assert.equal((await names()).length, 12);
+    assert.deepEqual(await historyEntries(), []);
   });
 
   test('check records again after a concurrent change', async () => {

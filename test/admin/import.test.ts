@@ -228,7 +228,7 @@ describe('an import', () => {
     });
     const { status, text } = await answer;
     assert.equal(status, 403);
-    assert.match(visibleText(text), /Your session ended during the import. Nothing was imported/);
+    assert.match(visibleText(text), /Your session ended before this was finished. Nothing was changed/);
     assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
   });
 

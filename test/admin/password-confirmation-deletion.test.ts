@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { fromNewAddress } from '../http/expect.ts';
+import { eventually, fromNewAddress } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 
@@ -107,6 +107,49 @@ test('deleting many users needs the current password when one of them is an admi
   await add('eve', true);
   await add('emil', false);
   await assertConfirmed(path, 'all', 'username__in=eve,emil');
+});
+
+describe('an admin whom another transaction moves into a deletion while it starts is not deleted', () => {
+  /** Submits the confirmed form while the change is not committed yet. */
+  async function deleteDuring(
+    change: string,
+    path: string,
+    fields: Readonly<Record<string, string | string[]>>,
+  ): Promise<void> {
+    const { answer } = await service.sql.begin(async (transaction) => {
+      await transaction.unsafe(change);
+      const deleting = ada.post(path, fields);
+      await eventually(
+        async () => (await service.sql`select from pg_locks where not granted`).count > 0,
+        'the deletion to wait for the change',
+      );
+      return { answer: deleting };
+    });
+    const refused = await answer;
+    assert.equal(refused.status, 409);
+    assert.match(readable(refused), /The deletion now includes an admin\. Nothing was deleted\./);
+    assert.match(readable(refused), /Required to delete an admin\./);
+  }
+
+  test('by a cascade', async () => {
+    const team = await insert('team');
+    const admin = await service.addUser('hal', { admin: true });
+    const path = `/admin/team/${team}/delete/`;
+    const fields = hiddenFields(await ada.get(path), 'confirm');
+    await deleteDuring(`update "user" set team_id = ${team} where id = ${admin}`, path, fields);
+    assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 1);
+  });
+
+  test('by a filter', async () => {
+    const admin = await service.addUser('hanna', { admin: true });
+    const other = await service.addUser('other');
+    const path = '/admin/user/-/bulk/';
+    await service.sql`update "user" set email = 'x@example.org' where id = ${other}`;
+    const page = await openConfirmation(path, 'all', 'email=x@example.org');
+    const swap = `update "user" set email = case id when ${admin} then 'x@example.org' else '' end where id in (${admin}, ${other})`;
+    await deleteDuring(swap, path, hiddenFields(page, 'confirm'));
+    assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 1);
+  });
 });
 
 describe('deleting a record on which users depend', () => {

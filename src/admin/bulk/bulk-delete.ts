@@ -2,6 +2,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import { selectedRecords, hiddenChoice, listUrl, selectionChange, type BulkContext } from './bulk-choice.ts';
 import { askDeletion, runDeletion, type Deletion } from '../form/deletion.ts';
+import { assertSession } from '../session/lock-out.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
@@ -40,8 +41,10 @@ export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
       return change === undefined ? undefined : `${change} Nothing was deleted.`;
     },
 
-    async remove(sent) {
-      const count = await bulk.remove(resource, selection, caller, Number(sent.get('_expected')));
+    async remove(sent, begin) {
+      const expected = Number(sent.get('_expected'));
+      const end = (): Promise<void> => assertSession(context);
+      const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
       const text = `${counted(count, 'record')} deleted.`;
       return redirectDone(context, links.list(name, choice.state.without('page')), text);
     },

@@ -27,7 +27,7 @@ import {
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { addLockOut } from '../session/lock-out.ts';
+import { addLockOut, assertSession } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
 import { redirectDone, redirectFailed } from '../web/admin-request.ts';
@@ -155,7 +155,8 @@ async function apply(
 ): Promise<Reply> {
   const { bulk, resource, choice, caller } = context;
   const fields = new Map([[column.key, field]]);
-  const changed = await bulk.set(resource, choice.selection, fields, caller, expected);
+  const end = (): Promise<void> => assertSession(context);
+  const changed = await bulk.set(resource, choice.selection, fields, caller, { expected, end });
   const unchanged = expected - changed;
   const same = unchanged === 0 ? '' : ` ${grouped(unchanged)} had this value already.`;
   const text = `${column.title} was set in ${counted(changed, 'record')}.${same}`;

@@ -2,6 +2,7 @@
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { Operations } from '../../resources/records/operations.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { askDeletion, runDeletion, type Deletion } from './deletion.ts';
@@ -62,9 +63,16 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
       return 'The record has changed since this page was shown. Nothing was deleted.';
     },
 
-    async remove(form) {
+    async remove(form, guard) {
       const { label } = await context.browsing.preview(resource, id);
-      await context.operations.remove(resource, id, context.caller, [form.get('_version') ?? '']);
+      const removeWith = (operations: Operations): Promise<void> =>
+        operations.remove(resource, id, context.caller, [form.get('_version') ?? '']);
+      if (guard)
+        await context.inTransaction(async (operations, transaction) => {
+          await guard(transaction);
+          await removeWith(operations);
+        });
+      else await removeWith(context.operations);
       const text = `${title}: “${shortened(label, 80)}” was deleted.`;
       return redirectDone(context, links.back(name, list), text);
     },

@@ -3,6 +3,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/records/conflicts.ts';
+import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 import {
   confirmationField,
@@ -39,8 +40,12 @@ export interface Deletion {
   readonly page: () => Promise<DeletionPage | Reply>;
   /** How the records have changed since the form was made; undefined if they have not. */
   readonly changeSince: (form: Form) => Promise<string | undefined>;
-  /** Deletes the records. @throws Problem 409, 412; nothing is deleted then */
-  readonly remove: (form: Form) => Promise<Reply>;
+  /**
+   * Deletes the records.
+   * @param guard runs first in the transaction, where the deletion needs one
+   * @throws Problem 409, 412; nothing is deleted then
+   */
+  readonly remove: (form: Form, guard: TransactionGuard | undefined) => Promise<Reply>;
 }
 
 /** Why the page is shown again. */
@@ -130,11 +135,15 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
     const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
     return askAgain({ status: 409, text });
   }
-  const isConfirmed = !(await mayDeleteAdmin(context, deletion));
-  const unconfirmed = isConfirmed ? undefined : await confirmCaller(context, form);
+  const needsPassword = await mayDeleteAdmin(context, deletion);
+  const unconfirmed = needsPassword ? await confirmCaller(context, form) : undefined;
   if (unconfirmed) return askAgain({ status: unconfirmed.status, unconfirmed });
   try {
-    return await deletion.remove(form);
+    const { bulk, resource, settings } = context;
+    const guard = needsPassword
+      ? undefined
+      : bulk.adminGuard(resource, deletion.selection, settings.userModel);
+    return await deletion.remove(form, guard);
   } catch (error) {
     const problem = asProblem(error);
     if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;

@@ -2,7 +2,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { Problem, type FieldErrors } from '../../errors.ts';
+import type { FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
@@ -17,7 +17,7 @@ import {
   type RowKind,
   type RowOutcome,
 } from './import-rows.ts';
-import { isOwnUser } from '../session/lock-out.ts';
+import { assertSession, isOwnUser } from '../session/lock-out.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
@@ -150,9 +150,7 @@ export async function runImportFile(
       }
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
-      // An import can take minutes, in which the session may have ended.
-      if (!(await sessions.find(token)))
-        throw new Problem(403, 'Your session ended during the import. Nothing was imported.');
+      await assertSession(context);
       if (mark !== undefined) await sessions.noteDone(transaction, token, mark, 'imported');
     });
   } catch (error) {

@@ -124,6 +124,19 @@ export function deletesRecordStatement(
   return createStatement(query, oneCell(isTrue));
 }
 
+/** A boolean column of a model. */
+export interface FlagColumn {
+  readonly model: Model;
+  readonly column: Column;
+}
+
+/** Keeps other transactions from changing the records whose flag is true. */
+export const lockFlaggedStatement = ({ model, column }: FlagColumn): Statement<void> =>
+  createStatement(
+    sql`select from ${table(model.table)} where ${identifier(column.field)} for no key update`,
+    () => undefined,
+  );
+
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
  * @param cascades the cascading foreign keys

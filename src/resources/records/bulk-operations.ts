@@ -1,5 +1,6 @@
 // Deletes and changes selections of records for the admin area.
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
 import {
@@ -15,6 +16,7 @@ import {
   chosenOnly,
   type BulkCounts,
 } from '../../query/statements/bulk-statements.ts';
+import { lockFlaggedStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
 import { countStatement } from '../../query/statements/read-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { checkStatement } from '../../query/statements/check-statements.ts';
@@ -22,7 +24,7 @@ import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
-import { countDependents, isDependent, mayReachFlagged, type Dependents } from './dependents.ts';
+import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
 import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS, historyFault } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
@@ -64,6 +66,18 @@ function explainError(
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
 
+/** The conditions of a bulk operation. Errors of `begin` and `end` roll it back. */
+export interface BulkTerms {
+  /** The number of records that the page showed. */
+  readonly expected: number;
+  /** Runs first in the transaction. */
+  readonly begin?: TransactionGuard | undefined;
+  /** Runs before the commit. */
+  readonly end: () => Promise<void>;
+}
+
+export type TransactionGuard = (transaction: Transaction) => Promise<void>;
+
 export type Bulk = ReturnType<typeof createBulk>;
 
 /** Deletes or changes many records at once, each time in one transaction. */
@@ -76,16 +90,18 @@ export function createBulk(
   /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
   async function apply(
     statement: Statement<BulkCounts>,
-    expected: number,
+    { expected, begin, end }: BulkTerms,
     resource: AdminResource,
     changes: readonly Change[] = [],
   ): Promise<number> {
     try {
-      return await database.transaction(async ({ run }) => {
-        const { matched, attempted, done } = await run(statement);
+      return await database.transaction(async (transaction) => {
+        await begin?.(transaction);
+        const { matched, attempted, done } = await transaction.run(statement);
         if (matched !== expected) throw countChanged();
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
+        await end();
         return done;
       }, 'bulk');
     } catch (error) {
@@ -109,6 +125,13 @@ export function createBulk(
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
     return changes;
+  }
+
+  /** The column of the user model that makes admins. */
+  function adminColumn(userModel: string): FlagColumn | undefined {
+    const model = models.find(({ name }) => name === userModel);
+    const column = model && findColumn(model, 'admin');
+    return column && { model, column };
   }
 
   return {
@@ -144,10 +167,34 @@ export function createBulk(
 
     /** Whether deleting a selection may delete an admin, directly or by cascade. */
     async deletesAdmin(resource: AdminResource, selection: Selection, userModel: string): Promise<boolean> {
-      const users = models.find(({ name }) => name === userModel);
-      const admin = users && findColumn(users, 'admin');
+      const admin = adminColumn(userModel);
       if (!admin) return false;
-      return mayReachFlagged(database, models, browsing.plan(resource, selection), users, admin);
+      return mayReachFlagged(
+        (statement) => database.run(statement, 'read'),
+        models,
+        browsing.plan(resource, selection),
+        admin,
+      );
+    },
+
+    /**
+     * A guard for the transaction that deletes a selection: it fails with Problem 409 if that would delete an admin. Other
+     * transactions cannot change the admins until the transaction has ended.
+     * @returns undefined if no deletion of these records can reach the user model
+     */
+    adminGuard(
+      resource: AdminResource,
+      selection: Selection,
+      userModel: string,
+    ): TransactionGuard | undefined {
+      const admin = adminColumn(userModel);
+      if (!admin || !mayReach(resource.model, models, admin.model)) return undefined;
+      const plan = browsing.plan(resource, selection);
+      return async ({ run }) => {
+        await run(lockFlaggedStatement(admin));
+        if (await mayReachFlagged(run, models, plan, admin))
+          throw new Problem(409, 'The deletion now includes an admin. Nothing was deleted.');
+      };
     },
 
     /** The exact number of records of a selection. */
@@ -157,25 +204,23 @@ export function createBulk(
 
     /**
      * Deletes all records of a selection.
-     * @param expected the number that the page showed
      * @throws Problem 409 for another number, and where the database refuses; nothing is deleted then
      */
     async remove(
       resource: AdminResource,
       selection: Selection,
       caller: Caller,
-      expected: number,
+      terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      await apply(bulkDeleteStatement(plan, caller, resource.recording), expected, resource);
-      return expected;
+      await apply(bulkDeleteStatement(plan, caller, resource.recording), terms, resource);
+      return terms.expected;
     },
 
     check,
 
     /**
      * Sets columns of all records of a selection.
-     * @param expected as for `remove`
      * @returns the number of records that changed
      * @throws Problem 400 for invalid values, 409 as `remove` does
      */
@@ -184,13 +229,13 @@ export function createBulk(
       selection: Selection,
       fields: JsonFields,
       caller: Caller,
-      expected: number,
+      terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
       const changes = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
       const statement = bulkUpdateStatement(plan, changes, caller, resource.recording);
-      return apply(statement, expected, resource, changes);
+      return apply(statement, terms, resource, changes);
     },
   };
 }

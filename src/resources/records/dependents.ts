@@ -1,5 +1,6 @@
 // Finds and counts the records that a deletion would affect.
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column, Model, OnDelete } from '../../db/schema/model.ts';
 import {
   dependentsStatement,
@@ -10,6 +11,7 @@ import {
   referencesStatement,
   type Edge,
   type DependentPath,
+  type FlagColumn,
   type UnknownKey,
 } from '../../query/statements/dependent-statements.ts';
 import type { ListPlan } from '../../query/plan.ts';
@@ -199,22 +201,29 @@ export async function isDependent(
   return database.run(deletesRecordStatement(plan, cascades, models, model, id), 'read');
 }
 
+/** The models with the table of `target` whose records a deletion can reach. Several models may share one table. */
+function holdersOf(from: Model, cascades: readonly Edge[], target: Model): Model[] {
+  const deleted = new Set([from, ...cascades.map(({ model }) => model)]);
+  return [...deleted].filter(({ table }) => table === target.table);
+}
+
+/** Whether deletions of a model's records can reach those of `target` by the registry's foreign keys. */
+export const mayReach = (model: Model, models: readonly Model[], target: Model): boolean =>
+  holdersOf(model, cascadesBelow(model, models), target).length > 0;
+
 /**
- * Whether deleting all that the plan matches may delete a record of `target` whose boolean column is true. The answer is also
- * yes when a foreign key that the registry does not know leads to `target`.
+ * Whether deleting all that the plan matches may delete a record whose flag is true. The answer is also yes when a foreign key
+ * that the registry does not know leads to the flag's model.
  */
 export async function mayReachFlagged(
-  database: Database,
+  run: Transaction['run'],
   models: readonly Model[],
   plan: ListPlan,
-  target: Model,
-  column: Column,
+  { model: target, column }: FlagColumn,
 ): Promise<boolean> {
   const cascades = cascadesBelow(plan.model, models);
-  if (await database.run(reachesTableStatement(plan.model, cascades, target), 'read')) return true;
-  const deleted = new Set([plan.model, ...cascades.map(({ model }) => model)]);
-  // Several models may share one table.
-  const holders = [...deleted].filter(({ table }) => table === target.table);
+  if (await run(reachesTableStatement(plan.model, cascades, target))) return true;
+  const holders = holdersOf(plan.model, cascades, target);
   if (holders.length === 0) return false;
-  return database.run(deletesFlaggedStatement(plan, cascades, models, holders, column), 'read');
+  return run(deletesFlaggedStatement(plan, cascades, models, holders, column));
 }
