@@ -30,7 +30,7 @@ export interface RequestParts {
 
 /** The bytes of a request. */
 export function encode({ method = 'GET', path, headers = {}, body = '' }: RequestParts): Buffer {
-  const length = Buffer.byteLength(body);
+  const length = headers['Transfer-Encoding'] === undefined ? Buffer.byteLength(body) : 0;
   const all = { Host: '127.0.0.1', ...headers, ...(length > 0 && { 'Content-Length': String(length) }) };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   const head = Buffer.from([`${method} ${path} HTTP/1.1`, ...lines, '', ''].join('\r\n'));

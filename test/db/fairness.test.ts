@@ -22,7 +22,7 @@ describe('statements of several clients', () => {
   let service: TestService;
   before(async () => {
     service = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
-    await service.addUser('bob');
+    for (const name of ['bob', 'eve']) await service.addUser(name);
     for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
       await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
     await service.sql`insert into crowded (name) select 'x' from generate_series(1, 400000)`;
@@ -57,6 +57,24 @@ describe('statements of several clients', () => {
     socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`);
     return socket;
   }
+
+  test('a long query of a user that makes room for another client starts again, however long it has run', async () => {
+    const find = (name: string, as: string): Promise<Answer> =>
+      service.request(`/api/member/?name=${name}`, { user: as });
+    assert.equal((await find('x', 'bob')).status, 200);
+    const { answers, other } = await whileLocked('member', async () => {
+      const both = Promise.all([find('one', 'bob'), find('two', 'bob')]);
+      await sleep(2_500); // longer than a statement may wait
+      const late = find('three', 'eve');
+      await sleep(1_000);
+      return { answers: both, other: late };
+    });
+    assert.deepEqual(
+      (await answers).map(({ status }) => status),
+      [200, 200],
+    );
+    assert.equal((await other).status, 200);
+  });
 
   test('a client with blocked queries delays neither the queries nor the writes of others', async () => {
     await from('10.0.0.1', '/api/busy/?name=x');

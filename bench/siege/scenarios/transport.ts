@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { besiege, addresses, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
-import type { Flood, Pipeline, SlowReaders } from '../jobs.ts';
+import type { Flood, Pipeline, RequestShape, SlowReaders } from '../jobs.ts';
 import { atLeast, atMost, holds, quantile, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
@@ -80,6 +80,35 @@ const unread = (port: number, connections: number, limit: number): SlowReaders =
   addresses: [ATTACKER],
   request: { path: `/api/document/?limit=${limit}` },
   rate: 0,
+});
+
+/** Requests whose bytes take the HTTP parser far longer than others. */
+const costlyToParse = (name: string, title: string, request: RequestShape): Scenario => ({
+  name,
+  title,
+  async run(stage) {
+    const siege = await besiege(stage, (port) => [
+      { kind: 'flood', port, connections: 32, addresses: [ATTACKER], requests: [request] },
+    ]);
+    return [
+      readRow(siege, 20),
+      ...writeRows(stage, siege, 200),
+      holdRow(stage, siege.watched),
+      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+    ];
+  },
+});
+
+const tinyChunks = costlyToParse('tiny-chunks', 'bodies of 10,000 chunks of one byte, without credentials', {
+  method: 'POST',
+  path: '/api/note/',
+  headers: { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' },
+  body: { repeat: '1\r\nx\r\n', times: 10_000, after: '0\r\n\r\n' },
+});
+
+const manyHeaders = costlyToParse('many-headers', 'requests with 3,500 headers', {
+  path: '/healthz',
+  headers: Object.fromEntries(Array.from({ length: 3_500 }, (_, index) => [`h${index.toString(36)}`, ''])),
 });
 
 const unreadPages: Scenario = {
@@ -248,6 +277,8 @@ const slowStreams: Scenario = {
 export const transport: readonly Scenario[] = [
   pipelining,
   churn,
+  tinyChunks,
+  manyHeaders,
   unreadPages,
   fullPages,
   pageBurst,

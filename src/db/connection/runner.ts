@@ -1,5 +1,5 @@
 // Runs each statement on one of two pools, by its kind, its cost and its requester.
-import { unavailable } from '../../errors.ts';
+import { OVERLOADED, unavailable } from '../../errors.ts';
 import type { OpenClient } from './driver.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
@@ -53,6 +53,8 @@ const longWrite = (): Error =>
   );
 /** Why a read was canceled that must wait again as a slow one. */
 const PREEMPTED = new Error('preempted');
+/** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
+const MAX_RESTARTED = 15_000;
 
 /** A read with a time limit. */
 interface Limited {
@@ -164,7 +166,9 @@ export class Runner {
   /** Runs a read in the class for the cost of its shape. PostgreSQL estimates the cost for the first statement of a shape. */
   async #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     const { shape } = statement;
-    const since = performance.now();
+    const begun = performance.now();
+    /** When it would have begun to wait if it had not run in between. */
+    let since = begun;
     for (;;) {
       const isUnknown = shape.cost === undefined;
       const name = this.#scheduler.classOf(shape, requester);
@@ -184,6 +188,8 @@ export class Runner {
         return rows;
       } catch (error) {
         if (error !== PREEMPTED) throw error;
+        if (performance.now() - begun > MAX_RESTARTED) throw OVERLOADED;
+        since += this.#scheduler.clock.now() - started;
       } finally {
         const milliseconds = this.#scheduler.clock.now() - started;
         if (isComplete !== undefined && milliseconds < LOST_AFTER)

@@ -1,6 +1,21 @@
 // Splits the request target, and rejects ambiguous requests.
 import type { IncomingMessage } from 'node:http';
-import { Problem } from '../../errors.ts';
+import { Problem, Refusal } from '../../errors.ts';
+
+/** A request with this many headers is refused. */
+export const MAX_HEADERS = 200;
+
+export const TOO_MANY_HEADERS = new Refusal(
+  431,
+  `The request has too many headers. The maximum is ${MAX_HEADERS - 1}.`,
+  {
+    headers: { Connection: 'close' },
+  },
+);
+
+/** Whether Node may have dropped headers of a request, see `MAX_HEADERS`. */
+export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean =>
+  rawHeaders.length >= 2 * MAX_HEADERS;
 
 /** Splits a request target into path and query. The target may be in absolute form (RFC 9112, section 3.2.2). */
 export function splitTarget(target: string): [path: string, query: string] {

@@ -4,6 +4,7 @@ import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
+import { MAX_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
 import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
@@ -63,7 +64,7 @@ export function createHttpServer(
     },
     tracked,
   );
-  server.maxHeadersCount = 0; // With a maximum count, Node would drop headers silently. MAX_HEADER_BYTES limits them instead.
+  server.maxHeadersCount = MAX_HEADERS; // Node drops further headers. The handler refuses a request that may have had some.
   // A client may close its half of the connection after its last request, and still read the responses.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.

@@ -1,13 +1,21 @@
-// Limits how many requests a client may pipeline: the parser gets no further bytes until responses are sent.
+// Limits how many requests a client may pipeline, and the time that the parser spends on one client at a time.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { clientNetwork } from '../message/client-networks.ts';
+import { takeTurn } from './parser-turns.ts';
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;
 /** Maximum bytes that wait for the parser before the socket is paused. Reading up to then detects that a client disconnects. */
-const MAX_BUFFERED = 65_536;
-/** Maximum number of pieces for the parser in one iteration of the event loop, so that other connections are not delayed. */
-const MAX_PIECES_PER_ITERATION = 64;
+const MAX_BUFFERED = 16_384;
+/** Maximum bytes for the parser in one turn. In chunks of one byte, these take it about half a millisecond. */
+const MAX_PIECE = 2_048;
+/** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
+const FIRST_PIECE = 512;
+/** Milliseconds for which connections of a network are read in turns after a request with too many headers. */
+const TURNS_FOR = 60_000;
+/** Maximum number of such networks that are remembered. */
+const MAX_NETWORKS = 10_000;
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
 const HPE_PAUSED = 21;
 /** Separates the head of a message from its body. */
@@ -34,7 +42,7 @@ export const isAnswered = ({ response }: PipelinedExchange): boolean =>
 
 /** The latest request of each connection. */
 const latest = new WeakMap<Socket, PipelinedExchange>();
-/** The readers of connections whose clients pipeline requests. */
+/** The readers of connections that are read in turns. */
 const readers = new WeakMap<Socket, Reader>();
 
 export const latestOf = (socket: Socket): PipelinedExchange | undefined => latest.get(socket);
@@ -47,11 +55,12 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * Feeds Node's parser in pieces that complete at most one request. Node itself would parse a whole packet at once, which can
- * hold thousands of small requests.
+ * Feeds Node's parser in pieces that complete at most one request, in turn with other clients. Node itself would parse a whole
+ * packet at once, which can hold thousands of small requests, chunks or headers.
  */
 class Reader {
   readonly #socket: HttpSocket;
+  readonly #network: string;
   /** Node's own listeners for `data` and `end`. */
   #parse: ((bytes: Buffer) => void) | undefined;
   #parseEnd: (() => void) | undefined;
@@ -67,14 +76,19 @@ class Reader {
   #hasEnded = false;
   #isStopped = false;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, network: string) {
     this.#socket = socket;
+    this.#network = network;
   }
 
-  /** Takes over reading from Node. @param rest bytes of the last packet that the parser has not processed */
-  start(rest: Buffer): void {
+  /**
+   * Takes over reading from Node.
+   * @param rest bytes of the last packet that the parser has not processed; undefined before the first packet
+   */
+  start(rest: Buffer | undefined): void {
     const socket = this.#socket;
-    this.#rest = rest;
+    if (rest) this.#rest = rest;
+    else this.#hasResumed = true;
     this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void;
     this.#parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
       (() => void) | undefined;
@@ -91,7 +105,7 @@ class Reader {
       handle.reading = true;
       handle.readStart();
     }
-    this.#schedule();
+    this.#feed(FIRST_PIECE);
   }
 
   /** Stops reading. @returns the bytes that the parser has not received */
@@ -140,20 +154,20 @@ class Reader {
   #schedule(): void {
     if (this.#isScheduled || this.#isStopped) return;
     this.#isScheduled = true;
-    setImmediate(() => {
+    takeTurn(this.#network, () => {
       this.#isScheduled = false;
-      this.#feed();
+      this.#feed(MAX_PIECE);
     });
   }
 
-  #feed(): void {
-    this.#feedPieces();
+  #feed(maxLength: number): void {
+    this.#feedPiece(maxLength);
     const socket = this.#socket;
     if (this.#isStopped || socket.destroyed || socket._paused || this.#rest.length >= MAX_BUFFERED) return;
     if (socket.isPaused()) socket.resume();
   }
 
-  #feedPieces(): void {
+  #feedPiece(maxLength: number): void {
     const socket = this.#socket;
     if (socket._paused) return; // Node's `data` listener asserts that it is not paused.
     if (!this.#hasResumed) {
@@ -162,15 +176,15 @@ class Reader {
       socket.parser?.resume();
       this.#parse?.(this.#rest.subarray(0, 0));
     }
-    for (let pieces = 0; this.#rest.length > 0; pieces += 1) {
+    if (this.#rest.length > 0) {
       if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
       // The body of the latest accepted request is always read, because its request timeout is running.
       if (this.#unanswered >= MAX_UNANSWERED && latest.get(socket)?.request.complete !== false) return;
-      if (pieces === MAX_PIECES_PER_ITERATION) return this.#schedule();
-      const piece = this.#rest.subarray(0, this.#pieceLength());
+      const piece = this.#rest.subarray(0, this.#pieceLength(maxLength));
       this.#rest = this.#rest.subarray(piece.length);
-      this.#tail = piece.toString('latin1', Math.max(0, piece.length - 3));
+      this.#tail = `${this.#tail}${piece.toString('latin1', Math.max(0, piece.length - 3))}`.slice(-3);
       this.#parse?.(piece);
+      if (this.#rest.length > 0) return this.#schedule();
     }
     if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;
     this.#hasEnded = false;
@@ -178,7 +192,7 @@ class Reader {
   }
 
   /** Bytes up to the end of a body of known length, else up to the next empty line (END_OF_HEAD). */
-  #pieceLength(): number {
+  #pieceLength(maxLength: number): number {
     const rest = this.#rest;
     if (this.#bodyLeft !== undefined && this.#bodyLeft > 0) {
       const length = Math.min(this.#bodyLeft, rest.length);
@@ -187,31 +201,58 @@ class Reader {
     }
     const split = `${this.#tail}${rest.toString('latin1', 0, 3)}`.indexOf(END_OF_HEAD);
     if (split >= 0) return split + END_OF_HEAD.length - this.#tail.length;
-    const end = rest.indexOf(END_OF_HEAD, 0, 'latin1');
-    return end < 0 ? rest.length : end + END_OF_HEAD.length;
+    const next = rest.subarray(0, maxLength);
+    const end = next.indexOf(END_OF_HEAD, 0, 'latin1');
+    return end < 0 ? next.length : end + END_OF_HEAD.length;
   }
 }
 
+/** Until when the connections of a network are read in turns, the oldest first. */
+const inTurnsUntil = new Map<string, number>();
+
+const isInTurns = (network: string): boolean =>
+  inTurnsUntil.size > 0 && (inTurnsUntil.get(network) ?? 0) > performance.now();
+
+/** Reads the connections of a request's client in turns for a while: its requests are costly to parse. */
+export function readInTurns({ socket }: IncomingMessage): void {
+  const network = networkOf(socket);
+  inTurnsUntil.delete(network);
+  const oldest = inTurnsUntil.size >= MAX_NETWORKS ? inTurnsUntil.keys().next() : undefined;
+  if (oldest?.done === false) inTurnsUntil.delete(oldest.value);
+  inTurnsUntil.set(network, performance.now() + TURNS_FOR);
+}
+
+const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwork(remoteAddress);
+
 /**
- * Limits every connection of a server to MAX_UNANSWERED. Connections whose clients wait for each response keep Node's own
- * reader, which is faster.
+ * Limits every connection of a server to MAX_UNANSWERED, and reads chunked bodies in turns. Other connections whose clients wait
+ * for each response keep Node's own reader, which is faster.
  */
 export function limitPipelining(server: Server): void {
   server.on('connection', (socket: HttpSocket) => {
     const parser = socket.parser;
     const onIncoming = parser?.onIncoming;
-    if (!parser || !onIncoming) return;
+    if (!parser || !onIncoming || readers.has(socket)) return;
+    const network = networkOf(socket);
+    const takeOver = (): Reader => {
+      const reader = new Reader(socket, network);
+      readers.set(socket, reader);
+      return reader;
+    };
     parser.onIncoming = (request, keepsAlive) => {
       const previous = latest.get(socket);
       const result = onIncoming(request, keepsAlive);
-      if (result !== 0 || !previous || isAnswered(previous) || readers.has(socket)) return result;
+      if (result !== 0 || readers.has(socket)) return result;
+      const isPipelined = previous !== undefined && !isAnswered(previous);
+      const isChunked = request.headers['transfer-encoding'] !== undefined;
+      if (!isPipelined && !isChunked && !isInTurns(network)) return result;
       const current = latest.get(socket);
-      const reader = new Reader(socket);
-      readers.set(socket, reader);
-      reader.begin(previous);
+      const reader = takeOver();
+      if (isPipelined) reader.begin(previous);
       if (current) reader.begin(current);
       return HPE_PAUSED;
     };
+    if (isInTurns(network)) takeOver().start(undefined);
   });
 }
 

@@ -21,9 +21,16 @@ import {
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
+import { readInTurns } from './pipelining.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
-import { assertReadable, loggedPath, splitTarget } from '../message/request-target.ts';
+import {
+  assertReadable,
+  hasTooManyHeaders,
+  loggedPath,
+  TOO_MANY_HEADERS,
+  splitTarget,
+} from '../message/request-target.ts';
 
 interface HandlerOptions {
   readonly settings: Settings;
@@ -176,6 +183,10 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     let took = 0;
     try {
+      if (hasTooManyHeaders(exchange.incoming)) {
+        readInTurns(exchange.incoming);
+        throw TOO_MANY_HEADERS;
+      }
       const entering = isProbe(exchange.path) ? undefined : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();

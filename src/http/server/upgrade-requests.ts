@@ -1,6 +1,7 @@
 // Answers requests with an `Upgrade` header as if they had none (RFC 9110, section 7.8).
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { hasTooManyHeaders } from '../message/request-target.ts';
 import { END_OF_HEAD, isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
 /**
@@ -19,6 +20,8 @@ export function ignoreUpgrades(server: Server): void {
     for (let index = 0; index < rawHeaders.length; index += 2)
       if (rawHeaders[index]?.toLowerCase() !== 'upgrade')
         lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
+    // Among the headers that Node dropped may be the length of the body.
+    if (hasTooManyHeaders(request)) return void socket.destroy();
     // A line break inside a value would inject a header.
     if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
     socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]));

@@ -1,0 +1,78 @@
+// Bytes that are costly to parse delay only the client that sends them.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { once } from 'node:events';
+import { startService, type TestService } from '../support.ts';
+
+/** Sends a request from an address of its own, and reads all that comes until the connection is closed. */
+async function exchange({ base }: TestService, bytes: string, localAddress: string): Promise<string> {
+  const { hostname, port } = new URL(base);
+  const socket = connect({ port: Number(port), host: hostname, localAddress });
+  let received = '';
+  socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+  socket.on('error', () => undefined);
+  socket.write(bytes);
+  await once(socket, 'close');
+  return received;
+}
+
+const head = (start: string, ...lines: readonly string[]): string =>
+  [`${start} HTTP/1.1`, 'Host: x', ...lines, '', ''].join('\r\n');
+const named = (count: number): string[] => Array.from({ length: count }, (_, index) => `h${index}:`);
+const statusesIn = (text: string): string[] => text.match(/(?<=HTTP\/1\.1 )\d+/g) ?? [];
+
+describe('a service', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+    await service.addUser('ada');
+  });
+  after(() => service.close());
+
+  test('goes on with other work while it parses a body of tiny chunks', async () => {
+    let turns = 0;
+    let isOver = false;
+    const count = (): void => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const chunks = '1\r\nx\r\n'.repeat(200_000);
+    const text = `${head('POST /api/note/', 'Transfer-Encoding: chunked')}${chunks}0\r\n\r\n`;
+    assert.deepEqual(statusesIn(await exchange(service, text, '127.0.0.61')), ['401']);
+    isOver = true;
+    assert.ok(turns > 80, `${turns} turns`);
+  });
+
+  test('refuses 200 headers, also with Upgrade, and reads further requests of the client in turns', async () => {
+    const last = head('GET /healthz', 'Connection: close');
+    const address = '127.0.0.62';
+    const most = head('GET /healthz', ...named(198)) + last;
+    assert.deepEqual(statusesIn(await exchange(service, most, address)), ['200', '200']);
+    for (const count of [199, 200, 3_000]) {
+      const refused = await exchange(service, head('GET /healthz', ...named(count)) + last, address);
+      assert.deepEqual(statusesIn(refused), ['431']);
+      assert.match(refused, /"detail":"The request has too many headers\. The maximum is 199\."/);
+    }
+    const upgrade = head('GET /healthz', ...named(500), 'Connection: Upgrade', 'Upgrade: x') + last;
+    assert.deepEqual(statusesIn(await exchange(service, upgrade, address)), []);
+    const credentials = `Authorization: Basic ${Buffer.from('ada:pw-ada').toString('base64')}`;
+    const type = 'Content-Type: application/json';
+    const body = JSON.stringify({ message: 'x'.repeat(9_000) });
+    const chunked = `${(body.length >> 1).toString(16)}\r\n${body.slice(0, body.length >> 1)}\r\n`;
+    const rest = body.slice(body.length >> 1);
+    const requests = [
+      head('GET /healthz', ...named(150)),
+      head('POST /api/note/', credentials, type, `Content-Length: ${body.length}`) + body,
+      `${head('POST /api/note/', credentials, type, 'Transfer-Encoding: chunked')}${chunked}${rest.length.toString(16)}\r\n${rest}\r\n0\r\nt: x\r\n\r\n`,
+      head('GET /api/note/1/', `x: ${'y'.repeat(20_000)}`),
+      last,
+    ];
+    const answers = await exchange(service, requests.join(''), address);
+    assert.deepEqual(statusesIn(answers), ['200', '201', '201', '200', '200']);
+    const [{ count } = { count: 0 }] = await service.sql<{ count: number }[]>`
+      select count(*)::int from note where message = ${'x'.repeat(9_000)}`;
+    assert.equal(count, 2);
+  });
+});
