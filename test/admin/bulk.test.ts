@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
-import { eventually } from '../http/expect.ts';
+import { lockedOut } from '../http/expect.ts';
 import { hiddenFields, logIn, readable, unescaped, type AdminAnswer } from './support.ts';
 
 describe('bulk actions', () => {
@@ -70,8 +70,7 @@ describe('bulk actions', () => {
     const { answer } = await sql.begin(async (transaction) => {
       await transaction`lock table item in exclusive mode`;
       const deleting = other.post(BULK, hiddenFields(page, 'confirm'));
-      const waiting = () => sql`select from pg_locks where not granted and relation = 'item'::regclass`;
-      await eventually(async () => (await waiting()).count > 0, 'the deletion to wait for the table');
+      await lockedOut(service);
       await transaction`delete from vitrine_session where not (token_hash = any(${kept}))`;
       return { answer: deleting };
     });

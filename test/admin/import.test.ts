@@ -15,7 +15,7 @@ import {
   upload,
   useImports,
 } from './import-support.ts';
-import { eventually } from '../http/expect.ts';
+import { lockedOut } from '../http/expect.ts';
 import { logIn, type AdminAnswer } from './support.ts';
 
 describe('an import', () => {
@@ -221,8 +221,7 @@ describe('an import', () => {
     const { answer } = await sql.begin(async (transaction) => {
       await transaction`lock table book in exclusive mode`;
       const importing = other.upload(PATH, form);
-      const waiting = () => sql`select from pg_locks where not granted and relation = 'book'::regclass`;
-      await eventually(async () => (await waiting()).count > 0, 'the import to wait for the table');
+      await lockedOut(service);
       await transaction`delete from vitrine_session where not (token_hash = any(${kept}))`;
       return { answer: importing };
     });

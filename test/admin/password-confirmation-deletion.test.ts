@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { eventually, fromNewAddress } from '../http/expect.ts';
+import { fromNewAddress, lockedOut } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 
@@ -119,10 +119,7 @@ describe('an admin whom another transaction moves into a deletion while it start
     const { answer } = await service.sql.begin(async (transaction) => {
       await transaction.unsafe(change);
       const deleting = ada.post(path, fields);
-      await eventually(
-        async () => (await service.sql`select from pg_locks where not granted`).count > 0,
-        'the deletion to wait for the change',
-      );
+      await lockedOut(service);
       return { answer: deleting };
     });
     const refused = await answer;

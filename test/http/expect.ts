@@ -1,7 +1,7 @@
-// Checks of errors, and new client addresses.
+// Checks of errors, new client addresses, and waiting for a state.
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
-import type { Answer } from '../support.ts';
+import type { Answer, TestService } from '../support.ts';
 
 /** A header that gives each request a new client address, behind one trusted proxy. */
 export const fromNewAddress = (() => {
@@ -62,3 +62,12 @@ export function jsonLinesOf(text: string): unknown[] {
     .slice(0, -1)
     .map((line) => JSON.parse(line) as unknown);
 }
+
+/** Waits until a statement of the service waits for a lock. */
+export const lockedOut = ({ sql }: Pick<TestService, 'sql'>): Promise<unknown> =>
+  eventually(async () => {
+    const waiting = await sql`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+    return waiting.count > 0;
+  }, 'a statement that waits for a lock');
