@@ -1,5 +1,7 @@
 // Validates JSON text without building its values. Linear and iterative, so hostile text cannot exhaust time or stack.
 
+import { setImmediate } from 'node:timers/promises';
+
 /** Properties of a JSON text for which PostgreSQL may refuse it. */
 export interface JsonFacts {
   /** The number of nested levels of arrays and objects. */
@@ -36,6 +38,8 @@ const LITERALS = ['true', 'false', 'null'];
 export const NUMERIC_WHOLE = 131_072;
 export const NUMERIC_FRACTION = 16_383;
 const MAX_EXPONENT_DIGITS = 3;
+/** Values that are scanned in one iteration of the event loop. They take about a millisecond. */
+const VALUES_PER_TURN = 20_000;
 
 const isDigit = (code: number): boolean => code >= ZERO && code <= NINE;
 
@@ -143,6 +147,26 @@ class Scanner {
  * @returns undefined if the text is not JSON
  */
 export function scanJson(text: string, onField?: OnField): JsonFacts | undefined {
+  const steps = scanSteps(text, Infinity, onField);
+  return steps.next().value ?? undefined;
+}
+
+/** The same, in many iterations of the event loop for a long text. */
+export async function scanJsonInTurns(text: string, onField?: OnField): Promise<JsonFacts | undefined> {
+  const steps = scanSteps(text, VALUES_PER_TURN, onField);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    await setImmediate();
+  }
+}
+
+/** Scans a text, and yields after so many values. */
+function* scanSteps(
+  text: string,
+  valuesPerStep: number,
+  onField: OnField | undefined,
+): Generator<undefined, JsonFacts | undefined> {
   const scanner = new Scanner(text);
   /** The closing brackets of the open arrays and objects. A byte array, because growing a large list takes too long. */
   let closers = new Uint8Array(64);
@@ -161,7 +185,13 @@ export function scanJson(text: string, onField?: OnField): JsonFacts | undefined
     return skipSpace(text, colon + 1);
   };
 
+  let valuesLeft = valuesPerStep;
   for (;;) {
+    valuesLeft -= 1;
+    if (valuesLeft === 0) {
+      valuesLeft = valuesPerStep;
+      yield;
+    }
     if (open === 1) start = at;
     const code = text.charCodeAt(at);
     if (code === OPEN_BRACE || code === OPEN_BRACKET) {

@@ -3,7 +3,7 @@ import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
-import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import { parseJsonFieldsInTurns, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations, Versions } from '../../resources/records/operations.ts';
 import {
   CallerChanged,
@@ -33,7 +33,7 @@ const allowedVersions = ({ headers }: ApiRequest): Versions =>
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
 function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
   let fields: Promise<JsonFields> | undefined;
-  return () => (fields ??= readJsonText(request).then(parseJsonFields));
+  return () => (fields ??= readJsonText(request).then(parseJsonFieldsInTurns));
 }
 
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {

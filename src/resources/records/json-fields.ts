@@ -1,5 +1,11 @@
 // Splits JSON into fields that keep their text, so that numbers lose no digits.
-import { scanJson, skipSpace, type JsonFacts } from '../../db/types/json-scanner.ts';
+import {
+  scanJson,
+  scanJsonInTurns,
+  skipSpace,
+  type JsonFacts,
+  type OnField,
+} from '../../db/types/json-scanner.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { isStorable, STORABLE } from '../../db/types/json-values.ts';
 import { Problem } from '../../errors.ts';
@@ -77,11 +83,26 @@ function endOfValue(text: string, from: number): number {
  * @throws Problem 400 for a text that is not a JSON object, and for too many fields
  */
 export function parseJsonFields(text: string): JsonFields {
+  const { fields, add } = collectFields(text);
+  return checkFields(text, fields, scanJson(text, add));
+}
+
+/** The same, in many iterations of the event loop for a long text. @throws Problem 400 */
+export async function parseJsonFieldsInTurns(text: string): Promise<JsonFields> {
+  const { fields, add } = collectFields(text);
+  return checkFields(text, fields, await scanJsonInTurns(text, add));
+}
+
+function collectFields(text: string) {
   const fields = new Map<string, JsonField>();
-  const facts = scanJson(text, (key, start, end, factsSoFar) => {
+  const add: OnField = (key, start, end, facts) => {
     if (fields.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
-    fields.set(key, new ParsedField(text.slice(start, end), factsSoFar));
-  });
+    fields.set(key, new ParsedField(text.slice(start, end), facts));
+  };
+  return { fields, add };
+}
+
+function checkFields(text: string, fields: JsonFields, facts: JsonFacts | undefined): JsonFields {
   if (!facts) throw new Problem(400, 'The body is not valid JSON.');
   if (text[skipSpace(text, 0)] !== '{')
     throw new Problem(400, 'The body must be a JSON object of fields and values.');

@@ -1,0 +1,27 @@
+// Long JSON bodies are parsed in many iterations of the event loop.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
+
+test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
+  const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const fields = await parseJsonFieldsInTurns(text);
+  isOver = true;
+  assert.ok(turns > 10, `${turns} turns`);
+  const expected = parseJsonFields(text);
+  assert.deepEqual([...fields.keys()], ['a', 'b']);
+  for (const [key, { source }] of expected) assert.equal(fields.get(key)?.source, source);
+});
+
+test('a JSON body that is invalid, or no object, is refused after many values as well', async () => {
+  const many = '1,'.repeat(100_000);
+  for (const text of [`{"a": [${many}]}`, `{"a": [${many}1]`, `[${many}1]`, `{"a": [${many}1]} x`])
+    await assert.rejects(parseJsonFieldsInTurns(text), { name: 'Problem', status: 400 });
+});
