@@ -6,6 +6,7 @@ import { parseCsv, parseCsvInTurns, withoutGuard, type CsvRow } from '../../src/
 import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
+import { countTurns } from '../turns.ts';
 
 const HEAD = 'id,title,reader_id,secret_id,isbn,price,data,lent';
 
@@ -146,15 +147,7 @@ describe('a CSV file of 5 MB', () => {
   };
   for (const [content, text] of Object.entries(texts)) {
     test(`of ${content} is parsed in many turns of the event loop, with the same result`, async () => {
-      let turns = 0;
-      let isOver = false;
-      const count = (): void => {
-        turns += 1;
-        if (!isOver) setImmediate(count);
-      };
-      setImmediate(count);
-      const rows = await parseCsvInTurns(text, Infinity);
-      isOver = true;
+      const [rows, turns] = await countTurns(() => parseCsvInTurns(text, Infinity));
       assert.ok(turns > 50, `${turns} turns`);
       // deepEqual takes seconds for millions of cells.
       assert.ok(JSON.stringify(rows) === JSON.stringify(parseCsv(text)));

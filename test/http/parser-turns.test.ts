@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { once } from 'node:events';
 import { startService, type TestService } from '../support.ts';
+import { countTurns } from '../turns.ts';
 
 /** Sends a request from an address of its own, and reads all that comes until the connection is closed. */
 async function exchange({ base }: TestService, bytes: string, localAddress: string): Promise<string> {
@@ -31,17 +32,10 @@ describe('a service', () => {
   after(() => service.close());
 
   test('goes on with other work while it parses a body of tiny chunks', async () => {
-    let turns = 0;
-    let isOver = false;
-    const count = (): void => {
-      turns += 1;
-      if (!isOver) setImmediate(count);
-    };
-    setImmediate(count);
     const chunks = '1\r\nx\r\n'.repeat(200_000);
     const text = `${head('POST /api/note/', 'Transfer-Encoding: chunked')}${chunks}0\r\n\r\n`;
-    assert.deepEqual(statusesIn(await exchange(service, text, '127.0.0.61')), ['401']);
-    isOver = true;
+    const [answer, turns] = await countTurns(() => exchange(service, text, '127.0.0.61'));
+    assert.deepEqual(statusesIn(answer), ['401']);
     assert.ok(turns > 80, `${turns} turns`);
   });
 

@@ -2,18 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
+import { countTurns } from '../turns.ts';
 
 test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
   const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;
-  let turns = 0;
-  let isOver = false;
-  const count = (): void => {
-    turns += 1;
-    if (!isOver) setImmediate(count);
-  };
-  setImmediate(count);
-  const fields = await parseJsonFieldsInTurns(text);
-  isOver = true;
+  const [fields, turns] = await countTurns(() => parseJsonFieldsInTurns(text));
   assert.ok(turns > 10, `${turns} turns`);
   const expected = parseJsonFields(text);
   assert.deepEqual([...fields.keys()], ['a', 'b']);

@@ -2,7 +2,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import { selectedRecords, hiddenChoice, listUrl, selectionChange, type BulkContext } from './bulk-choice.ts';
 import { askDeletion, runDeletion, type Deletion } from '../form/deletion.ts';
-import { assertSession } from '../session/lock-out.ts';
+import { assertSession } from '../session/assert-session.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';

@@ -27,7 +27,8 @@ import {
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { addLockOut, assertSession } from '../session/lock-out.ts';
+import { assertSession } from '../session/assert-session.ts';
+import { addLockOut } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
 import { redirectDone, redirectFailed } from '../web/admin-request.ts';

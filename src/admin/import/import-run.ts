@@ -17,7 +17,8 @@ import {
   type RowKind,
   type RowOutcome,
 } from './import-rows.ts';
-import { assertSession, isOwnUser } from '../session/lock-out.ts';
+import { assertSession } from '../session/assert-session.ts';
+import { isOwnUser } from '../session/lock-out.ts';
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;

@@ -1,7 +1,7 @@
-// Keeps admins from locking themselves out, and transactions of ended sessions from committing.
-import { addError, Problem, type FieldErrors } from '../../errors.ts';
+// Keeps admins from locking themselves out.
+import { addError, type FieldErrors } from '../../errors.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
-import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 
 /** Columns that must be true for a user to use the admin area. */
 const REQUIRED_COLUMNS = ['active', 'admin'];
@@ -13,15 +13,6 @@ export const isUserModel = ({ settings, resource }: ResourceContext): boolean =>
 /** Whether the record is the admin's own user. */
 export const isOwnUser = (context: ResourceContext, id: string | undefined): boolean =>
   isUserModel(context) && id === context.caller.id;
-
-/**
- * Checks the session again before a transaction commits, because the transaction can take minutes.
- * @throws Problem 403 if the session has ended
- */
-export async function assertSession({ sessions, token }: AdminContext): Promise<void> {
-  if (!(await sessions.find(token)))
-    throw new Problem(403, 'Your session ended before this was finished. Nothing was changed.');
-}
 
 /**
  * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.

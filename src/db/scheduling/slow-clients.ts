@@ -1,4 +1,5 @@
 // Remembers which clients have run slow statements, and what they may not start for a while.
+import { isRecent, remember } from './recent-events.ts';
 import type { WorkClass } from './work-class.ts';
 
 /**
@@ -12,8 +13,6 @@ const SUSPECT_FOR = 60_000;
 const NO_ATTEMPT_FOR = 15_000;
 /** Milliseconds for which a client is preferred after a fast attempt. */
 const PREFERRED_FOR = 10 * 60_000;
-/** Maximum number of clients remembered, for each kind of event. */
-const MAX_REMEMBERED = 10_000;
 
 interface Cooldown {
   readonly until: number;
@@ -123,16 +122,6 @@ export class SlowClients {
     };
     setTimeout(end, length).unref();
   }
-}
-
-const isRecent = (times: ReadonlyMap<string, number>, key: string, milliseconds: number): boolean =>
-  performance.now() - (times.get(key) ?? -Infinity) < milliseconds;
-
-function remember(times: Map<string, number>, key: string, now = performance.now()): void {
-  times.delete(key);
-  const oldest = times.size >= MAX_REMEMBERED ? times.keys().next() : undefined;
-  if (oldest?.done === false) times.delete(oldest.value);
-  times.set(key, now);
 }
 
 /** Adds to a client's count; a count of 0 is removed, so that the map does not grow. */

@@ -147,8 +147,7 @@ class Scanner {
  * @returns undefined if the text is not JSON
  */
 export function scanJson(text: string, onField?: OnField): JsonFacts | undefined {
-  const steps = scanSteps(text, Infinity, onField);
-  return steps.next().value ?? undefined;
+  return scanSteps(text, Infinity, onField).next().value;
 }
 
 /** The same, in many iterations of the event loop for a long text. */

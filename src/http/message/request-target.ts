@@ -2,20 +2,20 @@
 import type { IncomingMessage } from 'node:http';
 import { Problem, Refusal } from '../../errors.ts';
 
-/** A request with this many headers is refused. */
-export const MAX_HEADERS = 200;
+/** Maximum number of headers of a request. Node must keep at least one more, so that a request with more is noticed. */
+export const MAX_HEADERS = 199;
 
 export const TOO_MANY_HEADERS = new Refusal(
   431,
-  `The request has too many headers. The maximum is ${MAX_HEADERS - 1}.`,
+  `The request has too many headers. The maximum is ${MAX_HEADERS}.`,
   {
     headers: { Connection: 'close' },
   },
 );
 
-/** Whether Node may have dropped headers of a request, see `MAX_HEADERS`. */
+/** Whether a request has more than `MAX_HEADERS`, of which Node may have dropped some. */
 export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean =>
-  rawHeaders.length >= 2 * MAX_HEADERS;
+  rawHeaders.length > 2 * MAX_HEADERS;
 
 /** Splits a request target into path and query. The target may be in absolute form (RFC 9112, section 3.2.2). */
 export function splitTarget(target: string): [path: string, query: string] {

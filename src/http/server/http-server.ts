@@ -64,7 +64,7 @@ export function createHttpServer(
     },
     tracked,
   );
-  server.maxHeadersCount = MAX_HEADERS; // Node drops further headers. The handler refuses a request that may have had some.
+  server.maxHeadersCount = MAX_HEADERS + 1; // Node drops further headers, and the handler refuses the request.
   // A client may close its half of the connection after its last request, and still read the responses.
   (server as { httpAllowHalfOpen?: boolean }).httpAllowHalfOpen = true;
   // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.

@@ -1,8 +1,14 @@
 // Lets connections take turns at the parser, so that the bytes of one client do not delay those of others.
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
+import { isRecent, remember, type RecentEvents } from '../../db/scheduling/recent-events.ts';
+import { clientNetwork } from '../message/client-networks.ts';
 
 /** Milliseconds of parsing in one iteration of the event loop. */
 const MAX_TIME = 2;
+/** Milliseconds for which all connections of a network are read in turns after a request with too many headers. */
+const TURNS_FOR = 60_000;
 
 const waiting = new FairQueue<() => void>();
 let isScheduled = false;
@@ -32,3 +38,16 @@ export function takeTurn(network: string, parse: () => void): void {
   waiting.push(network, parse);
   schedule();
 }
+
+/** When a network last sent too many headers. */
+const costly: RecentEvents = new Map();
+
+/** The network of the other end of a connection, which may be a proxy. */
+export const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwork(remoteAddress);
+
+/** Whether to read all connections of a network in turns. */
+export const isInTurns = (network: string): boolean =>
+  costly.size > 0 && isRecent(costly, network, TURNS_FOR);
+
+/** Reads the connections of a request's client in turns for a while: its requests are costly to parse. */
+export const readInTurns = ({ socket }: IncomingMessage): void => remember(costly, networkOf(socket));

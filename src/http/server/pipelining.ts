@@ -1,8 +1,7 @@
 // Limits how many requests a client may pipeline, and the time that the parser spends on one client at a time.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { clientNetwork } from '../message/client-networks.ts';
-import { takeTurn } from './parser-turns.ts';
+import { isInTurns, networkOf, takeTurn } from './parser-turns.ts';
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;
@@ -12,10 +11,6 @@ const MAX_BUFFERED = 16_384;
 const MAX_PIECE = 2_048;
 /** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
 const FIRST_PIECE = 512;
-/** Milliseconds for which connections of a network are read in turns after a request with too many headers. */
-const TURNS_FOR = 60_000;
-/** Maximum number of such networks that are remembered. */
-const MAX_NETWORKS = 10_000;
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
 const HPE_PAUSED = 21;
 /** Separates the head of a message from its body. */
@@ -206,23 +201,6 @@ class Reader {
     return end < 0 ? next.length : end + END_OF_HEAD.length;
   }
 }
-
-/** Until when the connections of a network are read in turns, the oldest first. */
-const inTurnsUntil = new Map<string, number>();
-
-const isInTurns = (network: string): boolean =>
-  inTurnsUntil.size > 0 && (inTurnsUntil.get(network) ?? 0) > performance.now();
-
-/** Reads the connections of a request's client in turns for a while: its requests are costly to parse. */
-export function readInTurns({ socket }: IncomingMessage): void {
-  const network = networkOf(socket);
-  inTurnsUntil.delete(network);
-  const oldest = inTurnsUntil.size >= MAX_NETWORKS ? inTurnsUntil.keys().next() : undefined;
-  if (oldest?.done === false) inTurnsUntil.delete(oldest.value);
-  inTurnsUntil.set(network, performance.now() + TURNS_FOR);
-}
-
-const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwork(remoteAddress);
 
 /**
  * Limits every connection of a server to MAX_UNANSWERED, and reads chunked bodies in turns. Other connections whose clients wait

@@ -21,7 +21,7 @@ import {
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
-import { readInTurns } from './pipelining.ts';
+import { readInTurns } from './parser-turns.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
