@@ -166,7 +166,7 @@ async function apply(
 
 /** Checks the new value, then asks for confirmation or, once confirmed, sets it. */
 async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Form): Promise<Reply> {
-  const field = typedField(newValue.column, newValue.typed);
+  const field = await typedField(newValue.column, newValue.typed);
   const { key } = newValue.column;
   if ('fault' in field) return valuePage(context, newValue, { errors: { [key]: [field.fault] } });
   const lockOut: FieldErrors = {};

@@ -4,7 +4,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
-import { jsonFieldOf, type JsonField } from '../../resources/records/json-fields.ts';
+import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { lengthFault } from './form-bounds.ts';
@@ -26,33 +26,36 @@ export interface FormBody {
 }
 
 /** The JSON value of a typed value on a stored record, or its fault. */
-export function typedField(column: Column, { text, isNull }: Typed): JsonField | { readonly fault: string } {
+export async function typedField(
+  column: Column,
+  { text, isNull }: Typed,
+): Promise<JsonField | { readonly fault: string }> {
   const fault = lengthFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
   if (column.references && column.type.parse(text, column).fault !== undefined)
     return { fault: 'does not match exactly one record: choose one of the records' };
-  return jsonFieldOf(column, text);
+  return jsonFieldInTurns(column, text);
 }
 
 /** Adds the value of one column to the body. */
-function addField(body: FormBody, column: Column, typed: Typed, isNew: boolean): void {
+async function addField(body: FormBody, column: Column, typed: Typed, isNew: boolean): Promise<void> {
   // An empty field of a new record is left out: the database sets the default, or the operation reports the missing field.
   const isEmpty = typed.text === '' && (typed.isNull || !takesEmpty(column));
   if (isNew && isEmpty && (hidesDefault(column) || !(column.nullable || column.hasDefault))) return;
-  const field = typedField(column, typed);
+  const field = await typedField(column, typed);
   if ('fault' in field) addError(body.errors, column.key, field.fault);
   else body.fields.set(column.key, field);
 }
 
 /** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
-export function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): FormBody {
+export async function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): Promise<FormBody> {
   const body: FormBody = { fields: new Map(), errors: {} };
   const current = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {
     if (current && isSame(value, current.get(column))) continue;
-    addField(body, column, value, stored === undefined);
+    await addField(body, column, value, stored === undefined);
   }
   return body;
 }

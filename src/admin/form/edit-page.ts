@@ -61,7 +61,7 @@ async function addConfirmation(
 }
 
 async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
-  const body = bodyOf(typed, undefined);
+  const body = await bodyOf(typed, undefined);
   addPassword(body, context, form);
   const status = await addConfirmation(context, undefined, body, form);
   const { resource, caller } = context;
@@ -81,7 +81,7 @@ async function update(
   form: Form,
 ): Promise<Reply> {
   const typed = resolveConflict({ stored, typed: sent, form });
-  const body = bodyOf(typed, stored);
+  const body = await bodyOf(typed, stored);
   if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, stored.id, form, 'unchanged');
   const { resource, caller, operations, browsing } = context;
@@ -187,7 +187,7 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   }
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
   // A form that was sent twice: the record already has all its values.
-  const isSaved = bodyOf(typed, stored).fields.size === 0;
+  const isSaved = (await bodyOf(typed, stored)).fields.size === 0;
   if (form.get('_version') !== stored.version && !isSaved)
     return showConflict(context, { stored, typed, form });
   return update(context, stored, typed, form);

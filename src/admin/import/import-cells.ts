@@ -4,7 +4,12 @@ import { addError, type FieldErrors } from '../../errors.ts';
 import { isFreeText, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
-import { jsonFieldOf, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
+import {
+  jsonFieldInTurns,
+  jsonFieldOf,
+  type JsonField,
+  type JsonFields,
+} from '../../resources/records/json-fields.ts';
 import { mustHaveText, NULL } from '../fields/form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { grouped } from '../web/display-text.ts';
@@ -30,19 +35,22 @@ const isJsonNull = (cell: string | null, column: Column): boolean =>
 /** Maximum characters of a cell. Parsing and escaping a longer one would block the event loop. */
 const MAX_CELL_LENGTH = 1024 * 1024;
 
+type CellField = JsonField | { readonly fault: string };
+
 /**
- * Converts the text of a cell to a JSON field. Booleans accept every spelling that filters accept, because spreadsheets write
- * them in capitals.
+ * Converts the text of a cell to a JSON field, at once unless it is JSON. Booleans accept every spelling that filters accept,
+ * because spreadsheets write them in capitals.
  */
-export function cellField(column: Column, text: string | null): JsonField | { readonly fault: string } {
+export function cellField(column: Column, text: string | null): CellField | Promise<CellField> {
   if (text === null) return NULL;
   // Other columns have a lower limit.
   if (text.length > MAX_CELL_LENGTH && isFreeText(column) && column.maxLength === undefined)
     return {
       fault: `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(text.length)})`,
     };
-  if (column.type.input.json !== 'boolean') return jsonFieldOf(column, text);
-  return jsonFieldOf(column, column.type.parse(text, column).value ?? text);
+  if (column.type.input.json === 'json') return jsonFieldInTurns(column, text);
+  const isBoolean = column.type.input.json === 'boolean';
+  return jsonFieldOf(column, isBoolean ? (column.type.parse(text, column).value ?? text) : text);
 }
 
 /**
@@ -52,33 +60,34 @@ export function cellField(column: Column, text: string | null): JsonField | { re
  * - in a text column, the empty string, if the form allows it or the record has it already.
  * `null` in a JSON column does not count as an empty cell.
  */
-export function fieldsOfRow(
+export async function fieldsOfRow(
   { columns }: ImportFile,
   { cells }: CsvRow,
   resource: AdminResource,
   present: JsonFields | undefined,
   errors: FieldErrors,
-): Map<string, JsonField> {
+): Promise<Map<string, JsonField>> {
   const fields = new Map<string, JsonField>();
-  columns.forEach((column, index) => {
-    if (!isSettable(column, resource)) return;
+  for (const [index, column] of columns.entries()) {
+    if (!isSettable(column, resource)) continue;
     let text = cellText(cells[index] ?? null, column);
     if (text === null && !column.nullable) {
       if (!present) {
         // Unlike an empty cell, `null` does not mean the default.
         if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
-        return;
+        continue;
       }
       if (isFreeText(column) && column.type.input.json === 'string') text = '';
       if (text === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');
-        return;
+        continue;
       }
     }
-    if (present && text === storedText(present, column)) return;
-    const field = cellField(column, text);
+    if (present && text === storedText(present, column)) continue;
+    const cell = cellField(column, text);
+    const field = cell instanceof Promise ? await cell : cell;
     if ('fault' in field) addError(errors, column.key, field.fault);
     else fields.set(column.key, field);
-  });
+  }
   return fields;
 }

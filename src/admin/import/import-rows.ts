@@ -148,7 +148,7 @@ export function createImporter(
       const changes = changesBetween(columns, record, parseJsonFields(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
-    if (id !== undefined) fields.set('id', cellField(model.primaryKey, id) as JsonField);
+    if (id !== undefined) fields.set('id', (await cellField(model.primaryKey, id)) as JsonField);
     const { json } = await operations.create(resource, fields, caller);
     const changes = changesBetween(columns, undefined, parseJsonFields(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };
@@ -160,7 +160,7 @@ export function createImporter(
     if (!record && cannotAdd && may.has('add'))
       return faulty(matched, { [WHOLE_ROW]: ['new records cannot be imported: they need a password'] });
     const errors: FieldErrors = {};
-    const fields = fieldsOfRow(file, row, resource, record, errors);
+    const fields = await fieldsOfRow(file, row, resource, record, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
       const others = checkBody(fields, resource, { id, caller }).errors;

@@ -179,9 +179,19 @@ export function jsonFieldOf(column: Column, text: string): JsonField | { readonl
       return JSON_NUMBER.test(text) ? { value: Number(text), source: text } : string;
     case 'boolean':
       return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
-    case 'json': {
-      const facts = scanJson(text);
-      return facts ? new ParsedField(text, facts) : { fault: 'must be JSON' };
-    }
+    case 'json':
+      return jsonField(text, scanJson(text));
   }
 }
+
+/** The same, in many iterations of the event loop for long JSON. */
+export async function jsonFieldInTurns(
+  column: Column,
+  text: string,
+): Promise<JsonField | { readonly fault: string }> {
+  if (column.type.input.json !== 'json') return jsonFieldOf(column, text);
+  return jsonField(text, await scanJsonInTurns(text));
+}
+
+const jsonField = (text: string, facts: JsonFacts | undefined): JsonField | { readonly fault: string } =>
+  facts ? new ParsedField(text, facts) : { fault: 'must be JSON' };

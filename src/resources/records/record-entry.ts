@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { parseJsonFields, type JsonFields } from './json-fields.ts';
+import { parseJsonFields, parseJsonFieldsInTurns, type JsonFields } from './json-fields.ts';
 import type { Named } from './look-up.ts';
 
 /** A record with its label and the labels of the records that it refers to. Long values may be cut. */
@@ -52,9 +52,8 @@ export async function parseLargeEntry(bytes: Buffer): Promise<RecordEntry> {
   if (bytes.length < LARGE_RECORD) return parseEntry(bytes.toString());
   const source = bytes.toString();
   await setImmediate();
-  const parts = parseJsonFields(source);
-  await setImmediate();
-  const fields = parseJsonFields(parts.get('record')?.source ?? '{}');
+  const parts = await parseJsonFieldsInTurns(source);
+  const fields = await parseJsonFieldsInTurns(parts.get('record')?.source ?? '{}');
   await setImmediate();
   return entryOf(parts, fields);
 }
