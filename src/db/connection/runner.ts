@@ -54,7 +54,7 @@ const longWrite = (): Error =>
 /** Why a read was canceled that must wait again as a slow one. */
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
-const MAX_RESTARTED = 15_000;
+const MAX_RESTARTED = 10_000;
 
 /** A read with a time limit. */
 interface Limited {
@@ -167,7 +167,7 @@ export class Runner {
   async #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     const { shape } = statement;
     const begun = performance.now();
-    /** When it would have begun to wait if it had not run in between. */
+    /** When it began to wait; for a user, as if it had not run in between. */
     let since = begun;
     for (;;) {
       const isUnknown = shape.cost === undefined;
@@ -189,7 +189,7 @@ export class Runner {
       } catch (error) {
         if (error !== PREEMPTED) throw error;
         if (performance.now() - begun > MAX_RESTARTED) throw OVERLOADED;
-        since += this.#scheduler.clock.now() - started;
+        if (!running.isAnonymous) since += this.#scheduler.clock.now() - started;
       } finally {
         const milliseconds = this.#scheduler.clock.now() - started;
         if (isComplete !== undefined && milliseconds < LOST_AFTER)
