@@ -87,11 +87,12 @@ const history: Scenario = {
     ]) {
       for (const page of [HISTORY, `${HISTORY}-/export.json`]) {
         const [found, missed] = await Promise.all(
-          [MARK, ABSENT].map(async (word) =>
-            (await browser.get(`${page}?${query.replace('X', word)}`)).text.replaceAll(word, ''),
-          ),
+          [MARK, ABSENT].map(async (word) => {
+            const { status, text } = await browser.get(`${page}?${query.replace('X', word)}`);
+            return `${status} ${withoutTokens(text.replaceAll(word, ''))}`;
+          }),
         );
-        if (withoutTokens(found) !== withoutTokens(missed)) telling.push(`${page}?${query}`);
+        if (found !== missed) telling.push(`${page}?${query} (${difference(found, missed)})`);
       }
     }
     return [
@@ -114,6 +115,13 @@ const history: Scenario = {
     ];
   },
 };
+
+/** Where two texts differ, with what follows there in each. */
+function difference(one = '', other = ''): string {
+  let at = 0;
+  while (one[at] === other[at]) at += 1;
+  return [one, other].map((text) => JSON.stringify(text.slice(at, at + 60))).join(' / ');
+}
 
 /** A page without what differs each time. */
 const withoutTokens = (page = ''): string =>
