@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { once } from 'node:events';
 import { startService, type TestService } from '../support.ts';
+import { takeTurn } from '../../src/http/server/parser-turns.ts';
 import { countTurns } from '../turns.ts';
 
 /** Sends a request from an address of its own, and reads all that comes until the connection is closed. */
@@ -22,6 +23,21 @@ const head = (start: string, ...lines: readonly string[]): string =>
   [`${start} HTTP/1.1`, 'Host: x', ...lines, '', ''].join('\r\n');
 const named = (count: number): string[] => Array.from({ length: count }, (_, index) => `h${index}:`);
 const statusesIn = (text: string): string[] => text.match(/(?<=HTTP\/1\.1 )\d+/g) ?? [];
+
+test('between two rounds of parsing, the event loop can accept several connections', async () => {
+  const parse = (): void => {
+    const until = performance.now() + 1;
+    while (performance.now() < until);
+  };
+  const [, turns] = await countTurns(
+    () =>
+      new Promise<void>((resolve) => {
+        for (let index = 0; index < 60; index += 1) takeTurn('a', () => parse());
+        takeTurn('a', resolve);
+      }),
+  );
+  assert.ok(turns > 100, `${turns} turns`);
+});
 
 describe('a service', () => {
   let service: TestService;
@@ -50,7 +66,7 @@ describe('a service', () => {
       assert.match(refused, /"detail":"The request has too many headers\. The maximum is 199\."/);
     }
     const upgrade = head('GET /healthz', ...named(500), 'Connection: Upgrade', 'Upgrade: x') + last;
-    assert.deepEqual(statusesIn(await exchange(service, upgrade, address)), []);
+    assert.deepEqual(statusesIn(await exchange(service, upgrade, address)), ['431']);
     const credentials = `Authorization: Basic ${Buffer.from('ada:pw-ada').toString('base64')}`;
     const type = 'Content-Type: application/json';
     const body = JSON.stringify({ message: 'x'.repeat(9_000) });
@@ -68,5 +84,42 @@ describe('a service', () => {
     const [{ count } = { count: 0 }] = await service.sql<{ count: number }[]>`
       select count(*)::int from note where message = ${'x'.repeat(9_000)}`;
     assert.equal(count, 2);
+  });
+
+  test('refuses a head with thousands of headers before its end', async () => {
+    const [start] = head('GET /healthz', ...Array<string>(20_000).fill('a:')).split('\r\n\r\n');
+    assert.deepEqual(statusesIn(await exchange(service, start ?? '', '127.0.0.63')), ['431']);
+  });
+});
+
+describe('a service behind a proxy', () => {
+  let service: TestService;
+  before(async () => (service = await startService(undefined, { trustProxy: 1 })));
+  after(() => service.close());
+
+  test('lets the clients behind the proxy take turns at the parser', async () => {
+    const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
+    const body = `${chunk.repeat(300)}0\r\n\r\n`;
+    const send = (client: string): Promise<string> =>
+      exchange(
+        service,
+        head(
+          'POST /api/note/',
+          'Transfer-Encoding: chunked',
+          'Connection: close',
+          `X-Forwarded-For: ${client}`,
+        ) + body,
+        '127.0.0.64',
+      );
+    const order: string[] = [];
+    const all = [...Array<string>(20).fill('203.0.113.1'), '203.0.113.2'].map(async (client) => {
+      assert.deepEqual(statusesIn(await send(client)), ['401']);
+      order.push(client);
+    });
+    await Promise.all(all);
+    assert.ok(
+      order.indexOf('203.0.113.2') < 10,
+      `the other client was number ${order.indexOf('203.0.113.2')}`,
+    );
   });
 });

@@ -209,5 +209,30 @@ describe('pipelined requests', () => {
         assert.equal(await connection.rest(), '');
       }
     });
+    test(`a request to upgrade ${name} behind others is answered when the client has sent its last byte`, async () => {
+      const connection = start();
+      connection.socket.end(HEALTH.repeat(20) + first + HEALTH);
+      assert.deepEqual(await statusesOf(connection, 22), [...Array<number>(20).fill(200), status, 200]);
+      assert.equal(await connection.rest(), '');
+    });
   }
+
+  test('what the connections of a client hold while they wait is bounded, and other clients may still send', async () => {
+    const text = READ.repeat(Math.ceil(65_536 / READ.length));
+    await whileNotesAreLocked(async () => {
+      const connections = Array.from({ length: 900 }, () => start());
+      for (const { socket } of connections) socket.on('error', () => undefined).write(text);
+      await eventually(() => Promise.resolve(connections.some(({ socket }) => socket.destroyed)), 'a reset');
+      assert.ok(connections.filter(({ socket }) => !socket.destroyed).length > 50);
+      const other = wire(service, '127.0.0.71');
+      open.push(other);
+      other.send(HEALTH.repeat(500));
+      assert.deepEqual(new Set(await statusesOf(other, 500)), new Set([200]));
+      for (const { socket } of connections) socket.destroy();
+    });
+    await eventually(async () => (await inFlight()) === 0, 'an idle service');
+    const connection = start();
+    connection.send(READ.repeat(500));
+    assert.deepEqual(new Set(await statusesOf(connection, 500)), new Set([200]));
+  });
 });

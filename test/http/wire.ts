@@ -43,10 +43,13 @@ function takeAnswer(received: string, head: boolean): [WireAnswer, string] | num
   return [{ ...answer, body: received.slice(end + 4, bodyEnd) }, received.slice(bodyEnd)];
 }
 
-/** Opens a connection to the service. Bytes are read as latin1, so that lengths are right. */
-export function wire({ base }: Pick<TestService, 'base'>): Wire {
+/**
+ * Opens a connection to the service. Bytes are read as latin1, so that lengths are right.
+ * @param localAddress the client's address; default: any
+ */
+export function wire({ base }: Pick<TestService, 'base'>, localAddress?: string): Wire {
   const { hostname, port } = new URL(base);
-  const socket = connect(Number(port), hostname);
+  const socket = connect({ port: Number(port), host: hostname, ...(localAddress && { localAddress }) });
   let received = '';
   let isClosed = false;
   let wake = (): void => undefined;

@@ -2,10 +2,13 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import type { Logger } from '../observability/logger.ts';
+import { clientNetwork } from '../message/client-networks.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
-import { MAX_HEADERS } from '../message/request-target.ts';
+import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
+import type { NetworkOf } from './connection-reader.ts';
+import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades } from './upgrade-requests.ts';
@@ -39,11 +42,13 @@ const isSending = (socket: Socket): boolean =>
 /**
  * Creates a server with the service's limits for slow clients and unreadable requests, which it logs.
  * @param onUnreadable receives the status of the response to an unreadable request
+ * @param networkOf default: by the address of the connection
  */
 export function createHttpServer(
   handler: Handler,
   logger?: Logger,
   onUnreadable?: (status: number) => void,
+  networkOf: NetworkOf = ({ socket }) => clientNetwork(socket.remoteAddress ?? ''),
 ): Server {
   const refuse = createRefuse((status) => {
     onUnreadable?.(status);
@@ -70,12 +75,15 @@ export function createHttpServer(
   // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
-  limitPipelining(server);
+  limitHeaders(server);
+  limitPipelining(server, networkOf);
   ignoreUpgrades(server);
   server.on('clientError', (error: ParseError, duplex) => {
     const socket = duplex as Socket;
-    if (resumePipelined(error, socket)) return;
+    const isLong = hasExceededHeaders(socket);
+    if (!isLong && resumePipelined(error, socket)) return;
     discardInput(socket);
+    if (isLong) return refuse(problemReply(TOO_MANY_HEADERS, ''), socket, latestOf(socket));
     const target = targetOf(error);
     if (error.code === 'ECONNRESET') socket.destroy();
     else {

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { splitAddress } from '../../setting-values.ts';
+import { clientAddress } from '../auth/request-origin.ts';
 import { notFound, StartError } from '../../errors.ts';
 import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';
@@ -137,7 +138,10 @@ export async function openListener(
 ): Promise<Listener> {
   const { host, port } = settings;
   const metrics = await openMetrics(endpoints, settings, logger, passed);
-  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable);
+  const { trustProxy } = settings;
+  const networkOf = ({ headers, socket }: IncomingMessage): string =>
+    clientAddress(headers, socket.remoteAddress, trustProxy);
+  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable, networkOf);
   try {
     const { url, close } = await (passed === undefined
       ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT'))

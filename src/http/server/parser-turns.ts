@@ -1,5 +1,4 @@
 // Lets connections take turns at the parser, so that the bytes of one client do not delay those of others.
-import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { isRecent, remember, type RecentEvents } from '../../db/scheduling/recent-events.ts';
@@ -7,6 +6,9 @@ import { clientNetwork } from '../message/client-networks.ts';
 
 /** Milliseconds of parsing in one iteration of the event loop. */
 const MAX_TIME = 2;
+/** Iterations of the event loop between two rounds. Node accepts one connection in each, so new clients would wait otherwise. */
+const ITERATIONS_BETWEEN = 8;
+
 /** Milliseconds for which all connections of a network are read in turns after a request with too many headers. */
 const TURNS_FOR = 60_000;
 
@@ -14,29 +16,26 @@ const waiting = new FairQueue<() => void>();
 let isScheduled = false;
 
 function runTurns(): void {
-  isScheduled = false;
   const until = performance.now() + MAX_TIME;
   try {
-    do {
-      const parse = waiting.shift(() => true);
-      if (!parse) return;
-      parse();
-    } while (performance.now() < until);
+    do waiting.shift(() => true)?.();
+    while (waiting.size > 0 && performance.now() < until);
   } finally {
-    if (waiting.size > 0) schedule();
+    if (waiting.size > 0) continueAfter(ITERATIONS_BETWEEN);
+    else isScheduled = false;
   }
 }
 
-function schedule(): void {
-  if (isScheduled) return;
-  isScheduled = true;
-  setImmediate(runTurns);
+function continueAfter(iterations: number): void {
+  setImmediate(() => (iterations > 0 ? continueAfter(iterations - 1) : runTurns()));
 }
 
 /** Calls `parse` soon, in turn with other networks. It must take well below a millisecond. */
 export function takeTurn(network: string, parse: () => void): void {
   waiting.push(network, parse);
-  schedule();
+  if (isScheduled) return;
+  isScheduled = true;
+  setImmediate(runTurns);
 }
 
 /** When a network last sent too many headers. */
@@ -49,5 +48,5 @@ export const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwo
 export const isInTurns = (network: string): boolean =>
   costly.size > 0 && isRecent(costly, network, TURNS_FOR);
 
-/** Reads the connections of a request's client in turns for a while: its requests are costly to parse. */
-export const readInTurns = ({ socket }: IncomingMessage): void => remember(costly, networkOf(socket));
+/** Reads the connections of the same network in turns for a while: its requests are costly to parse. */
+export const readInTurns = (socket: Socket): void => remember(costly, networkOf(socket));

@@ -21,7 +21,6 @@ import {
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
-import { readInTurns } from './parser-turns.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
@@ -183,10 +182,7 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     let took = 0;
     try {
-      if (hasTooManyHeaders(exchange.incoming)) {
-        readInTurns(exchange.incoming);
-        throw TOO_MANY_HEADERS;
-      }
+      if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
       const entering = isProbe(exchange.path) ? undefined : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();

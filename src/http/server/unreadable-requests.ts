@@ -4,7 +4,8 @@ import type { Socket } from 'node:net';
 import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Reply } from '../message/message.ts';
-import { isAnswered, type PipelinedExchange } from './pipelining.ts';
+import type { PipelinedExchange } from './connection-reader.ts';
+import { isAnswered } from './pipelining.ts';
 import { LINGER_TIME } from './send-response.ts';
 
 /** The error of a `clientError` event. */

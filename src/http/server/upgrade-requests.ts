@@ -2,7 +2,8 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasTooManyHeaders } from '../message/request-target.ts';
-import { END_OF_HEAD, isAnswered, latestOf, releaseReader } from './pipelining.ts';
+import { END_OF_HEAD } from './connection-reader.ts';
+import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
 /**
  * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
@@ -24,9 +25,16 @@ export function ignoreUpgrades(server: Server): void {
     if (hasTooManyHeaders(request)) return void socket.destroy();
     // A line break inside a value would inject a header.
     if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
-    socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]));
+    const bytes = Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]);
+    const hasEnded = socket.readableEnded;
+    if (!hasEnded) socket.unshift(bytes);
     const giveBack = (): void => {
-      if (!socket.destroyed) server.emit('connection', socket);
+      if (socket.destroyed) return;
+      server.emit('connection', socket);
+      if (!hasEnded) return;
+      // A stream takes nothing back after its end, so the listeners get it directly.
+      socket.emit('data', bytes);
+      socket.emit('end');
     };
     const previous = latestOf(socket);
     if (previous && !isAnswered(previous)) previous.response.once('close', () => setImmediate(giveBack));

@@ -1,0 +1,250 @@
+// Reads a connection in pieces, in turn with other clients, and bounds what waits on it.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { ByteBudget } from '../load/byte-budget.ts';
+import { networkOf, takeTurn } from './parser-turns.ts';
+
+/** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
+const MAX_UNANSWERED = 16;
+/** Maximum bytes that wait for the parser before the socket is paused. Reading up to then detects that a client disconnects. */
+const MAX_BUFFERED = 16_384;
+/** Maximum bytes of what waits on all connections: for the parser, and in requests that are not answered. */
+const budget = new ByteBudget(48 * 1024 * 1024);
+/** What a request without an answer takes, in bytes. */
+const REQUEST_SIZE = 8_192;
+/** Maximum bytes for the parser in one turn. In chunks of one byte, these take it about half a millisecond. */
+const MAX_PIECE = 2_048;
+/** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
+const FIRST_PIECE = 512;
+/** Separates the head of a message from its body. */
+export const END_OF_HEAD = '\r\n\r\n';
+
+/** Undocumented properties that Node's HTTP server adds to a socket. */
+export type HttpSocket = Socket & {
+  /** Whether Node has stopped reading until the client reads responses. */
+  readonly _paused?: boolean;
+  readonly _handle?: {
+    reading?: boolean;
+    readonly readStart: () => void;
+    readonly readStop: () => void;
+  } | null;
+  readonly parser?: {
+    onIncoming?: ((request: IncomingMessage, keepsAlive: boolean) => number) | null;
+    readonly resume: () => void;
+  } | null;
+};
+
+/** The network of a request's client, which may be behind a proxy. */
+export type NetworkOf = (request: IncomingMessage) => string;
+
+export interface PipelinedExchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/**
+ * Feeds Node's parser in pieces that complete at most one request, in turn with other clients. Node itself would parse a whole
+ * packet at once, which can hold thousands of small requests, chunks or headers.
+ */
+export class Reader {
+  readonly #socket: HttpSocket;
+  readonly #clientOf: NetworkOf;
+  /** The network of the latest request's client; of the connection before the first request. */
+  #network: string;
+  /** The bytes that the network holds in `budget` for this connection. */
+  #held = 0;
+  /** Node's own listeners for `data` and `end`. */
+  #parse: ((bytes: Buffer) => void) | undefined;
+  #parseEnd: (() => void) | undefined;
+  /** Bytes that the parser has not received yet. */
+  #rest: Buffer = Buffer.alloc(0);
+  /** The last bytes that the parser received: END_OF_HEAD may be split. */
+  #tail = '';
+  #latest: IncomingMessage | undefined;
+  /** The requests that are not answered. */
+  #unanswered = 0;
+  #isDiscarding = false;
+  /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
+  #bodyLeft: number | undefined = 0;
+  #hasResumed = false;
+  #isScheduled = false;
+  #hasEnded = false;
+  #isStopped = false;
+
+  constructor(socket: Socket, clientOf: NetworkOf) {
+    this.#socket = socket;
+    this.#network = networkOf(socket);
+    this.#clientOf = clientOf;
+  }
+
+  /**
+   * Takes over reading from Node.
+   * @param rest bytes of the last packet that the parser has not processed; undefined before the first packet
+   */
+  start(rest: Buffer | undefined): void {
+    const socket = this.#socket;
+    if (rest) this.#rest = rest;
+    else this.#hasResumed = true;
+    this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void;
+    this.#parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
+      (() => void) | undefined;
+    socket.removeListener('data', this.#parse);
+    if (this.#parseEnd) socket.removeListener('end', this.#parseEnd);
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
+    socket.on('resume', this.#onResume);
+    socket.on('close', this.#onClose);
+    // After adding the listener, which makes Node read through the stream instead of directly from the handle.
+    this.#pause();
+    if (budget.excess(this.#network, this.#rest.length)) return void socket.destroy();
+    this.#account();
+    this.#feed(FIRST_PIECE);
+  }
+
+  /** Stops reading at once. The stream alone would still buffer a packet. */
+  #pause(): void {
+    const handle = this.#socket._handle;
+    this.#socket.pause();
+    if (!handle?.reading) return;
+    handle.reading = false;
+    handle.readStop();
+  }
+
+  /** Reads again, also where Node has stopped the handle while a response drains: the stream does not know this. */
+  #resume(): void {
+    const handle = this.#socket._handle;
+    if (this.#socket.isPaused()) this.#socket.resume();
+    if (!handle || handle.reading) return;
+    handle.reading = true;
+    handle.readStart();
+  }
+
+  /** Stops reading. @returns the bytes that the parser has not received */
+  stop(): Buffer {
+    this.#isStopped = true;
+    this.#socket.removeListener('data', this.#onData);
+    this.#socket.removeListener('end', this.#onEnd);
+    this.#socket.removeListener('resume', this.#onResume);
+    this.#socket.removeListener('close', this.#onClose);
+    this.#account();
+    return this.#rest;
+  }
+
+  /** Ignores all further input. */
+  discard(): void {
+    this.#parse = () => undefined;
+    this.#isDiscarding = true;
+  }
+
+  begin({ request, response }: PipelinedExchange): void {
+    this.#latest = request;
+    budget.release(this.#network, this.#held);
+    this.#held = 0;
+    this.#network = this.#clientOf(request);
+    this.#unanswered += 1;
+    this.#account();
+    const length = request.headers['content-length'];
+    const isChunked = request.headers['transfer-encoding'] !== undefined;
+    this.#bodyLeft = isChunked ? undefined : Number(length ?? 0);
+    response.on('close', () => {
+      this.#unanswered -= 1;
+      this.#account();
+      this.#schedule();
+    });
+  }
+
+  /** Updates what this connection holds of the budget. */
+  #account(): void {
+    const bytes = this.#isStopped ? 0 : this.#rest.length + this.#unanswered * REQUEST_SIZE;
+    budget.take(this.#network, bytes - this.#held);
+    this.#held = bytes;
+  }
+
+  readonly #onData = (bytes: Buffer): void => {
+    if (budget.excess(this.#network, bytes.length)) return void this.#socket.destroy();
+    this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
+    this.#account();
+    if (this.#rest.length >= MAX_BUFFERED) this.#pause();
+    this.#schedule();
+  };
+
+  readonly #onEnd = (): void => {
+    this.#hasEnded = true;
+    this.#schedule();
+  };
+
+  readonly #onClose = (): void => {
+    this.#isStopped = true;
+    this.#account();
+  };
+
+  /** Node resumes the socket when a response has drained, even if too many bytes are buffered here. */
+  readonly #onResume = (): void => {
+    if (this.#rest.length >= MAX_BUFFERED) this.#pause();
+    else this.#resume();
+    this.#schedule();
+  };
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#isStopped) return;
+    this.#isScheduled = true;
+    takeTurn(this.#network, () => {
+      this.#isScheduled = false;
+      this.#feed(MAX_PIECE);
+    });
+  }
+
+  #feed(maxLength: number): void {
+    this.#feedPiece(maxLength);
+    const socket = this.#socket;
+    if (this.#isStopped || socket.destroyed || socket._paused || this.#rest.length >= MAX_BUFFERED) return;
+    this.#resume();
+  }
+
+  #feedPiece(maxLength: number): void {
+    const socket = this.#socket;
+    if (socket._paused) return; // Node's `data` listener asserts that it is not paused.
+    if (this.#isStopped || socket.destroyed || !socket.parser) return;
+    if (!this.#hasResumed) {
+      // The parser is paused at the end of a head. Resuming completes a request without a body.
+      this.#hasResumed = true;
+      socket.parser?.resume();
+      this.#parse?.(this.#rest.subarray(0, 0));
+    }
+    if (this.#rest.length > 0) {
+      if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
+      // The body of the latest accepted request is always read, because its request timeout is running.
+      if (this.#mustWait() && this.#latest?.complete !== false) return;
+      const piece = this.#rest.subarray(0, this.#pieceLength(maxLength));
+      this.#rest = this.#rest.subarray(piece.length);
+      this.#account();
+      this.#tail = `${this.#tail}${piece.toString('latin1', Math.max(0, piece.length - 3))}`.slice(-3);
+      this.#parse?.(piece);
+      if (this.#rest.length > 0) return this.#schedule();
+    }
+    if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;
+    this.#hasEnded = false;
+    this.#parseEnd?.();
+  }
+
+  /** Whether requests must be answered before the next one is read. */
+  #mustWait(): boolean {
+    if (this.#unanswered === 0 || this.#isDiscarding) return false;
+    return this.#unanswered >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
+  }
+
+  /** Bytes up to the end of a body of known length, else up to the next empty line (END_OF_HEAD). */
+  #pieceLength(maxLength: number): number {
+    const rest = this.#rest;
+    if (this.#bodyLeft !== undefined && this.#bodyLeft > 0) {
+      const length = Math.min(this.#bodyLeft, rest.length);
+      this.#bodyLeft -= length;
+      return length;
+    }
+    const split = `${this.#tail}${rest.toString('latin1', 0, 3)}`.indexOf(END_OF_HEAD);
+    if (split >= 0) return split + END_OF_HEAD.length - this.#tail.length;
+    const next = rest.subarray(0, maxLength);
+    const end = next.indexOf(END_OF_HEAD, 0, 'latin1');
+    return end < 0 ? next.length : end + END_OF_HEAD.length;
+  }
+}
