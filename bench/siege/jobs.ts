@@ -38,10 +38,11 @@ export interface Flood {
   readonly most?: number;
 }
 
-/** One connection: a slow request, and many short ones right behind it. */
+/** Connections that each send a slow request, and many short ones right behind it. */
 export interface Pipeline {
   readonly kind: 'pipeline';
   readonly port: number;
+  readonly connections: number;
   readonly address: string;
   readonly first: string;
   readonly path: string;

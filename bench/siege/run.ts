@@ -16,6 +16,7 @@ import { guessing } from './scenarios/guessing.ts';
 import { logins } from './scenarios/logins.ts';
 import { neighbors } from './scenarios/neighbors.ts';
 import { parsing } from './scenarios/parsing.ts';
+import { connections } from './scenarios/connections.ts';
 import { transport } from './scenarios/transport.ts';
 import { createStage, type Stage } from './stage.ts';
 import { createWorld, type World } from './world.ts';
@@ -26,6 +27,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...logins,
   ...guessing,
   ...parsing,
+  ...connections,
   ...transport,
   ...disclosure,
   ...database,

@@ -5,8 +5,12 @@ import type { Tally } from './tally.ts';
 
 const STATUS = Buffer.from('HTTP/1.1 ');
 
-/** Sends all requests at once, and reads the answers until all are there, the connection closes, or it is stopped. */
-export function pipeline(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<void> {
+/** Sends all requests at once, and reads the answers until all are there, the connections close, or it is stopped. */
+export async function pipeline(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<void> {
+  await Promise.all(Array.from({ length: job.connections }, () => connection(job, tally, stopped)));
+}
+
+function connection(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<void> {
   const headers = { 'X-Forwarded-For': job.address };
   const one = encode({ path: job.path, headers });
   const all = Buffer.alloc(one.length * job.count, one);

@@ -1,77 +1,12 @@
-// What connections can do: requests sent ahead, and answers that are not read.
+// What clients can do that do not read their answers, or read them slowly.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { besiege, addresses, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
-import { slowPath } from '../heavy.ts';
-import type { Flood, Pipeline, RequestShape, SlowReaders } from '../jobs.ts';
-import { atLeast, atMost, holds, quantile, type Row, type Scenario } from '../scenario.ts';
+import type { Flood, SlowReaders } from '../jobs.ts';
+import { atLeast, atMost, holds, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
 const ATTACKER = '203.0.113.1';
-
-const pipelining: Scenario = {
-  name: 'pipelining',
-  title: 'requests sent ahead behind a slow one, on one connection',
-  async run(stage) {
-    const rows: Row[] = [];
-    for (const count of stage.isShort ? [100_000] : [100_000, 250_000]) {
-      const job = (port: number): Pipeline => ({
-        kind: 'pipeline',
-        port,
-        address: ATTACKER,
-        first: slowPath(count),
-        path: '/healthz',
-        count,
-      });
-      const siege = await besiege(stage, (port) => [job(port)], { finish: stage.either(15, 5) });
-      const note = `${count.toLocaleString('en-US')} requests`;
-      rows.push(
-        holdRow(stage, siege.watched, note),
-        readRow(siege, 5),
-        atMost('memory', 'memory', 300, siege.watched.memory, 'MB', note),
-        holds('the service is alive', siege.service.isAlive()),
-      );
-    }
-    return rows;
-  },
-};
-
-const churn: Scenario = {
-  name: 'churn',
-  title: '30 connections that ask for a page, close after 40 ms and open again',
-  async run(stage) {
-    const { port } = await stage.service();
-    const page = { path: '/api/message/?limit=100', headers: { Accept: 'text/html' } };
-    await askOnce(port, page);
-    const attack = await stage.attack({
-      kind: 'flood',
-      port,
-      connections: 30,
-      addresses: [ATTACKER],
-      requests: [page],
-      abandonAfter: 40,
-    });
-    await sleep(stage.either(3000, 1500));
-    const asked: Promise<number>[] = [];
-    for (let count = 0; count < stage.either(50, 20); count += 1) {
-      const fresh = askOnce(port, { path: '/healthz' });
-      asked.push(
-        fresh.then(
-          ({ time }) => time,
-          () => Infinity,
-        ),
-      );
-      await sleep(100);
-    }
-    const times = await Promise.all(asked);
-    const { sent } = await attack.stop();
-    return [
-      atMost('time', '/healthz on a new connection, median', 300, quantile(times, 0.5), 'ms'),
-      atMost('time', '90 % within', 1000, quantile(times, 0.9), 'ms', `${sent} connections that left`),
-      atMost('count', 'without an answer', 0, times.filter((time) => time === Infinity).length),
-    ];
-  },
-};
 
 const unread = (port: number, connections: number, limit: number): SlowReaders => ({
   kind: 'slow readers',
@@ -80,35 +15,6 @@ const unread = (port: number, connections: number, limit: number): SlowReaders =
   addresses: [ATTACKER],
   request: { path: `/api/document/?limit=${limit}` },
   rate: 0,
-});
-
-/** Requests whose bytes take the HTTP parser far longer than others. */
-const costlyToParse = (name: string, title: string, request: RequestShape): Scenario => ({
-  name,
-  title,
-  async run(stage) {
-    const siege = await besiege(stage, (port) => [
-      { kind: 'flood', port, connections: 32, addresses: [ATTACKER], requests: [request] },
-    ]);
-    return [
-      readRow(siege, 20),
-      ...writeRows(stage, siege, 200),
-      holdRow(stage, siege.watched),
-      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
-    ];
-  },
-});
-
-const tinyChunks = costlyToParse('tiny-chunks', 'bodies of 10,000 chunks of one byte, without credentials', {
-  method: 'POST',
-  path: '/api/note/',
-  headers: { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' },
-  body: { repeat: '1\r\nx\r\n', times: 10_000, after: '0\r\n\r\n' },
-});
-
-const manyHeaders = costlyToParse('many-headers', 'requests with 3,500 headers', {
-  path: '/healthz',
-  headers: Object.fromEntries(Array.from({ length: 3_500 }, (_, index) => [`h${index.toString(36)}`, ''])),
 });
 
 const unreadPages: Scenario = {
@@ -275,10 +181,6 @@ const slowStreams: Scenario = {
 };
 
 export const transport: readonly Scenario[] = [
-  pipelining,
-  churn,
-  tinyChunks,
-  manyHeaders,
   unreadPages,
   fullPages,
   pageBurst,
