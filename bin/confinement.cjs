@@ -4,6 +4,10 @@ const { existsSync, realpathSync } = require('node:fs');
 const { delimiter, join, resolve, sep } = require('node:path');
 
 const ROOT = realpathSync(join(__dirname, '..'));
+/** The settings of the service (src/config.ts) that name a file with the value of another one. */
+const FILE_SETTING =
+  /^(DATABASE_URL|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|TRUST_PROXY|MIN_PASSWORD|METRICS)_FILE$/;
+
 const DEPENDENCIES = ['postgres', '@node-rs/argon2'];
 
 /** Whether this version of Node.js has the flag. */
@@ -36,8 +40,8 @@ function moduleFolders() {
 }
 
 /**
- * The flags for this version of Node.js. The service may read the application, its packages, the registry file and the paths in
- * CONFINE_READ.
+ * The flags for this version of Node.js. The service may read the application, its packages, the registry file, `.env`, the files
+ * of settings such as DATABASE_URL_FILE, and the paths in CONFINE_READ.
  * @param {{ cwd?: string, read?: readonly string[], write?: readonly string[] }} options the working
  *   directory of the service, and further paths that it may read or write
  * @returns {string[]}
@@ -46,8 +50,10 @@ function confinement({ cwd = process.cwd(), read = [], write = [] } = {}) {
   const permission = ['--permission', '--experimental-permission'].find(isKnown);
   if (permission === undefined) throw new Error(`Node.js ${process.version} has no permission model.`);
   const { RESOURCES = '', CONFINE_READ = '' } = process.env;
+  const secrets = Object.keys(process.env).filter((name) => FILE_SETTING.test(name));
   const application = ['bin', 'dist', 'package.json'].map((name) => join(ROOT, name));
-  const wanted = [RESOURCES, ...CONFINE_READ.split(delimiter), ...read].filter((path) => path !== '');
+  const files = ['.env', RESOURCES, ...secrets.map((name) => process.env[name])];
+  const wanted = [...files, ...CONFINE_READ.split(delimiter), ...read].filter((path) => path !== '');
   const readable = [...application, ...moduleFolders(), ...wanted.map((path) => resolve(cwd, path))];
   return [
     permission,

@@ -1,4 +1,5 @@
 // The settings: their environment variables, defaults and validation.
+import { readFileSync } from 'node:fs';
 import { startError } from './errors.ts';
 import {
   oneOf,
@@ -11,7 +12,7 @@ import {
 
 export const ACCESS_LEVELS = ['default', 'user', 'admin'] as const;
 export type AccessLevel = (typeof ACCESS_LEVELS)[number];
-export type LogLevel = 'info' | 'warn' | 'error';
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFormat = 'json' | 'text';
 
 export interface Settings {
@@ -100,9 +101,9 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     parse: wholeNumber(1, 256 * 1024 ** 2),
   },
   LOG_LEVEL: {
-    meaning: 'info (a line per request), warn or error',
+    meaning: 'debug (with the SQL of schema changes), info (a line per request), warn or error',
     fallback: 'info',
-    parse: oneOf('info', 'warn', 'error'),
+    parse: oneOf('debug', 'info', 'warn', 'error'),
   },
   LOG_FORMAT: {
     meaning: 'json (one object per line) or text (for people)',
@@ -175,8 +176,10 @@ function parseSettings(
   const settings: Record<string, unknown> = { ...DEFAULTS };
   for (const [variable, { parse }] of Object.entries(SETTINGS)) {
     const key = keyOf(variable);
-    const [name, value] = valueOf(variable, key);
+    let name = variable;
     try {
+      const [given, value] = valueOf(variable, key);
+      name = given;
       const text = textOf(key, value);
       if (text !== '') settings[key] = parse(text);
     } catch (error) {
@@ -187,12 +190,34 @@ function parseSettings(
   return settings as unknown as Settings;
 }
 
+/** The variable that names a file with a setting's value, such as a systemd credential or a container secret. */
+const fileVariable = (variable: string): string => `${variable}_FILE`;
+
+/** @throws Error for a file that cannot be read, and for a value that is given in both ways */
+function readValue(variable: string, environment: Environment): [name: string, value: string | undefined] {
+  const name = fileVariable(variable);
+  const [value, file] = [environment[variable], environment[name]];
+  if (file === undefined || file === '') return [variable, value];
+  if (value !== undefined && value !== '') throw new Error(`and ${name} are both set`);
+  try {
+    return [name, readFileSync(file, 'utf8').replace(/\r?\n$/, '')];
+  } catch (error) {
+    throw new Error(`cannot be read from ${name}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The variables of one setting, for commands that need no other. */
+export const variablesOf = (variable: string, environment: Environment): Environment =>
+  Object.fromEntries([variable, fileVariable(variable)].map((name) => [name, environment[name]]));
+
 /**
- * Reads the settings from environment variables.
+ * Reads the settings from environment variables, and from the files that variables such as DATABASE_URL_FILE name.
  * @throws StartError that names every invalid variable
  */
-export const readSettings = (environment: Record<string, string | undefined>): Settings =>
-  parseSettings((variable) => [variable, environment[variable]]);
+export const readSettings = (environment: Environment): Settings =>
+  parseSettings((variable) => readValue(variable, environment));
 
 /**
  * Validates the settings that a program passes as options. Unlike in the environment, a database URL is required.

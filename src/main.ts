@@ -1,4 +1,5 @@
 // The `vitrine` process.
+import { existsSync } from 'node:fs';
 import { reportError, runProgram } from './commands/program.ts';
 
 // A closed pipe (`vitrine --help | head`) must not crash the process.
@@ -12,6 +13,13 @@ const reportStall = (): void => {
   process.exitCode = 1;
 };
 process.once('beforeExit', reportStall);
+
+try {
+  // Variables that are set already stay as they are.
+  if (existsSync('.env')) process.loadEnvFile('.env');
+} catch (error) {
+  process.stderr.write(`vitrine: .env is ignored, because it cannot be read: ${(error as Error).message}\n`);
+}
 
 const args = process.argv.slice(2);
 runProgram(args, process).then(

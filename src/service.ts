@@ -7,7 +7,7 @@ import { openDatabase, type Database } from './db/connection/database.ts';
 import { raw } from './db/fragment.ts';
 import { createStatement } from './db/rows.ts';
 import type { Requester } from './db/scheduling/requester.ts';
-import { missingSchema } from './db/schema/missing-schema.ts';
+import { missingSchema, summarizeChanges, type SchemaChange } from './db/schema/missing-schema.ts';
 import { isTemporarilyUnavailable, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
@@ -34,6 +34,7 @@ import {
   SchemaLocked,
   makeHistoryAppendOnly,
 } from './resources/serve/schema-setup.ts';
+import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
@@ -104,13 +105,15 @@ const MAX_ATTEMPTS = 20;
 
 /** Applies the schema. Between attempts it releases its locks, so that blocked statements can run. */
 async function applyWithRetries(
-  apply: () => Promise<readonly string[]>,
+  apply: () => Promise<readonly SchemaChange[]>,
   logger: Logger,
   mustStop: () => boolean,
 ): Promise<void> {
   for (let attempts = 1; ; attempts += 1) {
     try {
-      for (const statement of await apply()) logger.info({ message: 'schema', statement });
+      const changes = await apply();
+      if (changes.length > 0) logger.info({ message: summarizeChanges(changes) });
+      for (const { statement } of changes) logger.debug({ message: 'schema', statement });
       return;
     } catch (error) {
       if (!(error instanceof SchemaLocked) || attempts === MAX_ATTEMPTS || mustStop()) throw error;
@@ -180,9 +183,8 @@ export function createService(
           () => isClosing,
         );
       const schema = await checkSchema(database, resources, settings);
-      if (settings.schema === 'apply' && hasUsers)
-        for (const statement of await makeHistoryAppendOnly(database))
-          logger.info({ message: 'schema', statement });
+      if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database)))
+        logger.info({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
       const { models } = schema;
       const served = serveResources(resources, models, settings);
       for (const message of startWarnings(resources, served, schema)) logger.warn({ message });
@@ -220,6 +222,7 @@ export function createService(
           operations: (requester) => operationsOn(database.for(requester), requester),
           listing: (requester) => createListing(database.for(requester), listings),
           pages,
+          hasAdmin,
           settings,
         }),
         pages,

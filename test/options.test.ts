@@ -17,7 +17,7 @@ describe('the options of createVitrine', () => {
     { corsOrigins: ['*'] },
     { schema: 'nothing' },
     { maxBody: -1 },
-    { logLevel: 'debug' },
+    { logLevel: 'loud' },
     { port: 70_000 },
     { trustProxy: 1.5 },
     { databaseUrl: 'nonsense' },

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createRequire } from 'node:module';
 import { describe, test } from 'node:test';
-import { readSettings } from '../src/config.ts';
+import { readSettings, SETTINGS } from '../src/config.ts';
 import { StartError } from '../src/index.ts';
+import { REPOSITORY } from './paths.ts';
 
 /** Valid values of each setting, up to its bounds, and invalid values. */
 const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [
@@ -12,7 +17,7 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   ['SCHEMA', ['apply', 'check'], ['none', 'APPLY']],
   ['MAX_BODY', ['1', '134217728'], ['0', '134217729', '1.5', '1MB']],
   ['MAX_PAGE', ['1', '268435456'], ['0', '268435457', '1.5', '1MB']],
-  ['LOG_LEVEL', ['info', 'warn', 'error'], ['debug', 'Info']],
+  ['LOG_LEVEL', ['debug', 'info', 'warn', 'error'], ['trace', 'Info']],
   ['LOG_FORMAT', ['json', 'text'], ['xml']],
   [
     'CORS_ORIGINS',
@@ -95,5 +100,45 @@ describe('settings from the environment', () => {
         minPassword: 8,
       },
     );
+  });
+
+  test('the confined service may read the file of every setting', () => {
+    const { confinement } = createRequire(join(REPOSITORY, 'bin/'))('./confinement.cjs') as {
+      confinement: () => string[];
+    };
+    for (const name of Object.keys(SETTINGS)) {
+      const [variable, file] = [`${name}_FILE`, `/credentials/${name}`];
+      process.env[variable] = file;
+      try {
+        assert.ok(confinement().includes(`--allow-fs-read=${file}`), name);
+      } finally {
+        delete process.env[variable];
+      }
+    }
+  });
+
+  test('a setting is read from the file that its variable with _FILE names, without the last line break', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
+    try {
+      const file = join(folder, 'port');
+      for (const [text, port] of [
+        ['81', 81],
+        ['82\n', 82],
+        ['83\r\n', 83],
+      ] as const) {
+        await writeFile(file, text);
+        assert.equal(readSettings({ PORT_FILE: file }).port, port);
+      }
+      assert.equal(readSettings({ PORT_FILE: '', PORT: '84' }).port, 84);
+      await writeFile(file, 'x');
+      for (const [environment, message] of [
+        [{ PORT_FILE: file }, /- PORT_FILE must be a whole number/],
+        [{ PORT_FILE: file, PORT: '80' }, /- PORT and PORT_FILE are both set/],
+        [{ PORT_FILE: join(folder, 'none') }, /- PORT cannot be read from PORT_FILE: ENOENT/],
+      ] as const)
+        assert.throws(() => readSettings(environment), message);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });

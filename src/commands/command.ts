@@ -1,9 +1,9 @@
 // What the commands share: arguments, output, and access to the database.
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { readSettings, type Settings } from '../config.ts';
+import { readSettings, variablesOf, type Settings } from '../config.ts';
 import { openDatabase, type Database } from '../db/connection/database.ts';
-import { startEmbedded } from '../db/connection/embedded.ts';
+import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 
@@ -80,7 +80,7 @@ export function refuseArguments(args: readonly string[]): void {
  * @throws StartError when it is not set
  */
 export function requireDatabaseUrl(command: string, { env }: Io): string {
-  const { databaseUrl } = readSettings({ DATABASE_URL: env['DATABASE_URL'] });
+  const { databaseUrl } = readSettings(variablesOf('DATABASE_URL', env));
   if (databaseUrl === undefined) {
     throw new StartError(
       `vitrine ${command} needs an existing database: set DATABASE_URL=postgres://user:password@host:port/name.`,
@@ -101,12 +101,20 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   }
 }
 
+/** Starts the embedded PostgreSQL of the current folder. It says so first where this creates a database. */
+export function openEmbedded(): Promise<EmbeddedDatabase> {
+  const folder = resolve('.data');
+  return startEmbedded(folder, [], () =>
+    process.stderr.write(`vitrine: DATABASE_URL is not set: creating an embedded PostgreSQL in ${folder}\n`),
+  );
+}
+
 /** Runs the work with the database of the settings, or else with the embedded PostgreSQL, which it starts and stops. */
 export async function withSettingsDatabase<T>(
   { databaseUrl }: Settings,
   work: (database: Database) => Promise<T>,
 ): Promise<T> {
-  const embedded = databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
+  const embedded = databaseUrl === undefined ? await openEmbedded() : undefined;
   try {
     return await withDatabase(databaseUrl ?? embedded?.url ?? '', work);
   } finally {

@@ -57,8 +57,9 @@ function statementsFor(
 ): string[] {
   const createsHistory = systemTables.includes(HISTORY) && !catalog.has(HISTORY.model);
   return [
-    ...missingSchema(resources, catalog),
-    ...missingSchema(systemTables, catalog),
+    ...[...missingSchema(resources, catalog), ...missingSchema(systemTables, catalog)].map(
+      ({ statement }) => statement,
+    ),
     ...(createsHistory || mayChangeHistory ? [REVOKE_HISTORY_CHANGES] : []),
   ];
 }

@@ -4,6 +4,8 @@ import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
+import type { Logger } from '../http/observability/logger.ts';
+import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
 import { refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './session.ts';
@@ -32,9 +34,26 @@ async function fillNewDatabase(
   if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
+/** Prints where the service listens, and where its parts are. A Unix socket has no addresses to open. */
+function printAddresses({ name, url }: Listener, { admin }: Prepared): void {
+  const parts = { API: '/api/', ...(admin && { 'admin area': '/admin/' }) };
+  const lines = Object.entries(parts).map(([part, path]) => `  ${part.padEnd(10)}  ${url}${path}`);
+  print(process, [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n'));
+}
+
+/** Warns of an admin area that nobody may open. */
+async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
+  const hasAdmin = await users.hasAdmin().catch(() => true);
+  if (!hasAdmin)
+    logger.warn({
+      message: 'no user may open the admin area; create one with: vitrine user add NAME --admin',
+    });
+}
+
 async function run(settings: Settings): Promise<void> {
   let running: RunningService | undefined;
   let server: Listener | undefined;
+  let site: Prepared | undefined;
   let filling: Promise<void> | undefined;
   let isLoaded = false;
   let isStopping = false;
@@ -70,9 +89,9 @@ async function run(settings: Settings): Promise<void> {
     const { service, embedded, logger } = running;
     const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);
     if (!isSocketInherited(passed)) server = await listen();
-    const prepared = await service.prepare();
+    site = await service.prepare();
     logger.flush(); // so that the password is printed after the schema's log lines
-    if (embedded) filling = fillNewDatabase(prepared, settings);
+    if (embedded) filling = fillNewDatabase(site, settings);
     await filling;
     if (!server && !isStopping) server = await listen();
   } catch (error) {
@@ -81,7 +100,8 @@ async function run(settings: Settings): Promise<void> {
     throw error;
   }
   if (isStopping || !server) return;
-  print(process, `listening on ${server.name}`);
+  printAddresses(server, site);
+  if (site.admin && site.users) void warnWithoutAdmin(site.users, running.logger);
   process.send?.('ready'); // for PM2 and other parent processes that wait for it
 }
 

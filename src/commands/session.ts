@@ -1,10 +1,10 @@
-import { resolve } from 'node:path';
 import type { Settings } from '../config.ts';
-import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
+import type { EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
 import { loadResources } from '../resources/load-registry.ts';
+import { openEmbedded } from './command.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
 
@@ -34,7 +34,7 @@ export async function open(settings: Settings, onLoaded?: () => void): Promise<R
   const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(slowLoad));
   onLoaded?.();
   const resources = requireRegistry(registry, settings, panels);
-  const embedded = settings.databaseUrl === undefined ? await startEmbedded(resolve('.data')) : undefined;
+  const embedded = settings.databaseUrl === undefined ? await openEmbedded() : undefined;
   const databaseUrl = settings.databaseUrl ?? embedded?.url ?? '';
   const service = createService(settings, resources, databaseUrl, logger, panels as readonly Panel[]);
   const close = async (): Promise<void> => {

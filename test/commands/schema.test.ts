@@ -58,12 +58,22 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
     const fresh = await createDatabase();
     try {
       const logged = (
-        await runProcess(['user', 'add', 'ada'], { env: { DATABASE_URL: fresh.url }, input: 'a long secret' })
+        await runProcess(['user', 'add', 'ada'], {
+          env: { DATABASE_URL: fresh.url, LOG_LEVEL: 'debug' },
+          input: 'a long secret',
+        })
       ).stderr;
-      const ran = logged.split('\n').flatMap((line) => {
-        const { statement } = JSON.parse(line || '{}') as { statement?: string };
-        return statement === undefined ? [] : [`${statement};`];
-      });
+      const lines = logged
+        .split('\n')
+        .map((line) => JSON.parse(line || '{}') as { level?: string; message?: string; statement?: string });
+      const ran = lines.flatMap(({ statement }) => (statement === undefined ? [] : [`${statement};`]));
+      assert.deepEqual(
+        lines.filter(({ level }) => level === 'info').map(({ message }) => message),
+        [
+          'created tables user, relationship, message, note, vitrine_history, vitrine_session; 6 indexes; 3 foreign keys',
+          'schema',
+        ],
+      );
       assert.ok(ran.length > 5);
       assert.equal(stdout, `${ran.join('\n')}\n`);
     } finally {

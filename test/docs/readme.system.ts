@@ -46,7 +46,7 @@ describe('README.md, against a fresh start', () => {
       text
         .trim()
         .replace(/(the password )\S{16}$/m, '$1…')
-        .replace(/(127\.0\.0\.1:)\d+/, '$1…');
+        .replace(/(127\.0\.0\.1:)\d+/g, '$1…');
     assert.equal(mask(printed), mask(shown));
   });
 

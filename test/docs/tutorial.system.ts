@@ -103,7 +103,7 @@ describe(PAGE, { timeout: 115_000 }, () => {
       await symlink(REPOSITORY, join(cwd, 'node_modules', 'vitrine'));
     } else if (command === 'npm start') {
       const mask = (text: string): string =>
-        text.replace(/(the password )\S{16}$/m, '$1…').replace(/(127\.0\.0\.1:)\d+/, '$1…');
+        text.replace(/(the password )\S{16}$/m, '$1…').replace(/(127\.0\.0\.1:)\d+/g, '$1…');
       assert.equal(mask(await npmStart()), mask(shown));
     } else {
       const [, name] = /user add (ada|admin)\b/.exec(command) ?? [];

@@ -48,7 +48,7 @@ describe('the methods of a path', () => {
     ['/healthz', 405, 'GET, HEAD, OPTIONS'],
     ['/admin/', 405, 'GET, HEAD, POST, OPTIONS'],
     ['/admin/note/', 405, 'GET, HEAD, POST, OPTIONS'],
-    ['/', 404, undefined],
+    ['/', 405, 'GET, HEAD, OPTIONS'],
     ['/api/nothing/', 404, undefined],
     ['/api/note/1/x/', 404, undefined],
   ];

@@ -53,12 +53,12 @@ const isAlive = (pid: number): boolean => {
 const printedPassword = ({ stdout }: Serving): string | undefined =>
   /^.*\badmin\b.*\bpassword\b.* (\S+)$/m.exec(stdout())?.[1];
 
-/** Lines on standard output other than the one that says where the service listens. */
+/** Lines on standard output other than those that say where the service is. */
 const further = ({ stdout }: Serving): string[] =>
   stdout()
     .trim()
     .split('\n')
-    .filter((line) => !line.startsWith('listening on '));
+    .filter((line) => !/^(listening on| *API| *admin area) /.test(line));
 
 /** The program once it serves; undefined when it ends instead. */
 const settled = (program: Program): Promise<Serving | undefined> => listening(program).catch(() => undefined);

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, serverUrl, type TestDatabase } from '../support.ts';
 import { startProxy } from './proxy.ts';
-import { folderWith, freePort, listening, run, serve, start, until } from './support.ts';
+import { addressesOf, folderWith, freePort, listening, run, serve, start, until } from './support.ts';
 
 const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
 
@@ -20,13 +20,14 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
 
-  test('prints one line once it answers, and logs JSON lines on standard error', async () => {
+  test('prints its addresses once it answers, and logs JSON lines on standard error', async () => {
     const service = await serve({ env: { DATABASE_URL: database.url } });
-    assert.match(service.stdout(), /^listening on http:\/\/127\.0\.0\.1:[1-9]\d*\n$/);
+    assert.match(service.base, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
+    assert.equal(service.stdout(), addressesOf(service.base));
     assert.equal((await request(service.base, '/readyz')).status, 200);
     assert.equal((await request(service.base, '/api/note/?message=shown%20to%20nobody')).status, 200);
     const { code, stdout, stderr } = await service.stop();
-    assert.deepEqual([code, stdout], [0, `listening on ${service.base}\n`]);
+    assert.deepEqual([code, stdout], [0, addressesOf(service.base)]);
     const lines = stderr
       .trim()
       .split('\n')
@@ -51,6 +52,33 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       'vitrine_history',
       'vitrine_session',
     ]);
+  });
+
+  test('reads .env of its folder, and variables that are set win', async () => {
+    const cwd = await folderWith({ '.env': `DATABASE_URL=${database.url}\nPORT=x\nLOG_LEVEL=error\n` });
+    const refused = await run(['user', 'list'], { cwd, env: {} });
+    assert.match(refused.stderr, /- PORT must be a whole number/);
+    const { code, stderr } = await run(['user', 'list'], { cwd, env: { PORT: '0' } });
+    assert.deepEqual([code, stderr], [0, '']);
+  });
+
+  test('warns when no user may open the admin area, with the command that creates one', async () => {
+    const empty = await createDatabase();
+    const warning = /no user may open the admin area; create one with: vitrine user add NAME --admin/;
+    try {
+      const service = await serve({ env: { DATABASE_URL: empty.url } });
+      await until('the warning', () => warning.test(service.stderr()));
+      await service.stop();
+      await run(['user', 'add', 'ada', '--admin'], {
+        env: { DATABASE_URL: empty.url },
+        input: 'a long secret',
+      });
+      const next = await serve({ env: { DATABASE_URL: empty.url } });
+      assert.equal((await request(next.base, '/readyz')).status, 200);
+      assert.doesNotMatch((await next.stop()).stderr, warning);
+    } finally {
+      await empty.drop();
+    }
   });
 
   test('a port that is taken ends the start with a message', async () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import {
+  addressesOf,
   addUser,
   connections,
   EXECUTABLE,
@@ -215,7 +216,7 @@ describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
     const npm = await listening(await launch(['start', '--silent'], options));
     assert.equal((await request(npm.base, '/readyz')).status, 200);
     const { stdout } = await npm.stop();
-    assert.equal(stdout, `listening on ${npm.base}\n`);
+    assert.equal(stdout, addressesOf(npm.base));
     assert.ok(await refusesConnections(npm.base));
   });
 

@@ -7,7 +7,17 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer } from './load.ts';
-import { addUser, EXECUTABLE, freePort, run, serve, start, temporaryFolder, until } from './support.ts';
+import {
+  addressesOf,
+  addUser,
+  EXECUTABLE,
+  freePort,
+  run,
+  serve,
+  start,
+  temporaryFolder,
+  until,
+} from './support.ts';
 
 /** Stands for systemd: holds a listening socket, never accepts anything, and starts services that get it as their first. */
 interface Holder {
@@ -154,7 +164,7 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
   test('what was meant for another process is left alone', async () => {
     const service = await serve({ env: { ...env, LISTEN_FDS: '1', LISTEN_PID: '1' } });
     assert.equal((await request(service.base, '/readyz')).status, 200);
-    assert.equal(service.stdout(), `listening on ${service.base}\n`);
+    assert.equal(service.stdout(), addressesOf(service.base));
     await service.stop();
   });
 

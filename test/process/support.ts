@@ -152,6 +152,10 @@ export async function listening(program: Program): Promise<Serving> {
   };
 }
 
+/** What `vitrine serve` prints when it listens at this address. */
+export const addressesOf = (base: string): string =>
+  `listening on ${base}\n  API         ${base}/api/\n  admin area  ${base}/admin/\n`;
+
 /** Starts `vitrine serve` on a free port, and waits until it serves. */
 export async function serve(options: RunOptions = {}): Promise<Serving> {
   return listening(await start(['serve'], { ...options, env: { PORT: '0', ...options.env } }));

@@ -177,6 +177,15 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
   return {
     asset: apiAsset,
 
+    home() {
+      const body = html`<ul>
+        <li><a href="${apiLinks.index}">The API</a>, with a page for each resource</li>
+        <li><a href="${OPENAPI_PATH}">The OpenAPI document</a></li>
+        ${hasAdmin && html`<li><a href="${links.dashboard}">The admin area</a></li>`}
+      </ul>`;
+      return apiPageReply({ title: 'Vitrine', hasAdmin: false, body });
+    },
+
     index(request, caller) {
       const visible = visibleTo(resources, caller);
       const body = html`<p class="lead">

@@ -183,11 +183,13 @@ async function joinServer(
  * Starts the embedded PostgreSQL with its data in `directory`, or uses the one that runs there already. The last process that
  * uses it stops it.
  * @param settings server settings such as `fsync=off`
+ * @param onCreate runs before it creates the data
  * @throws StartError
  */
 export async function startEmbedded(
   directory: string,
   settings: readonly string[] = [],
+  onCreate?: () => void,
 ): Promise<EmbeddedDatabase> {
   const binaries = await findBinaries();
   const owner = await serverOwner();
@@ -200,7 +202,10 @@ export async function startEmbedded(
   const stopServer = (): Promise<unknown> => control('stop', '-m', 'fast');
 
   async function startOrJoin(): Promise<{ url: string; presence: postgres.Sql }> {
-    if (!existsSync(cluster)) await createCluster(directory, binaries, owner);
+    if (!existsSync(cluster)) {
+      onCreate?.();
+      await createCluster(directory, binaries, owner);
+    }
     const password = await readFile(join(directory, 'password'), 'utf8');
     const [pid, , , runningPort] = ((await readText(join(cluster, 'postmaster.pid'))) ?? '').split('\n');
     // After a crash, another process may have the process id: only a server that listens counts.

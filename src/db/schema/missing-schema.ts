@@ -15,6 +15,14 @@ import {
 import { identifier, table as tableName } from '../fragment.ts';
 import type { OnDelete } from './model.ts';
 
+/** A statement that creates what is missing, and what it creates. */
+export interface SchemaChange {
+  readonly statement: string;
+  readonly kind: 'table' | 'column' | 'index' | 'foreign key';
+  /** The table, or the column with its table. */
+  readonly name: string;
+}
+
 const quote = (name: string): string => identifier(name).text.join('');
 const quoteTable = (name: string): string => tableName(name).text.join('');
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
@@ -55,10 +63,10 @@ function columnClause(
  * The statements that create missing tables, columns, indexes and foreign keys, in an order that works. They never drop or
  * change anything. A required column without a default is skipped, because the table may have rows. `differences` reports it.
  */
-export function missingSchema(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
-  const tables: string[] = [];
-  const indexes: string[] = [];
-  const foreignKeys: string[] = [];
+export function missingSchema(definitions: readonly ModelDefinition[], catalog: Catalog): SchemaChange[] {
+  const tables: SchemaChange[] = [];
+  const indexes: SchemaChange[] = [];
+  const foreignKeys: SchemaChange[] = [];
   for (const definition of definitions) {
     const table = tableOf(definition);
     const found = catalog.get(table);
@@ -69,12 +77,17 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       !found?.columns.some(({ field }) => field === fieldOf(name, column));
     if (!found) {
       const key = `${quote(keyFieldOf(definition))} ${KEYS[keyTypeOf(definition)]}`;
-      tables.push(`create table ${quoteTable(table)} (\n  ${[key, ...columns.map(clause)].join(',\n  ')}\n)`);
+      const statement = `create table ${quoteTable(table)} (\n  ${[key, ...columns.map(clause)].join(',\n  ')}\n)`;
+      tables.push({ statement, kind: 'table', name: table });
     } else if (!isTable(found)) continue;
     else {
       const addable = columns.filter(isMissing).filter(([, column]) => isAddable(column));
       tables.push(
-        ...addable.map((column) => `alter table ${quoteTable(table)} add column ${clause(column)}`),
+        ...addable.map((column): SchemaChange => ({
+          statement: `alter table ${quoteTable(table)} add column ${clause(column)}`,
+          kind: 'column',
+          name: `${table}.${fieldOf(...column)}`,
+        })),
       );
     }
     for (const [name, column] of columns) {
@@ -92,15 +105,18 @@ function missingIndex(
   field: string,
   column: ColumnDefinition,
   found: CatalogTable | undefined,
-): string[] {
+): SchemaChange[] {
+  const created = (statement: string): SchemaChange[] => [
+    { statement, kind: 'index', name: `${table}.${field}` },
+  ];
   if (column.unique) {
     return found && isUnique(found, field)
       ? []
-      : [`alter table ${quoteTable(table)} add unique (${quote(field)})`];
+      : created(`alter table ${quoteTable(table)} add unique (${quote(field)})`);
   }
   if (!column.index && column.type !== 'foreignKey') return [];
   const there = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field);
-  return there ? [] : [`create index on ${quoteTable(table)} (${quote(field)})`];
+  return there ? [] : created(`create index on ${quoteTable(table)} (${quote(field)})`);
 }
 
 function missingForeignKey(
@@ -109,14 +125,28 @@ function missingForeignKey(
   column: ColumnDefinition & { type: 'foreignKey' },
   definitions: readonly ModelDefinition[],
   found: CatalogTable | undefined,
-): string[] {
+): SchemaChange[] {
   const target = definitions.find(({ model }) => model === column.references);
   const field = fieldOf(name, column);
   if (!target || found?.foreignKeys.some(({ fields }) => sameFields(fields, [field]))) return [];
-  return [
+  const statement =
     `alter table ${quoteTable(table)} add foreign key (${quote(field)}) references ${quoteTable(tableOf(target))} (${quote(keyFieldOf(target))})` +
-      ` on delete ${ON_DELETE_SQL[column.onDelete ?? 'restrict']}`,
-  ];
+    ` on delete ${ON_DELETE_SQL[column.onDelete ?? 'restrict']}`;
+  return [{ statement, kind: 'foreign key', name: `${table}.${field}` }];
+}
+
+/** The kinds of which a summary names each one, and the number of the others alone. */
+const NAMED: readonly SchemaChange['kind'][] = ['table', 'column'];
+
+/** What was created, in one line: `created tables user, note; columns note.likes; 3 indexes; 2 foreign keys`. */
+export function summarizeChanges(changes: readonly SchemaChange[]): string {
+  const kinds = [...new Set(changes.map(({ kind }) => kind))];
+  const parts = kinds.map((kind) => {
+    const names = changes.filter((change) => change.kind === kind).map(({ name }) => name);
+    const plural = names.length === 1 ? kind : kind === 'index' ? 'indexes' : `${kind}s`;
+    return NAMED.includes(kind) ? `${plural} ${names.join(', ')}` : `${names.length} ${plural}`;
+  });
+  return `created ${parts.join('; ')}`;
 }
 
 /** One warning per foreign key without an index: joins and deletes are slow. */

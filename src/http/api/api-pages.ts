@@ -5,6 +5,7 @@ import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
 /** HTML pages of the API for browsers. Access is checked before a page is made. */
 export interface ApiPages extends Pick<Area, 'problem'> {
+  readonly home: () => Reply;
   readonly index: (request: ApiRequest, caller: Caller | undefined) => Reply;
   /** @param load runs a query in the API's grammar */
   readonly collection: (

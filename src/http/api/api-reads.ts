@@ -16,7 +16,7 @@ import {
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
 import type { ApiPages } from './api-pages.ts';
-import { assertNoParameters } from './api-routes.ts';
+import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
 import { csvReply, streamReply } from './export-replies.ts';
 import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
 import { pageLinks } from './page-links.ts';
@@ -26,6 +26,7 @@ export interface ApiReadOptions {
   readonly database: Pick<Database, 'for'>;
   readonly listing: (requester: Requester) => Listing;
   readonly pages: ApiPages;
+  readonly hasAdmin: boolean;
 }
 
 /** A format that programs read. */
@@ -60,7 +61,7 @@ const indexBody = (resources: ServedResources): string =>
     })),
   });
 
-export function createApiReads({ resources, database, listing, pages }: ApiReadOptions) {
+export function createApiReads({ resources, database, listing, pages, hasAdmin }: ApiReadOptions) {
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
@@ -146,6 +147,15 @@ export function createApiReads({ resources, database, listing, pages }: ApiReadO
   }
 
   return {
+    home(request: ApiRequest): Reply {
+      const format = negotiate(request.headers.accept, RECORD_FORMATS);
+      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      assertNoParameters(request.query);
+      if (format === 'html') return pages.home();
+      const admin = hasAdmin ? { admin: '/admin/' } : {};
+      return json(200, JSON.stringify({ api: '/api/', openapi: OPENAPI_PATH, ...admin }));
+    },
+
     index(request: ApiRequest): Reply | Promise<Reply> {
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);

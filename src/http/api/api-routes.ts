@@ -11,7 +11,8 @@ export type ResourceRoute =
   | { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string };
 
 /** What a path of the API, or of a health check, names. */
-export type Route = ResourceRoute | { readonly kind: 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
+export type Route =
+  ResourceRoute | { readonly kind: 'home' | 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
 
 export const OPENAPI_PATH = '/api/openapi.json';
 
@@ -19,6 +20,7 @@ export const OPENAPI_PATH = '/api/openapi.json';
 const METHODS: Record<Route['kind'], readonly Method[]> = {
   health: ['GET'],
   ready: ['GET'],
+  home: ['GET'],
   index: ['GET'],
   openapi: ['GET'],
   asset: ['GET'],
@@ -39,6 +41,8 @@ export const allowOf = (route: Route): string =>
     .concat('OPTIONS')
     .join(', ');
 
+const STARTING = unavailable('The service is starting.');
+
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
@@ -55,9 +59,13 @@ function decodeSegment(segment: string): string {
 export function findRoute(path: string, resources: ServedResources | undefined): Route {
   if (path === '/healthz') return { kind: 'health' };
   if (path === '/readyz') return { kind: 'ready' };
+  if (path === '/') {
+    if (!resources) throw STARTING;
+    return { kind: 'home' };
+  }
   const segments = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
   if (segments[0] !== '' || segments[1] !== 'api' || segments.length > 4) throw notFound();
-  if (!resources) throw unavailable('The service is starting.');
+  if (!resources) throw STARTING;
   if (segments[2] === undefined) return { kind: 'index' };
   // Model names have no dot and no hyphen, so these paths are free.
   if (path === OPENAPI_PATH) return { kind: 'openapi' };

@@ -8,6 +8,8 @@ import { assertNoParameters, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
 export interface Api {
+  /** The addresses of the service. */
+  readonly home: (request: ApiRequest) => Reply;
   readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
   /** The OpenAPI document of what the caller may see. */
   readonly openapi: (request: ApiRequest) => Promise<Reply>;
@@ -36,6 +38,7 @@ export function createApi(options: ApiOptions): Api {
   const reads = createApiReads(options);
   const writes = createApiWrites(options);
   return {
+    home: (request) => reads.home(request),
     index: (request) => reads.index(request),
     openapi: createOpenApiReply(options.resources),
     answer: (request, route) => {

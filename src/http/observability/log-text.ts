@@ -28,7 +28,7 @@ const fieldsOf = (fields: readonly (readonly [string, unknown])[]): string[] =>
 
 type Paint = (code: number, text: string) => string;
 
-const LEVEL_COLORS: Record<LogLevel, number> = { info: 36, warn: 33, error: 31 };
+const LEVEL_COLORS: Record<LogLevel, number> = { debug: 90, info: 36, warn: 33, error: 31 };
 
 /** Green for success, yellow for client errors, red for server errors. */
 const colorOf = (status: number): number => (status >= 500 ? 31 : status >= 400 ? 33 : 32);

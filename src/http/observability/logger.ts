@@ -4,6 +4,7 @@ import { textLine, type LogFields } from './log-text.ts';
 
 /** The log: one line per entry. Entries below the level are dropped. */
 export interface Logger {
+  readonly debug: (fields: LogFields) => void;
   readonly info: (fields: LogFields) => void;
   readonly warn: (fields: LogFields) => void;
   readonly error: (fields: LogFields) => void;
@@ -11,7 +12,7 @@ export interface Logger {
   readonly flush: () => void;
 }
 
-const RANK: Record<LogLevel, number> = { info: 0, warn: 1, error: 2 };
+const RANK: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3 };
 /** Milliseconds. Lines are buffered, because a write to a pipe or a terminal blocks the process. */
 const FLUSH_AFTER = 50;
 /** Characters. */
@@ -62,6 +63,7 @@ export function createLogger(
   }
 
   return {
+    debug: (fields) => log('debug', fields),
     info: (fields) => log('info', fields),
     warn: (fields) => log('warn', fields),
     error: (fields) => log('error', fields),

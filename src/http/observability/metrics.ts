@@ -27,6 +27,7 @@ export const METRICS_PATH = '/metrics';
 export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
   health: '/healthz',
   ready: '/readyz',
+  home: '/',
   index: '/api/',
   openapi: '/api/openapi.json',
   collection: '/api/{model}/',

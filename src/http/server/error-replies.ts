@@ -18,7 +18,7 @@ import { isAdminPath } from '../message/request-target.ts';
 
 /** Whether the response's format depends on the `Accept` header. */
 export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
-  (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api');
+  (method === 'GET' || method === 'HEAD') && (path.startsWith('/api/') || path === '/api' || path === '/');
 
 /** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {

@@ -77,6 +77,7 @@ function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Re
   if (!current) throw unavailable('The service is starting.');
   if (found.kind === 'asset') return current.pages.asset(path);
   if (found.kind === 'openapi') return current.api.openapi(exchange);
+  if (found.kind === 'home') return current.api.home(exchange);
   return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
 }
 
@@ -99,7 +100,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const authentication = (): Site['authentication'] => site()?.authentication;
   const services: ExchangeServices = { prefix, settings, pressure, admission, authentication };
   const hasOrigins = settings.corsOrigins.length > 0;
-  const isLogged = settings.logLevel === 'info';
+  const isLogged = settings.logLevel === 'info' || settings.logLevel === 'debug';
   let count = 0;
   /** One warning is enough, because any client can send the header. */
   let mayWarn = settings.trustProxy === 0;

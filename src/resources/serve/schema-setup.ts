@@ -8,7 +8,7 @@ import { createStatement, isTrue, text } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
-import { missingSchema } from '../../db/schema/missing-schema.ts';
+import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
@@ -85,14 +85,14 @@ function notApplied(error: unknown, statement: string): StartError {
 /**
  * Creates what is missing in one transaction. It creates nothing when the database would still not fit the registry.
  * @param definitions the registry's resources, and the system tables that it needs
- * @returns the statements that were run
+ * @returns what was created
  * @throws StartError; SchemaLocked when a retry may succeed
  */
 export async function applySchema(
   database: Database,
   definitions: readonly Resource[],
   settings: Settings,
-): Promise<readonly string[]> {
+): Promise<readonly SchemaChange[]> {
   try {
     return await applyMissing(database, definitions, settings);
   } catch (error) {
@@ -111,37 +111,38 @@ async function applyMissing(
   database: Database,
   definitions: readonly Resource[],
   settings: Settings,
-): Promise<readonly string[]> {
+): Promise<readonly SchemaChange[]> {
   return database.transaction(async ({ run, send }) => {
     await send(SCHEMA_LOCK);
     await send(SHORT_LOCK_TIMEOUT);
     const readTables = catalogStatement(tablesOf([...definitions, ...SYSTEM_TABLES]));
     const catalog = await run(readTables);
     const registered = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
-    const done: string[] = [];
-    const apply = async (statement: string): Promise<void> => {
+    const done: SchemaChange[] = [];
+    const apply = async (change: SchemaChange): Promise<void> => {
+      const { statement } = change;
       try {
         await send(statement);
       } catch (error) {
         if (isDatabaseError(error) && error.code === INSUFFICIENT_PRIVILEGE) throw error;
         throw notApplied(error, statement);
       }
-      done.push(statement);
+      done.push(change);
     };
-    for (const statement of missingSchema(registered, catalog)) {
-      await apply(statement).catch((error: unknown) => {
-        throw error instanceof StartError ? error : notApplied(error, statement);
+    for (const change of missingSchema(registered, catalog)) {
+      await apply(change).catch((error: unknown) => {
+        throw error instanceof StartError ? error : notApplied(error, change.statement);
       });
     }
     // A role that may not create tables can still serve existing ones. `Schema.missing` names what it lacks.
     await send('savepoint own');
     const before = done.length;
     try {
-      const statements = missingSchema(
+      const changes = missingSchema(
         SYSTEM_TABLES.filter((definition) => definitions.includes(definition)),
         catalog,
       );
-      for (const statement of statements) await apply(statement);
+      for (const change of changes) await apply(change);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
       await send('rollback to savepoint own');
@@ -154,15 +155,15 @@ async function applyMissing(
 
 /**
  * Revokes the right to change the history where the service's role has it (see MAY_CHANGE_HISTORY).
- * @returns the statement that was run, if any
+ * @returns whether it had the right
  */
-export async function makeHistoryAppendOnly(database: Database): Promise<readonly string[]> {
-  if (!(await database.run(MAY_CHANGE_HISTORY, 'read'))) return [];
+export async function makeHistoryAppendOnly(database: Database): Promise<boolean> {
+  if (!(await database.run(MAY_CHANGE_HISTORY, 'read'))) return false;
   return database.transaction(async ({ run, send }) => {
     await send(SCHEMA_LOCK);
-    if (!(await run(MAY_CHANGE_HISTORY))) return [];
+    if (!(await run(MAY_CHANGE_HISTORY))) return false;
     await send(REVOKE_HISTORY_CHANGES);
-    return [REVOKE_HISTORY_CHANGES];
+    return true;
   }, 'schema');
 }
 

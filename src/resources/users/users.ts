@@ -215,6 +215,13 @@ export function createUsers(
       if (isSuppressed) throw new StartError(suppressed().message);
     },
 
+    /** Whether any user may open the admin area. */
+    async hasAdmin(): Promise<boolean> {
+      const isAdmin = sql`${flagOf(active)} and ${flagOf(admin)}`;
+      const query = sql`select exists (select from ${table(model.table)} ${raw(ROOT)} where ${isAdmin})`;
+      return database.run({ ...createStatement(query, oneCell(isTrue)), fixed: true }, 'read');
+    },
+
     /** The costs of the stored hashes in a sample of the users, the most frequent ones first. */
     async sampleCosts(): Promise<UsedCosts[]> {
       const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;

@@ -1,0 +1,49 @@
+// The address `/` leads to the parts of the service.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { assertProblem } from './expect.ts';
+import { startService, type TestService } from '../support.ts';
+
+const city: Resource = { model: 'city', columns: { name: { type: 'string' } }, methods: ['GET'] };
+
+describe('the address /', () => {
+  let service: TestService;
+  let withoutUsers: TestService;
+  before(async () => {
+    service = await startService([user, note], { access: 'admin' });
+    withoutUsers = await startService([city]);
+  });
+  after(() => Promise.all([service.close(), withoutUsers.close()]));
+
+  test('names the API, its description and the admin area, without credentials', async () => {
+    const { status, json, headers } = await service.request('/');
+    assert.deepEqual([status, headers.get('vary')], [200, 'Accept']);
+    assert.deepEqual(json, { api: '/api/', openapi: '/api/openapi.json', admin: '/admin/' });
+    for (const path of Object.values(json as Record<string, string>))
+      assert.ok([200, 303].includes((await service.request(path)).status), path);
+  });
+
+  test('is a page for a browser, with a link to each of them', async () => {
+    const { status, headers, text } = await service.request('/', { headers: { Accept: 'text/html' } });
+    assert.deepEqual([status, headers.get('content-type')], [200, 'text/html; charset=utf-8']);
+    for (const path of ['/api/', '/api/openapi.json', '/admin/'])
+      assert.ok(text.includes(`href="${path}"`), path);
+  });
+
+  test('names no admin area where there are no users', async () => {
+    assert.deepEqual((await withoutUsers.request('/')).json, { api: '/api/', openapi: '/api/openapi.json' });
+    const { text } = await withoutUsers.request('/', { headers: { Accept: 'text/html' } });
+    assert.doesNotMatch(text, /\/admin\//);
+  });
+
+  test('accepts GET alone, no parameters, and only these formats', async () => {
+    const { headers, ...refused } = await service.request('/', { method: 'POST', body: {} });
+    assert.deepEqual([refused.status, headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+    assert.equal((await service.request('/', { method: 'HEAD' })).status, 200);
+    assert.equal((await service.request('/', { method: 'OPTIONS' })).status, 204);
+    assertProblem(await service.request('/?x=1'), 400);
+    assertProblem(await service.request('/', { headers: { Accept: 'text/csv' } }), 406);
+  });
+});
