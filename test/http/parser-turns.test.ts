@@ -1,9 +1,14 @@
 // Bytes that are costly to parse delay only the client that sends them.
 import assert from 'node:assert/strict';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
 import { once } from 'node:events';
 import { startService, type TestService } from '../support.ts';
+import { json } from '../../src/http/message/message.ts';
+import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
+import type { Handler } from '../../src/http/server/request-handler.ts';
 import { takeTurn } from '../../src/http/server/parser-turns.ts';
 import { countTurns } from '../turns.ts';
 
@@ -90,6 +95,41 @@ describe('a service', () => {
     const [start] = head('GET /healthz', ...Array<string>(20_000).fill('a:')).split('\r\n\r\n');
     assert.deepEqual(statusesIn(await exchange(service, start ?? '', '127.0.0.63')), ['431']);
   });
+});
+
+test('connections that close at a head with too many headers give back what they held', async () => {
+  const never = Object.assign(() => undefined, { refuseMethod: () => json(405, '{}') });
+  const answering: Handler = Object.assign(
+    (request: IncomingMessage, response: ServerResponse) =>
+      request.url === '/ok' ? void response.end('ok') : never(),
+    { refuseMethod: never.refuseMethod },
+  );
+  const server = await listen(
+    createHttpServer(answering, undefined, undefined, () => 'one client'),
+    '127.0.0.1',
+    0,
+  );
+  const service = { base: server.url } as TestService;
+  try {
+    const text = head('GET /never') + head('GET /never', ...named(600));
+    // A network is read in pieces after its first such head, so each connection has an address of its own.
+    for (let block = 1; block <= 16; block += 1)
+      await Promise.all(
+        Array.from({ length: 220 }, async (_, index) => {
+          const { hostname, port } = new URL(server.url);
+          const localAddress = `127.2.${block}.${index + 1}`;
+          const socket = connect({ port: Number(port), host: hostname, localAddress });
+          socket.on('error', () => undefined).write(text);
+          await sleep(100);
+          socket.destroy();
+        }),
+      );
+    const last = head('GET /ok', 'Connection: close');
+    const answers = await exchange(service, head('GET /ok').repeat(40) + last, '127.0.0.74');
+    assert.deepEqual(statusesIn(answers), Array<string>(41).fill('200'));
+  } finally {
+    await server.close();
+  }
 });
 
 describe('a service behind a proxy', () => {

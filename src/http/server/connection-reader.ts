@@ -75,6 +75,7 @@ export class Reader {
     this.#socket = socket;
     this.#network = networkOf(socket);
     this.#clientOf = clientOf;
+    socket.on('close', this.#onClose);
   }
 
   /**
@@ -93,7 +94,6 @@ export class Reader {
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('resume', this.#onResume);
-    socket.on('close', this.#onClose);
     // After adding the listener, which makes Node read through the stream instead of directly from the handle.
     this.#pause();
     if (budget.excess(this.#network, this.#rest.length)) return void socket.destroy();
