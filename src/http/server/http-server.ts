@@ -2,7 +2,6 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import type { Logger } from '../observability/logger.ts';
-import { clientNetwork } from '../message/client-networks.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
@@ -10,6 +9,7 @@ import { problemReply } from '../message/message.ts';
 import type { NetworkOf } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
+import { networkOf } from './parser-turns.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades } from './upgrade-requests.ts';
 
@@ -42,13 +42,13 @@ const isSending = (socket: Socket): boolean =>
 /**
  * Creates a server with the service's limits for slow clients and unreadable requests, which it logs.
  * @param onUnreadable receives the status of the response to an unreadable request
- * @param networkOf default: by the address of the connection
+ * @param clientOf default: the network of the connection
  */
 export function createHttpServer(
   handler: Handler,
   logger?: Logger,
   onUnreadable?: (status: number) => void,
-  networkOf: NetworkOf = ({ socket }) => clientNetwork(socket.remoteAddress ?? ''),
+  clientOf: NetworkOf = ({ socket }) => networkOf(socket),
 ): Server {
   const refuse = createRefuse((status) => {
     onUnreadable?.(status);
@@ -76,7 +76,7 @@ export function createHttpServer(
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
   limitHeaders(server);
-  limitPipelining(server, networkOf);
+  limitPipelining(server, clientOf);
   ignoreUpgrades(server);
   server.on('clientError', (error: ParseError, duplex) => {
     const socket = duplex as Socket;

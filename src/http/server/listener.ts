@@ -139,9 +139,9 @@ export async function openListener(
   const { host, port } = settings;
   const metrics = await openMetrics(endpoints, settings, logger, passed);
   const { trustProxy } = settings;
-  const networkOf = ({ headers, socket }: IncomingMessage): string =>
+  const clientOf = ({ headers, socket }: IncomingMessage): string =>
     clientAddress(headers, socket.remoteAddress, trustProxy);
-  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable, networkOf);
+  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable, clientOf);
   try {
     const { url, close } = await (passed === undefined
       ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT'))
