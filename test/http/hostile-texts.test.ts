@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { FieldErrors } from '../../src/errors.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { startService, type TestService } from '../support.ts';
+import { cpuOf } from './expect.ts';
 
 describe('a request with a hostile text', () => {
   let service: TestService;
@@ -123,16 +124,11 @@ describe('a request with a hostile text', () => {
   test('a form of invalid or repeated fields costs about as much as a form of valid fields', () => {
     const timeOf = (part: string): number => {
       const text = part.repeat(1_000_000 / part.length);
-      const times = [1, 2, 3].map(() => {
-        const start = performance.now();
-        decodeField(text, 'data', 2);
-        return performance.now() - start;
-      });
-      return Math.min(...times);
+      return cpuOf(() => decodeField(text, 'data', 2));
     };
     const valid = timeOf('a=&');
     for (const part of ['%=&', '%ff&', 'data=&', 'd%61ta=&', '%6ata=&'])
-      assert.ok(timeOf(part) < 10 * valid + 5, part);
+      assert.ok(timeOf(part) < 10 * valid + 5_000, part);
   });
 
   test('a form with half a million other fields next to its data is accepted', async () => {

@@ -24,6 +24,7 @@ import { assertOrigin, clientAddress } from '../../src/http/auth/request-origin.
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
 import type { Operator } from '../../src/db/types/column-type.ts';
+import { cpuOf } from './expect.ts';
 
 /** Makes a text of about this length. */
 type Text = (length: number) => string;
@@ -196,27 +197,17 @@ parsers['a comparison of decimals'] = {
   read: (text) => /^\d+$/.test(text) && isSameNumber(text, '1e99999'),
 };
 
-/** The shortest time of several runs, in milliseconds. */
-function timeOf(read: Parser['read'], text: string, runs: number): number {
-  let best = Infinity;
-  for (let run = 0; run < runs; run += 1) {
-    const start = performance.now();
-    quietly(() => read(text));
-    best = Math.min(best, performance.now() - start);
-  }
-  return best;
-}
-
-/** Shorter times are noise, in milliseconds. */
-const FLOOR = 20;
+/** Shorter times are noise, in microseconds. */
+const FLOOR = 20_000;
 
 /** The time for a text divided by the time for half of it. A suspicious ratio is measured again. */
 function growth({ maxLength, read }: Parser, text: Text): number {
   const [half, whole] = [text(maxLength / 2), text(maxLength)];
   for (let runs = 1; ; runs += 2) {
-    const long = timeOf(read, whole, runs);
+    const timeOf = (one: string): number => cpuOf(() => quietly(() => read(one)), runs);
+    const long = timeOf(whole);
     if (long < FLOOR) return 1;
-    const ratio = long / Math.max(timeOf(read, half, runs), FLOOR / 2);
+    const ratio = long / Math.max(timeOf(half), FLOOR / 2);
     if (ratio < 3.5 || runs > 8) return ratio;
   }
 }

@@ -164,17 +164,17 @@ describe('pipelined requests', () => {
     await all;
   });
 
-  test('four times as many requests take less than ten times as long', async () => {
+  test('four times as many requests take less than ten times the processor time', async () => {
     const timeOf = async (count: number): Promise<number> => {
       const connection = start();
-      const startTime = performance.now();
+      const before = process.cpuUsage();
       connection.send(READ + HEALTH.repeat(count));
       await statusesOf(connection, count + 1);
-      return performance.now() - startTime;
+      return process.cpuUsage(before).user;
     };
     await timeOf(500);
     const [less, more] = [await timeOf(1_000), await timeOf(4_000)];
-    assert.ok(more < less * 10, `${less} ms, then ${more} ms for four times as many`);
+    assert.ok(more < less * 10, `${less} us, then ${more} us for four times as many`);
   });
 
   const upgrade = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' };

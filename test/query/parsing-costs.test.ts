@@ -4,19 +4,9 @@ import { describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
+import { cpuOf } from '../http/expect.ts';
 
 const BYTES = 1_048_576;
-
-/** The lowest CPU time of several runs. */
-function cpuOf(work: () => unknown): number {
-  const runs = Array.from({ length: 7 }, () => {
-    const before = process.cpuUsage();
-    work();
-    const { user, system } = process.cpuUsage(before);
-    return user + system;
-  });
-  return Math.min(...runs);
-}
 
 describe('the cost of the largest body', () => {
   test('a nested JSON value is scanned once, and not again for its column', () => {
