@@ -220,7 +220,8 @@ function createResourceClient(model: string, send: Send) {
       for (let path = pathOf(query); path !== '';) {
         const { objects, meta } = await page(path, options);
         yield* objects;
-        path = meta.next;
+        // Only its query, because a proxy may serve the API at another path.
+        path = meta.next === '' ? '' : collection + meta.next.slice(meta.next.indexOf('?'));
       }
     },
     async count(query: object = {}, { signal }: CallOptions = {}) {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { startError } from './errors.ts';
 import {
   oneOf,
+  parseBasePath,
   parseDatabaseUrl,
   parseMetrics,
   parseModelName,
@@ -35,6 +36,8 @@ export interface Settings {
   /** Undefined means text on a terminal and JSON elsewhere. */
   readonly logFormat: LogFormat | undefined;
   readonly corsOrigins: readonly string[];
+  /** The path under which everything is mounted, such as `/books`; `''` without one. */
+  readonly basePath: string;
   /** The number of proxies in front that the service trusts for the client's address. */
   readonly trustProxy: number;
   /** The minimum length of a password set in the admin area or by a command (characters). */
@@ -48,7 +51,7 @@ interface Setting {
   /** The text used for an absent variable. If `absent` is given, only a description for people. */
   readonly fallback: string;
   /** The value of an absent variable, if no text can express it. */
-  readonly absent?: undefined | readonly [];
+  readonly absent?: undefined | '' | readonly [];
   /** Returns the value, or throws an Error whose message continues the setting's name ("must be …"). */
   readonly parse: (text: string) => unknown;
 }
@@ -116,6 +119,12 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     fallback: 'none',
     absent: [],
     parse: parseOrigins,
+  },
+  BASE_PATH: {
+    meaning: 'the path under which everything is mounted, such as /books',
+    fallback: 'none',
+    absent: '',
+    parse: parseBasePath,
   },
   TRUST_PROXY: {
     meaning: "how many proxies in front to trust for the client's address",

@@ -14,6 +14,7 @@ import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
 import { createInFlight } from './http/server/in-flight-requests.ts';
+import { useBasePath } from './http/message/base-path.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createPressure } from './http/load/pressure.ts';
@@ -160,6 +161,7 @@ export function createService(
   logger: Logger,
   panels: readonly Panel[] = [],
 ): Service {
+  const leaveBasePath = useBasePath(settings.basePath);
   const database = openDatabase(databaseUrl, settings.slowTimeout * 1000);
   const throttle = createThrottle();
   const inFlight = createInFlight();
@@ -275,6 +277,7 @@ export function createService(
       clearInterval(pruning);
       metrics.close();
       pressure.close();
+      leaveBasePath();
       await database.close();
     },
   };

@@ -61,6 +61,13 @@ export function parseOrigins(text: string): string[] {
   return origins;
 }
 
+export function parseBasePath(text: string): string {
+  const path = text.replace(/\/$/, '');
+  if (!/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]{1,100}){0,10}$/.test(path))
+    throw new Error(`must be a path such as /books, of letters, digits and . _ ~ - (got "${excerpt(text)}")`);
+  return path;
+}
+
 /** Splits `HOST:PORT`, with an IPv6 address in brackets. Undefined if the text has another form. */
 export function splitAddress(text: string): { readonly host: string; readonly port: number } | undefined {
   const [, inBrackets, host = inBrackets, digits] =

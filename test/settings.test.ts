@@ -24,6 +24,7 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
     ['https://a.example', 'http://a.example:81,https://b.example'],
     ['*', 'null', 'a.example', 'https://a.example/', 'https://a.example/x', 'https://a.example,'],
   ],
+  ['BASE_PATH', ['/a', '/a/b-1_2.c~/', '/'], ['a', '//', '/a//b', '/..', '/a?b', '/ä']],
   ['TRUST_PROXY', ['0', '100'], ['101', '-1', 'yes']],
 ];
 
@@ -55,6 +56,7 @@ describe('settings from the environment', () => {
       logLevel: 'info',
       logFormat: undefined,
       corsOrigins: [],
+      basePath: '',
       trustProxy: 0,
       metrics: 'loopback',
       minPassword: 12,
@@ -77,6 +79,7 @@ describe('settings from the environment', () => {
         LOG_LEVEL: 'warn',
         LOG_FORMAT: 'text',
         CORS_ORIGINS: 'https://a.example, http://b.example:81',
+        BASE_PATH: '/books',
         TRUST_PROXY: '2',
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
@@ -95,6 +98,7 @@ describe('settings from the environment', () => {
         logLevel: 'warn',
         logFormat: 'text',
         corsOrigins: ['https://a.example', 'http://b.example:81'],
+        basePath: '/books',
         trustProxy: 2,
         metrics: '[::1]:9464',
         minPassword: 8,

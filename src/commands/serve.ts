@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
+import { addressOf } from '../http/message/base-path.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Logger } from '../http/observability/logger.ts';
@@ -37,7 +38,7 @@ async function fillNewDatabase(
 /** Prints where the service listens, and where its parts are. A Unix socket has no addresses to open. */
 function printAddresses({ name, url }: Listener, { admin }: Prepared): void {
   const parts = { API: '/api/', ...(admin && { 'admin area': '/admin/' }) };
-  const lines = Object.entries(parts).map(([part, path]) => `  ${part.padEnd(10)}  ${url}${path}`);
+  const lines = Object.entries(parts).map(([part, path]) => `  ${part.padEnd(10)}  ${url}${addressOf(path)}`);
   print(process, [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n'));
 }
 

@@ -4,6 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
 import type { ApiPages } from '../../http/api/api-pages.ts';
+import { addressOf } from '../../http/message/base-path.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
@@ -61,7 +62,7 @@ function apiPageReply(
     body: shell({
       title: title === 'API' ? title : `${title} · API`,
       kind: 'api',
-      style: API_STYLE_PATH,
+      style: addressOf(API_STYLE_PATH),
       top,
       main,
     }).toString(),
@@ -180,7 +181,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     home() {
       const body = html`<ul>
         <li><a href="${apiLinks.index}">The API</a>, with a page for each resource</li>
-        <li><a href="${OPENAPI_PATH}">The OpenAPI document</a></li>
+        <li><a href="${addressOf(OPENAPI_PATH)}">The OpenAPI document</a></li>
         ${hasAdmin && html`<li><a href="${links.dashboard}">The admin area</a></li>`}
       </ul>`;
       return apiPageReply({ title: 'Vitrine', hasAdmin: false, body });
@@ -190,7 +191,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const visible = visibleTo(resources, caller);
       const body = html`<p class="lead">
           The resources that this service serves as JSON. There is also an
-          <a href="${OPENAPI_PATH}">OpenAPI document</a>.
+          <a href="${addressOf(OPENAPI_PATH)}">OpenAPI document</a>.
         </p>
         ${[...resources.values()].map((resource) => indexEntry(resource, visible))}
         ${commands('With curl', [curlCommand(request, apiLinks.index, undefined)])}`;

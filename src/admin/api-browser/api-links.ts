@@ -1,3 +1,4 @@
+import { addressOf } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Parameters } from '../web/admin-links.ts';
@@ -7,11 +8,15 @@ export const JSON_QUERY = '_format=json';
 
 /** URLs of the API, without the origin. */
 export const apiLinks = {
-  index: '/api/',
+  get index(): string {
+    return addressOf('/api/');
+  },
   /** Commas stay unencoded: encoded, a long `in` list would exceed the maximum URL length. */
   collection: (model: string, parameters?: Parameters): string =>
-    `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
-  record: (model: string, id: string): string => `/api/${model}/${encodeURIComponent(id)}/`,
+    addressOf(
+      `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
+    ),
+  record: (model: string, id: string): string => addressOf(`/api/${model}/${encodeURIComponent(id)}/`),
   recordJson: (model: string, id: string): string => `${apiLinks.record(model, id)}?${JSON_QUERY}`,
 };
 

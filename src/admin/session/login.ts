@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
+import { addressOf } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
@@ -42,7 +43,8 @@ function shortAddress(address: string): string {
 export function ownPath(next = ''): string {
   if (
     next.length > MAX_ADDRESS ||
-    !/^\/admin\/[^\\\s]*$/.test(next) ||
+    !next.startsWith(links.dashboard) ||
+    /[\\\s]/.test(next) ||
     !URL.canParse(next, PLACEHOLDER_ORIGIN)
   )
     return links.dashboard;
@@ -126,7 +128,7 @@ export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out' 
 /** The login page in reply to a form of an expired session. The parked form is shown again after the login. */
 export function showLoginFor(request: ApiRequest, parked: string): Reply {
   return loginPage(request, {
-    next: ownPath(shortAddress(request.path)),
+    next: ownPath(shortAddress(addressOf(request.path))),
     notice:
       'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
     parked,

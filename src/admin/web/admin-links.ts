@@ -1,36 +1,53 @@
 // The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
+import { addressOf } from '../../http/message/base-path.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../resources/records/selection.ts';
 
 const ROOT = '/admin/';
+
+/** The start of all addresses. */
+const root = (): string => addressOf(ROOT);
 
 /** Encodes a path segment. The key `-` is escaped, because a plain `-` marks paths that are not records. */
 const segment = (text: string): string => (text === '-' ? '%2D' : encodeURIComponent(text));
 
 /** The addresses of all pages. */
 export const links = {
-  dashboard: ROOT,
-  login: `${ROOT}-/login/`,
-  logout: `${ROOT}-/logout/`,
-  account: `${ROOT}-/account/`,
-  sessions: `${ROOT}-/sessions/`,
-  keys: `${ROOT}-/keys/`,
+  get dashboard(): string {
+    return root();
+  },
+  get login(): string {
+    return `${root()}-/login/`;
+  },
+  get logout(): string {
+    return `${root()}-/logout/`;
+  },
+  get account(): string {
+    return `${root()}-/account/`;
+  },
+  get sessions(): string {
+    return `${root()}-/sessions/`;
+  },
+  get keys(): string {
+    return `${root()}-/keys/`;
+  },
   list: (model: string, parameters?: Parameters): string =>
-    `${ROOT}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
+    `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.json`. */
   action: (model: string, action: string, parameters?: Parameters): string =>
-    `${ROOT}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
-  record: (model: string, id: string): string => `${ROOT}${model}/${segment(id)}/`,
+    `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
+  record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
   /** `delete`, `history`, `password`. */
-  part: (model: string, id: string, part: string): string => `${ROOT}${model}/${segment(id)}/${part}/`,
+  part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>
     list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
   /** The list whose query `from` has added. */
   back: (model: string, list: string | undefined): string =>
     links.list(model, list === undefined ? undefined : Parameters.parseOrEmpty(list)),
-  api: (model: string, query: string): string => `/api/${model}/${query === '' ? '' : `?${query}`}`,
+  api: (model: string, query: string): string =>
+    addressOf(`/api/${model}/${query === '' ? '' : `?${query}`}`),
 };
 
 /**

@@ -4,6 +4,7 @@ import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import type { AdminContext, Flash, ResourceContext } from './admin-context.ts';
+import { links } from './admin-links.ts';
 import { isSigned, readCookie, signature, setCookie } from './cookies.ts';
 import type { Form } from './form-data.ts';
 
@@ -45,7 +46,7 @@ export function listQuery({ request, resource }: ResourceContext, sent?: Form): 
   const referer = request.headers.referer ?? '';
   if (referer.length > MAX_REFERER || !URL.canParse(referer)) return undefined;
   const { pathname, search } = new URL(referer);
-  return pathname === `/admin/${resource.name}/` && search !== '' ? search.slice(1) : undefined;
+  return pathname === links.list(resource.name) && search !== '' ? search.slice(1) : undefined;
 }
 
 /** Longer `Referer` headers are ignored (characters). A list with the longest query fits. */

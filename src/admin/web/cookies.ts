@@ -1,5 +1,6 @@
 // Reads and sets the cookies of the admin area, and signs texts with a session's token.
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { addressOf } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 
 /** The session, the token that binds the login form to a browser, and the flash message for the next page. */
@@ -45,7 +46,7 @@ export function readCookie(request: ApiRequest, name: CookieName): string | unde
 export function setCookie(request: ApiRequest, name: CookieName, value: string, seconds?: number): string {
   const secure = usesTls(request);
   const age = seconds === undefined ? '' : `; Max-Age=${seconds}`;
-  return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${PATH}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
+  return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${addressOf(PATH)}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
 }
 
 /** A MAC keyed with the session's token. It binds a form or a message to the session. */

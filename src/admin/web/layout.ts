@@ -1,5 +1,6 @@
 // The document around every page: head, header, breadcrumbs, flash message, security headers.
 import type { Reply } from '../../http/message/message.ts';
+import { addressOf } from '../../http/message/base-path.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
@@ -65,7 +66,7 @@ const header = ({ request, caller, csrf, menu }: AdminContext): Html =>
       <details class="menu">
         <summary>Lists</summary>
         <ul>
-          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': request.path.startsWith(href) && 'true' })}>${text}</a></li>`)}
+          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': addressOf(request.path).startsWith(href) && 'true' })}>${text}</a></li>`)}
         </ul>
       </details>
     </nav>
@@ -127,7 +128,14 @@ function document(
   const top = html`${context && header(context)} ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
   const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
-  return shell({ title: `${title} · Admin`, kind, style: STYLE_PATH, script: SCRIPT_PATH, top, main });
+  return shell({
+    title: `${title} · Admin`,
+    kind,
+    style: addressOf(STYLE_PATH),
+    script: addressOf(SCRIPT_PATH),
+    top,
+    main,
+  });
 }
 
 /** A page as a response. Showing the flash message deletes its cookie. */

@@ -1,4 +1,4 @@
-/* global document, window, location, fetch, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
+/* global document, window, fetch, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
 // Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
@@ -73,10 +73,7 @@
       act(document.querySelector('input[type=search]'), 'select');
       return act(document.querySelector('input[type=search]'), 'focus');
     },
-    '?': () => {
-      location.assign('/admin/-/keys/');
-      return true;
-    },
+    '?': () => act(document.querySelector('.who a'), 'click'),
     j: () => move(1),
     k: () => move(-1),
     e: () => act(currentRow() && linkOf(currentRow()), 'click'),

@@ -14,6 +14,7 @@ import {
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
+import { addressOf } from '../message/base-path.ts';
 import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
 import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
@@ -54,7 +55,7 @@ const indexBody = (resources: ServedResources): string =>
   JSON.stringify({
     resources: [...resources.values()].map(({ name, read, access, methods }) => ({
       name,
-      url: `/api/${name}/`,
+      url: addressOf(`/api/${name}/`),
       read,
       access,
       methods: [...methods],
@@ -152,8 +153,11 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
       if (format === 'html') return pages.home();
-      const admin = hasAdmin ? { admin: '/admin/' } : {};
-      return json(200, JSON.stringify({ api: '/api/', openapi: OPENAPI_PATH, ...admin }));
+      const admin = hasAdmin ? { admin: addressOf('/admin/') } : {};
+      return json(
+        200,
+        JSON.stringify({ api: addressOf('/api/'), openapi: addressOf(OPENAPI_PATH), ...admin }),
+      );
     },
 
     index(request: ApiRequest): Reply | Promise<Reply> {

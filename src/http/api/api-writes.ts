@@ -13,6 +13,7 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, parseIfMatch } from '../message/entity-tag.ts';
+import { addressOf } from '../message/base-path.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { assertNoParameters } from './api-routes.ts';
 import { readJsonText } from './request-body.ts';
@@ -81,7 +82,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         assertNoParameters(request.query);
         return operations(request.requester).create(resource, await body(), caller);
       });
-      const location = `/api/${resource.name}/${encodeURIComponent(record.id)}/`;
+      const location = addressOf(`/api/${resource.name}/${encodeURIComponent(record.id)}/`);
       return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
     },
 

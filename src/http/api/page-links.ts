@@ -1,5 +1,6 @@
 // Links from a page of a collection to the next and the previous one.
 import { Problem } from '../../errors.ts';
+import { addressOf } from '../message/base-path.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
@@ -11,7 +12,8 @@ export interface PageLinks {
 }
 
 export function pageLinks({ name }: ServedResource, { query, hasNext }: RecordPage): PageLinks {
-  const link = (page: bigint): string => `/api/${name}/?${query.link}limit=${query.limit}&page=${page}`;
+  const link = (page: bigint): string =>
+    addressOf(`/api/${name}/?${query.link}limit=${query.limit}&page=${page}`);
   return {
     next: hasNext ? link(query.page + 1n) : '',
     previous: query.page > 1n ? link(query.page - 1n) : '',

@@ -1,4 +1,5 @@
 // The OpenAPI 3.1 document of the resources, with only what the caller may see.
+import { addressOf } from '../message/base-path.ts';
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
@@ -80,7 +81,7 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
       description: DESCRIPTION,
       license: { name: 'Not stated', identifier: 'NOASSERTION' },
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: addressOf('/') }],
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {

@@ -7,6 +7,7 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { readBody } from '../api/request-body.ts';
+import { pathOf } from '../message/base-path.ts';
 import {
   Unauthorized,
   type ApiRequest,
@@ -42,6 +43,8 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly response: ServerResponse;
   readonly peer: Peer;
   readonly method: string;
+  /** The path as sent, with the base path. */
+  readonly address: string;
   readonly path: string;
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
@@ -76,7 +79,8 @@ export class Exchange implements ApiRequest, WebRequester {
     this.response = response;
     this.peer = Peer.of(incoming.socket);
     this.method = incoming.method ?? '';
-    [this.path, this.query] = splitTarget(incoming.url ?? '/');
+    [this.address, this.query] = splitTarget(incoming.url ?? '/');
+    this.path = pathOf(this.address);
     this.headers = incoming.headers;
     this.isInAdminArea = isAdminPath(this.path);
     this.#services = services;

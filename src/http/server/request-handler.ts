@@ -10,6 +10,7 @@ import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-repl
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
+import { pathOf } from '../message/base-path.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
 import {
   mayReadMetrics,
@@ -107,14 +108,14 @@ export function createHandler(options: HandlerOptions): Handler {
 
   /** Adds a finished request to metrics and log. */
   function end(exchange: Exchange, status: number, bytes: number): void {
-    const { pattern, method, path, query, started, caller } = exchange;
+    const { pattern, method, address, query, started, caller } = exchange;
     const milliseconds = performance.now() - started;
     metrics.end(pattern, method, status, milliseconds / 1000);
     if (!isLogged) return;
     logger.info({
       id: exchange.id,
       method,
-      path: loggedPath(path, query),
+      path: loggedPath(address, query),
       status,
       ms: Math.round(milliseconds * 10) / 10,
       bytes,
@@ -248,7 +249,7 @@ export function createHandler(options: HandlerOptions): Handler {
   return Object.assign(answerTo, {
     refuseMethod: (target: string): Reply => {
       try {
-        throw unknownMethod(splitTarget(target)[0], site());
+        throw unknownMethod(pathOf(splitTarget(target)[0]), site());
       } catch (error) {
         return errorReply(error, prefix, logger);
       }
