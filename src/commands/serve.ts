@@ -1,8 +1,8 @@
 // `vitrine serve`: runs the service until a signal stops it.
+import { addressOf } from '../http/message/base-path.ts';
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
-import { addressOf } from '../http/message/base-path.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Logger } from '../http/observability/logger.ts';
@@ -10,6 +10,7 @@ import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
 import { refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './session.ts';
+import { serveWatching } from './watch.ts';
 
 /** Fills a new embedded database: creates an admin, and sample records when the registry is the shipped one. */
 async function fillNewDatabase(
@@ -107,19 +108,24 @@ async function run(settings: Settings): Promise<void> {
 }
 
 const HELP = `
-Usage: vitrine serve
+Usage: vitrine serve [--watch]
 
 Starts the service. SIGTERM and SIGINT stop it after the requests in progress are answered.
-The only option is --help. Configure the service with the settings below.
+Configure the service with the settings below.
+
+Options:
+  --watch    start again when a file in the folder of the registry changes
+  --help     show this help
 `;
 
 /**
  * `vitrine serve`
  * @param generalHelp the help of the whole program, which lists the settings
  */
-export async function serve(args: readonly string[], io: Io, generalHelp: string): Promise<void> {
-  const parsed = parse(args, {}, `${HELP}\n${generalHelp}`, io);
+export async function serve(args: readonly string[], io: Io, generalHelp: string): Promise<number | void> {
+  const parsed = parse(args, { watch: { type: 'boolean' } }, `${HELP}\n${generalHelp}`, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
+  if (parsed.values.watch) return serveWatching(process.argv[1] ?? '', io);
   await run(readSettings(io.env));
 }

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { folderWith, freePort, run, start, until } from './support.ts';
+
+const registry = (model: string): string =>
+  `import { other } from './other.mjs';
+   export default [other, '${model}'].map((model) => ({ model, columns: { name: { type: 'string' } } }));`;
+
+describe('vitrine serve --watch', { timeout: 120_000 }, () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    test(`starts again when the registry changes, waits for a valid one, and ends with ${signal}`, async () => {
+      const cwd = await folderWith({
+        'registry.mjs': registry('first'),
+        'other.mjs': `export const other = 'other';`,
+      });
+      const port = await freePort();
+      const base = `http://127.0.0.1:${port}`;
+      const env = { DATABASE_URL: database.url, PORT: String(port), RESOURCES: 'registry.mjs' };
+      const watching = await start(['serve', '--watch'], { cwd, env });
+      const isServed = async (path: string): Promise<boolean> =>
+        (await request(base, path).catch(() => undefined))?.status === 200;
+      await until('the first registry', () => isServed('/api/first/'));
+      await writeFile(join(cwd, 'registry.mjs'), registry('second'));
+      await until('the second registry', () => isServed('/api/second/'));
+      assert.match(watching.stderr(), /vitrine: registry\.mjs has changed: restarting/);
+      await writeFile(join(cwd, 'other.mjs'), 'export const other = {');
+      await until('the fault', () => /registry\.mjs cannot be loaded/.test(watching.stderr()));
+      await writeFile(join(cwd, 'other.mjs'), `export const other = 'third';`);
+      await writeFile(join(cwd, 'notes.txt'), 'is no part of a registry');
+      await until('an imported file', () => isServed('/api/third/'));
+      assert.doesNotMatch(watching.stderr(), /notes\.txt/);
+      watching.child.kill(signal);
+      assert.equal((await watching.ended).code, 0);
+      await assert.rejects(request(base, '/healthz'));
+    });
+
+  test('ends with a signal while the registry is invalid', async () => {
+    const cwd = await folderWith({ 'registry.mjs': 'export default [' });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs' };
+    const watching = await start(['serve', '--watch'], { cwd, env });
+    await until('the fault', () => /cannot be loaded/.test(watching.stderr()));
+    watching.child.kill('SIGTERM');
+    assert.equal((await watching.ended).signal, null);
+  });
+
+  test('names a folder that cannot be watched', async () => {
+    const { code, stderr } = await run(['serve', '--watch'], { env: { RESOURCES: 'nowhere/registry.mjs' } });
+    assert.equal(code, 1);
+    assert.match(stderr, /nowhere cannot be watched: ENOENT/);
+  });
+});
