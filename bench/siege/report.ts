@@ -4,6 +4,8 @@ import { isKept, type Row, type Scenario } from './scenario.ts';
 export interface Result {
   readonly scenario: Pick<Scenario, 'name' | 'title'>;
   readonly rows: readonly Row[];
+  /** The share of the processor time that the host took meanwhile, from 0 to 1. */
+  readonly stolen: number;
   /** Why the scenario did not end. */
   readonly fault?: string;
 }
@@ -53,6 +55,7 @@ export function report(results: readonly Result[], postgres: string): string {
     '- "×" compares with the same client on the same service just before the attack. Values under attack are the median of three rounds of 4 s.',
     '- "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.',
     '- Attackers, client, service and PostgreSQL share the cores of one machine.',
+    `- The host of this virtual machine took at most ${number(100 * Math.max(...results.map(({ stolen }) => stolen)))} % of its processor time during an attack. An attack over a limit is repeated when it took more than 5 %.`,
     '',
     `${over === 0 ? 'Every limit is kept' : `${over} of ${results.length} attacks exceed a limit`}. PostgreSQL ${postgres}, Node.js ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${new Date().toISOString().slice(0, 10)}.`,
     '',

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { compile } from '../servers.ts';
+import { watchHost } from './host.ts';
 import { HEAD, isHeld, lines, report, type Result } from './report.ts';
 import type { Scenario } from './scenario.ts';
 import { database } from './scenarios/database.ts';
@@ -33,8 +34,12 @@ const SCENARIOS: readonly Scenario[] = [
   ...database,
   ...details,
 ];
-/** How often the short form, which measures for moments, tries a scenario that is over a limit. */
+/**
+ * How often a scenario that is over a limit is tried: in the short form, which measures for moments, and when the host of a
+ * virtual machine took more than `MAX_STOLEN` of its processor time.
+ */
 const TRIES = 3;
+const MAX_STOLEN = 0.05;
 /** Seconds after which a scenario counts as failed. */
 const LIMIT = 120;
 
@@ -58,15 +63,17 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const print = (text: string): void => void (values.json || process.stdout.write(`${text}\n`));
 
 async function perform(scenario: Scenario, stage: Stage): Promise<Result> {
+  const stolen = watchHost();
   const limit = new AbortController();
   const signal = AbortSignal.any([limit.signal, interruption.signal]);
   try {
     const late = sleep(LIMIT * 1000, undefined, { signal }).then(() => {
       throw new Error(`did not end within ${LIMIT} s`);
     });
-    return { scenario, rows: await Promise.race([scenario.run(stage), late]) };
+    const rows = await Promise.race([scenario.run(stage), late]);
+    return { scenario, rows, stolen: stolen() };
   } catch (error) {
-    return { scenario, rows: [], fault: (error as Error).message };
+    return { scenario, rows: [], fault: (error as Error).message, stolen: stolen() };
   } finally {
     limit.abort();
     await stage.clear();
@@ -82,10 +89,13 @@ async function siege(world: World, registry: string, gauge: string): Promise<rea
     for (let tries = 1; ; tries += 1) {
       const started = performance.now();
       result = await perform(scenario, createStage({ world, registry, gauge, isShort }));
-      say(`${scenario.name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+      const share = (100 * result.stolen).toFixed(0);
+      const seconds = ((performance.now() - started) / 1000).toFixed(1);
+      say(`${scenario.name}: ${seconds} s, ${share} % of the processor time taken by the host`);
       for (const line of lines(result, isShort)) print(line);
       const isOver = !isHeld(result, isShort);
-      if (!isShort || !isOver || tries === TRIES || interruption.signal.aborted) break;
+      const mayRepeat = isShort || result.stolen > MAX_STOLEN;
+      if (!mayRepeat || !isOver || tries === TRIES || interruption.signal.aborted) break;
       say(`${scenario.name}: once more`);
     }
     results.push(result);
