@@ -112,7 +112,7 @@ async function probe({ port, seconds, rounds }: ProbeJob): Promise<Probed> {
   return {
     readP50: quantile(times(reads), 0.5),
     readP99: median(parts.map((part) => quantile(times(part), 0.99)).filter((p99) => p99 >= 0)),
-    readRate: ((reads?.length ?? 0) - failed(reads)) / seconds,
+    readRate: median(parts.map((part) => ((part?.length ?? 0) - failed(part)) / (length / 1000))),
     readFailures: failed(reads),
     writes: writes?.length ?? 0,
     writeMedian: median(times(writes)),

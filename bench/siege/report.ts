@@ -6,6 +6,8 @@ export interface Result {
   readonly rows: readonly Row[];
   /** The share of the processor time that the host took meanwhile, from 0 to 1. */
   readonly stolen: number;
+  /** The number of this try; a scenario over a limit is repeated. */
+  readonly tries: number;
   /** Why the scenario did not end. */
   readonly fault?: string;
 }
@@ -28,16 +30,16 @@ export const isHeld = ({ rows, fault }: Result, isShort: boolean): boolean =>
   fault === undefined && rows.every((row) => isKept(row, isShort) ?? true);
 
 /** The lines of one scenario. */
-export function lines({ scenario, rows, fault }: Result, isShort: boolean): string[] {
+export function lines({ scenario, rows, fault, tries }: Result, isShort: boolean): string[] {
+  const name = `${scenario.title} (\`${scenario.name}\`${tries > 1 ? `, try ${tries}` : ''})`;
   const cells = rows.map((row, index) => [
-    index === 0 ? `${scenario.title} (\`${scenario.name}\`)` : '',
+    index === 0 ? name : '',
     row.note === undefined ? row.what : `${row.what} (${row.note})`,
     `${row.bound} ${quantity(row.limit, row.unit)}`,
     quantity(row.value, row.unit),
     verdict(row, isShort),
   ]);
-  if (fault !== undefined)
-    cells.push([`${scenario.title} (\`${scenario.name}\`)`, fault, 'ends', 'failed', '**over**']);
+  if (fault !== undefined) cells.push([name, fault, 'ends', 'failed', '**over**']);
   return cells.map((row) => `| ${row.join(' | ')} |`);
 }
 
@@ -55,7 +57,7 @@ export function report(results: readonly Result[], postgres: string): string {
     '- "×" compares with the same client on the same service just before the attack. Values under attack are the median of three rounds of 4 s.',
     '- "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.',
     '- Attackers, client, service and PostgreSQL share the cores of one machine.',
-    `- The host of this virtual machine took at most ${number(100 * Math.max(...results.map(({ stolen }) => stolen)))} % of its processor time during an attack. An attack over a limit is repeated when it took more than 5 %.`,
+    `- The host of this virtual machine took at most ${number(100 * Math.max(...results.map(({ stolen }) => stolen)))} % of its processor time during an attack. The speed of the machine still changes, so an attack over a limit is repeated up to twice; its row says so.`,
     '',
     `${over === 0 ? 'Every limit is kept' : `${over} of ${results.length} attacks exceed a limit`}. PostgreSQL ${postgres}, Node.js ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${new Date().toISOString().slice(0, 10)}.`,
     '',
