@@ -124,6 +124,27 @@ describe('admission', () => {
     assert.equal(isAdmitted, true);
   });
 
+  test('lets a client have few waiting requests while others are present, even if these do not wait', async () => {
+    const admission = new Admission();
+    for (let count = 0; count < 40; count += 1) {
+      assert.equal(enter(admission, 'crowd'), undefined);
+      await turn();
+    }
+    const present = requestOf('bob');
+    assert.equal(admission.enter(present, performance.now()), undefined);
+    admission.leave(present);
+    let refused = 0;
+    for (let count = 0; count < 200; count += 1) {
+      try {
+        void enter(admission, 'crowd');
+      } catch (error) {
+        assert.ok(error instanceof Problem && error.status === 429);
+        refused += 1;
+      }
+    }
+    assert.deepEqual([admission.waiting, refused], [128, 72]);
+  });
+
   test('of a full queue gives a client without requests the place of the client with the most', async () => {
     const admission = new Admission();
     for (let count = 0; count < 64; count += 1) {

@@ -13,7 +13,7 @@ const MAX_ACTIVE_AMONG_OTHERS = 16;
 const MAX_STARTS_PER_ITERATION = 16;
 /** Milliseconds after the first start of an iteration in which more requests may start. */
 const MAX_START_TIME = 5;
-/** Maximum numbers of queued requests: in all, of the only client, and of one client while others wait as well. */
+/** Maximum numbers of queued requests: in all, of the only client, and of one client while others are present. */
 const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
@@ -87,7 +87,7 @@ export class Admission {
     if (key !== (this.#latestClient ?? key)) this.#othersPresentUntil = now + PRESENCE_TIME;
     this.#latestClient = key;
     if (this.#usage.isCostly(key, now)) {
-      this.#assertMayWait(key);
+      this.#assertMayWait(key, now);
       return this.#heavy.waitForSlot({ key, network: key }).then(() => this.#enterAs(key, performance.now()));
     }
     return this.#enterAs(key, now);
@@ -129,7 +129,7 @@ export class Admission {
       this.#start(now, key);
       return undefined;
     }
-    this.#assertMayWait(key);
+    this.#assertMayWait(key, now);
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
@@ -140,9 +140,9 @@ export class Admission {
     });
   }
 
-  #assertMayWait(key: string): void {
+  #assertMayWait(key: string, now: number): void {
     const waiting = this.#waiting.sizeOf(key);
-    const isAlone = this.#waiting.clients === (waiting === 0 ? 0 : 1);
+    const isAlone = now >= this.#othersPresentUntil && this.#waiting.clients === (waiting === 0 ? 0 : 1);
     const own = waiting + this.#heavy.sizeOf({ key, network: key });
     if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
     if (this.waiting >= MAX_WAITING) this.#makeRoomFor(waiting);
