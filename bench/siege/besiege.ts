@@ -16,6 +16,8 @@ export interface Siege {
 }
 
 /** Milliseconds in which an attack gets going before it is measured. */
+/** Milliseconds after the attack until the second reference. */
+const SETTLING = 1000;
 const RAMP = { full: 1500, short: 1000 };
 
 export interface SiegeOptions extends Partial<ServiceOptions> {
@@ -25,13 +27,21 @@ export interface SiegeOptions extends Partial<ServiceOptions> {
   readonly ramp?: number;
   /** Whether what the service does as the attackers leave counts as well; else true. */
   readonly countsEnd?: boolean;
+  /** Whether rates are compared: their reference is the mean of one before and one after the attack, as the machine's speed changes. */
+  readonly comparesRates?: boolean;
 }
 
 /** Measures a fresh service without an attack and under one. */
 export async function besiege(
   stage: Stage,
   jobs: (port: number) => readonly Job[],
-  { finish = 0, ramp = stage.either(RAMP.full, RAMP.short), countsEnd = true, ...options }: SiegeOptions = {},
+  {
+    finish = 0,
+    ramp = stage.either(RAMP.full, RAMP.short),
+    countsEnd = true,
+    comparesRates = false,
+    ...options
+  }: SiegeOptions = {},
 ): Promise<Siege> {
   const service = await stage.service(options);
   await stage.probe(service, stage.either(1, 0.7)); // verifies the writers' passwords and warms up
@@ -43,7 +53,12 @@ export async function besiege(
   await Promise.all(attacks.map((attack) => attack.finished(finish)));
   const seen = countsEnd ? undefined : await watch();
   const reports = await Promise.all(attacks.map((attack) => attack.stop()));
-  return { service, reference, during, watched: seen ?? (await watch()), reports };
+  const watched = seen ?? (await watch());
+  if (!comparesRates) return { service, reference, during, watched, reports };
+  await sleep(SETTLING);
+  const { readRate } = await stage.probe(service, stage.either(3, 1));
+  const meanRate = (reference.readRate + readRate) / 2;
+  return { service, reference: { ...reference, readRate: meanRate }, during, watched, reports };
 }
 
 const ms = (value: number): string => `${value.toFixed(1)} ms`;

@@ -76,7 +76,7 @@ const crowd: Scenario = {
         job(250, [login]),
       ];
     };
-    const siege = await besiege(stage, attack, { ramp, countsEnd: false });
+    const siege = await besiege(stage, attack, { ramp, countsEnd: false, comparesRates: true });
     const { reference, during, watched, reports } = siege;
     const rate = during.readRate;
     return [
