@@ -88,8 +88,12 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {
         print(io, [shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
       }
-    } else if (action === 'add') await stored.add(name ?? '', await readPassword(io), admin, values);
-    else if (await stored.find(name ?? '')) await stored.setPassword(name ?? '', await readPassword(io));
-    else throw new StartError(`There is no user ${name}.`);
+    } else if (action === 'add') {
+      await stored.add(name ?? '', await readPassword(io), admin, values);
+      print(io, `added the ${admin ? 'admin' : 'user'} ${shown(name ?? '')}`);
+    } else if (await stored.find(name ?? '')) {
+      await stored.setPassword(name ?? '', await readPassword(io));
+      print(io, `set the password of ${shown(name ?? '')}`);
+    } else throw new StartError(`There is no user ${name}.`);
   });
 }

@@ -86,7 +86,7 @@ describe('vitrine user', { timeout: 90_000 }, () => {
     assert.equal((await user(['add', 'eve'], 'first one')).code, 0);
     for (const [what, input, password] of passwords) {
       const { code, stdout, stderr } = await user(['password', 'eve'], input);
-      assert.deepEqual([code, stdout, stderr], [0, '', ''], `a password ${what}`);
+      assert.deepEqual([code, stdout, stderr], [0, 'set the password of eve\n', ''], `a password ${what}`);
       assert.ok(await verify(await stored('eve'), password), `a password ${what}`);
     }
     await database.sql`delete from "user" where username = 'eve'`;
