@@ -1,15 +1,18 @@
 // The library: `createVitrine` runs the service inside another program.
+import type { IncomingMessage } from 'node:http';
 import { checkSettings, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
-import { createLogger } from './http/observability/logger.ts';
+import { authenticateRequest } from './http/auth/authenticate-request.ts';
+import { createLogger, type LogWriter } from './http/observability/logger.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
-import { createService, requireRegistry } from './service.ts';
+import { createService, requireRegistry, type Prepared } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';
 export type { ColumnDefinition, ModelDefinition } from './db/schema/model-definition.ts';
+export type { LogEntry, LogWriter } from './http/observability/logger.ts';
 export type { Handler } from './http/server/request-handler.ts';
 export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/definition/panel.ts';
 export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
@@ -21,13 +24,26 @@ export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'da
   readonly resources: readonly WrittenResource[];
   /** Panels on the start page of the admin area. */
   readonly panels?: readonly Panel[];
-  /** Receives the log lines, JSON unless `logFormat` says otherwise. Without it, they go to standard error. */
-  readonly log?: (lines: string) => void;
+  /** Receives the log: lines of JSON unless `logFormat` says otherwise, and their fields. Without it, they go to standard error. */
+  readonly log?: LogWriter;
+}
+
+/** A user whose password was verified. */
+export interface AuthenticatedUser {
+  readonly id: string;
+  readonly name: string;
+  readonly admin: boolean;
 }
 
 export interface Vitrine {
   /** Answers a request: for `http.createServer(vitrine.handler)`, or for the paths under `/api/` of your own server. */
   readonly handler: Handler;
+  /**
+   * The active user whose credentials (Basic) a request of your own routes carries; undefined if they are missing or wrong. Failures
+   * count towards the limits of failed logins.
+   * @throws Problem with `status` 429 after too many failures, 503 if the database is away; StartError without a user model
+   */
+  readonly authenticate: (request: IncomingMessage) => Promise<AuthenticatedUser | undefined>;
   /** Starts a server at `host` and `port`. */
   readonly start: () => Promise<{ readonly url: string }>;
   /**
@@ -53,14 +69,19 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   const service = createService(settings, registry, settings.databaseUrl, logger, panels);
   let starting: Promise<Listener> | undefined;
   let isClosed = false;
+  let site: Prepared;
   try {
-    await service.prepare();
+    site = await service.prepare();
   } catch (error) {
     await service.close();
     throw error;
   }
   return {
     handler: service.handler,
+    authenticate: async (request) => {
+      if (!site.authentication) throw new StartError('The registry has no user model.');
+      return authenticateRequest(site.authentication, request, settings.trustProxy);
+    },
     start: async () => {
       if (isClosed) throw new StartError('This service is closed.');
       starting ??= openListener(service, settings, logger).catch((error: unknown) => {

@@ -8,7 +8,7 @@ import { after, afterEach, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createInFlight } from '../../src/http/server/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
 
 describe('the handler in another server', () => {
@@ -45,6 +45,61 @@ describe('the handler in another server', () => {
     await once(server, 'listening');
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
+
+  test('authenticates requests of other routes, and counts failures', async () => {
+    const seen: unknown[] = [];
+    const base = await serve((incoming, response) => {
+      vitrine.authenticate(incoming).then(
+        (found) => {
+          seen.push(found);
+          response.end();
+        },
+        (error: { status?: number }) => {
+          seen.push(error.status);
+          response.end();
+        },
+      );
+    });
+    const ask = async (headers: Record<string, string> = {}): Promise<unknown> => {
+      await request(base, '/mine', { headers });
+      return seen.pop();
+    };
+    const right = basic('bob');
+    const bob = (await ask({ authorization: right })) as { id: string };
+    assert.deepEqual(bob, { id: bob.id, name: 'bob', admin: false });
+    for (const headers of [
+      {},
+      { authorization: 'Bearer x' },
+      { authorization: basic('bob', 'wrong') },
+      { authorization: basic('none') },
+    ])
+      assert.equal(await ask(headers), undefined);
+    const outcomes = new Set<unknown>();
+    for (let tries = 0; tries < 40 && !outcomes.has(429); tries += 1)
+      outcomes.add(await ask({ authorization: basic(`nobody${tries}`, 'wrong') }));
+    assert.ok(outcomes.has(429));
+    assert.deepEqual(await ask({ authorization: right }), bob, 'a client at work is not locked out');
+  });
+
+  test('gives the fields of log lines to its own log', async () => {
+    const taken: { line: string; entry: unknown }[] = [];
+    const own = await createVitrine({
+      databaseUrl: database.url,
+      resources: [user, note],
+      logFormat: 'text',
+      log: (written, entries) => {
+        for (const [index, line] of written.trimEnd().split('\n').entries())
+          taken.push({ line, entry: entries[index] });
+      },
+    });
+    const base = await serve(own.handler);
+    await request(base, '/api/note/?limit=1');
+    await own.close();
+    const [last] = taken.slice(-1);
+    assert.match(String(last?.line), /GET \/api\/note\/\?limit/);
+    const { level, method, status } = last?.entry as Record<string, unknown>;
+    assert.deepEqual([level, method, status], ['info', 'GET', 200]);
+  });
 
   /** Runs the work while a PUT waits for the lock on its record. */
   async function whilePutWaits(base: string, message: string, work: () => unknown): Promise<Answer> {

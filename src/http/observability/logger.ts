@@ -12,6 +12,16 @@ export interface Logger {
   readonly flush: () => void;
 }
 
+/** What a line of the log says. */
+export interface LogEntry extends LogFields {
+  /** ISO 8601. */
+  readonly time: string;
+  readonly level: LogLevel;
+}
+
+/** Receives whole lines, and what they say. */
+export type LogWriter = (lines: string, entries: readonly LogEntry[]) => void;
+
 const RANK: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3 };
 /** Milliseconds. Lines are buffered, because a write to a pipe or a terminal blocks the process. */
 const FLUSH_AFTER = 50;
@@ -23,41 +33,45 @@ const hasColors = (): boolean =>
   process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 
 /**
- * @param write receives whole lines; default: standard error
+ * @param write default: standard error
  * @param format default: text if standard error is a terminal and `write` is absent, else JSON
  */
 export function createLogger(
   level: LogLevel,
-  write?: (lines: string) => void,
+  write?: LogWriter,
   format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
 ): Logger {
-  const writeToStderr = (lines: string): void => void process.stderr.write(lines);
+  const writeToStderr: LogWriter = (lines) => void process.stderr.write(lines);
   const out = write ?? writeToStderr;
   const isColored = !write && hasColors();
-  const line = (lineLevel: LogLevel, fields: LogFields): string =>
+  const lineOf = (now: Date, lineLevel: LogLevel, fields: LogFields): string =>
     format === 'text'
-      ? textLine(new Date(), lineLevel, fields, isColored)
-      : JSON.stringify({ time: new Date().toISOString(), level: lineLevel, ...fields });
+      ? textLine(now, lineLevel, fields, isColored)
+      : JSON.stringify({ time: now.toISOString(), level: lineLevel, ...fields });
   let buffered = '';
+  let entries: LogEntry[] = [];
   let timer: NodeJS.Timeout | undefined;
 
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
-    const lines = buffered;
+    const [lines, written] = [buffered, entries];
     buffered = '';
+    entries = [];
     // A log that cannot be written must neither fail a request nor lose lines.
     try {
-      const written: unknown = lines === '' ? undefined : out(lines);
-      if (written instanceof Promise) written.catch(() => writeToStderr(lines));
+      const result: unknown = lines === '' ? undefined : out(lines, written);
+      if (result instanceof Promise) result.catch(() => writeToStderr(lines, written));
     } catch {
-      writeToStderr(lines);
+      writeToStderr(lines, written);
     }
   }
 
   function log(lineLevel: LogLevel, fields: LogFields): void {
     if (RANK[lineLevel] < RANK[level]) return;
-    buffered += `${line(lineLevel, fields)}\n`;
+    const now = new Date();
+    buffered += `${lineOf(now, lineLevel, fields)}\n`;
+    if (write) entries.push({ time: now.toISOString(), level: lineLevel, ...fields });
     if (lineLevel === 'error' || buffered.length >= FLUSH_SIZE) flush();
     else timer ??= setTimeout(flush, FLUSH_AFTER).unref();
   }

@@ -1,0 +1,29 @@
+// Authenticates requests of other routes than Vitrine's own.
+import type { IncomingMessage } from 'node:http';
+import type { Caller } from '../../resources/serve/served-resource.ts';
+import { Unauthorized } from '../message/message.ts';
+import type { Authentication } from './authentication.ts';
+import { clientAddress } from './request-origin.ts';
+
+/**
+ * The user whose credentials a request carries; undefined if they are missing or wrong.
+ * @throws Problem 429, 503; ClientGone when the client disconnects
+ */
+export async function authenticateRequest(
+  authentication: Authentication,
+  { headers, socket }: IncomingMessage,
+  trustProxy: number,
+): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
+  const network = clientAddress(headers, socket.remoteAddress, trustProxy);
+  const onGone = (callback: () => void): (() => void) => {
+    socket.once('close', callback);
+    return () => socket.off('close', callback);
+  };
+  try {
+    const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
+    return { id, name, admin };
+  } catch (error) {
+    if (error instanceof Unauthorized) return undefined;
+    throw error;
+  }
+}
