@@ -35,6 +35,8 @@ export interface IntrospectedResource {
   readonly primaryKey: Readonly<Record<string, Printed>> | undefined;
   readonly columns: readonly IntrospectedColumn[];
   readonly readonly: readonly string[];
+  /** Whether records can be added: false if a column that is left out must be set. */
+  readonly isAddable: boolean;
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
   /** Why columns are left out or served as a plainer type. One sentence each. */
@@ -191,6 +193,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   const columns: IntrospectedColumn[] = [];
   const notes: string[] = [];
   const secrets: string[] = [];
+  let isAddable = true;
   const readonly: string[] = [];
   const names = new Set<string>();
   for (const stored of found.columns) {
@@ -201,6 +204,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const type = link && link.fault === undefined ? 'foreignKey' : typeFor(stored);
     if (!type) {
       const isRequired = !stored.nullable && !stored.hasDefault;
+      isAddable &&= !isRequired;
       const consequence = isRequired ? ' It is required, so no record can be added.' : '';
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
@@ -228,6 +232,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
       : { type: key.type, ...(key.field === 'id' ? {} : { column: key.field }) },
     columns,
     readonly,
+    isAddable,
     secrets,
     notes: [...new Set(notes)],
   };

@@ -8,11 +8,17 @@ const SECRET =
 /** Bytes. Leaves room for `_id` and a number. */
 const MAX_LENGTH = 50;
 
+/** Letters that are no Latin letter with a mark, or that are usually written in another way. */
+const LETTERS: Readonly<Record<string, string>> = {
+  ä: 'ae', ö: 'oe', ü: 'ue', ß: 'ss', æ: 'ae', œ: 'oe', ø: 'oe', å: 'aa', ð: 'd', þ: 'th', ł: 'l',
+}; // prettier-ignore
+
 const words = (name: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
     .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
     .toLowerCase()
+    .replace(/[äöüßæœøåðþł]/g, (letter) => LETTERS[letter] ?? letter)
     .normalize('NFKD')
     .replace(/\p{M}+/gu, '')
     .replace(/[^a-z0-9]+/g, '_');

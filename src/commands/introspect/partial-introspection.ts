@@ -1,20 +1,26 @@
 // Removes from an introspection what the service would refuse to serve.
 import type { Catalog } from '../../db/schema/catalog.ts';
+import { fieldOf, type ColumnDefinition } from '../../db/schema/model-definition.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
 import type { Fault, KeyFault } from '../../errors.ts';
 import { checkRegistry } from '../../resources/check/check-registry.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
+import { adminOf, METHODS_WITHOUT_POST } from './print-registry.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 
 /** The resource as the printed file defines it. */
-function definitionOf({ model, table, primaryKey, columns, readonly, secrets }: IntrospectedResource) {
+function definitionOf(one: IntrospectedResource) {
+  const { model, table, primaryKey, columns, readonly, isAddable, secrets } = one;
+  const admin = adminOf(one);
   return {
     model,
     ...(table === model ? {} : { table }),
     ...(primaryKey ? { primaryKey } : {}),
     columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
     ...(readonly.length > 0 ? { readonly } : {}),
-    ...(secrets.length > 0 ? { exclude: secrets, admin: { exclude: secrets } } : {}),
+    ...(isAddable ? {} : { methods: METHODS_WITHOUT_POST }),
+    ...(secrets.length > 0 ? { exclude: secrets } : {}),
+    ...(admin ? { admin } : {}),
   };
 }
 
@@ -29,11 +35,22 @@ function faultsOf(resources: readonly Resource[], catalog: Catalog): Fault[] {
 }
 
 /** Leaves out the faulty columns, with notes. */
-function withoutColumns(one: IntrospectedResource, faults: readonly KeyFault[]): IntrospectedResource {
+function withoutColumns(
+  one: IntrospectedResource,
+  faults: readonly KeyFault[],
+  catalog: Catalog,
+): IntrospectedResource {
   const faulty = faults.map(({ key, text }) => ({ name: columnOf(key) ?? '', text }));
   const isKept = (name: string): boolean => !faulty.some((fault) => fault.name === name);
+  const stored = catalog.get(one.table)?.columns ?? [];
+  const isRequired = ({ name, definition }: IntrospectedResource['columns'][number]): boolean => {
+    const field = fieldOf(name, definition as unknown as ColumnDefinition);
+    const found = stored.find((column) => column.field === field);
+    return found !== undefined && !found.nullable && !found.hasDefault && !found.generated;
+  };
   return {
     ...one,
+    isAddable: one.isAddable && !one.columns.some((column) => !isKept(column.name) && isRequired(column)),
     columns: one.columns.filter(({ name }) => isKept(name)),
     readonly: one.readonly.filter(isKept),
     secrets: one.secrets.filter(isKept),
@@ -66,6 +83,7 @@ export function servableIntrospection({ resources, notes }: Introspection, catal
       withoutColumns(
         one,
         faults.filter(({ model }) => model === one.model),
+        catalog,
       ),
     );
   const refused = resources.flatMap(({ model, table }) => {

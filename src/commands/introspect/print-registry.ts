@@ -33,7 +33,8 @@ const comment = (text: string, indent: string): string[] =>
   text.split(/[\r\n\u2028\u2029]+/).map((line) => `${indent}// ${line.replace(INVISIBLE, ' ')}`.trimEnd());
 
 function printResource(one: IntrospectedResource): string {
-  const { model, table, primaryKey, columns, readonly, secrets, notes } = one;
+  const { model, table, primaryKey, columns, readonly, isAddable, secrets, notes } = one;
+  const admin = adminOf(one);
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
   lines.push(`    model: ${print(model)},`);
   if (table !== model) lines.push(`    table: ${print(table)},`);
@@ -46,15 +47,28 @@ function printResource(one: IntrospectedResource): string {
     ...(columnLines.length > 0 ? ['    columns: {', ...columnLines, '    },'] : ['    columns: {},']),
   );
   if (readonly.length > 0) lines.push(`    readonly: ${print(readonly)},`);
+  if (!isAddable) lines.push(`    methods: ${print(METHODS_WITHOUT_POST)},`);
   if (secrets.length > 0) {
     lines.push(
       '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
     );
     lines.push(`    exclude: ${print(secrets)},`);
-    lines.push(`    admin: { exclude: ${print(secrets)} },`);
   }
+  if (admin) lines.push(`    admin: ${print(admin)},`);
   return [...lines, '  },'].join('\n');
 }
+
+/** The options of the admin area that follow from an introspection; undefined if there are none. */
+export function adminOf({ secrets, isAddable }: IntrospectedResource): Record<string, Printed> | undefined {
+  if (isAddable && secrets.length === 0) return undefined;
+  return {
+    ...(isAddable ? {} : { allow: ['change', 'delete'] }),
+    ...(secrets.length > 0 ? { exclude: secrets } : {}),
+  };
+}
+
+/** The methods of a table whose records cannot be added. */
+export const METHODS_WITHOUT_POST = ['GET', 'PUT', 'DELETE'] as const;
 
 /** The text of the registry file. It imports nothing, and is valid JavaScript and TypeScript. */
 export function printRegistry({ resources, notes }: Introspection): string {

@@ -4,6 +4,7 @@ import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
 import { lengthOf, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
 import {
   fieldOf,
+  isFilled,
   isNullable,
   jsonKeyOf,
   keyFieldOf,
@@ -74,7 +75,7 @@ function buildColumn(
     isPassword: type === COLUMN_TYPES.password,
     nullable: isNullable(definition),
     hasDefault: definition.default !== undefined || (stored?.hasDefault ?? false),
-    initial: definition.default,
+    initial: isFilled(definition) ? undefined : definition.default,
     indexed: false,
     generated: stored?.generated ?? false,
     choices: definition.choices,

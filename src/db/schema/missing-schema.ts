@@ -4,6 +4,7 @@ import type { ColumnType, Facts } from '../types/column-type.ts';
 import {
   fieldOf,
   isAddable,
+  isFilled,
   isNullable,
   keyFieldOf,
   keyTypeOf,
@@ -41,7 +42,7 @@ const KEYS = {
 };
 
 function defaultClause(column: ColumnDefinition, type: ColumnType): string {
-  if (column.default === undefined) return '';
+  if (column.default === undefined || isFilled(column)) return '';
   if (column.default === 'now' && type.now) return ` default ${type.now}`;
   const facts: Facts = { castType: type.castType };
   const parsed = type.fromJson(column.default, JSON.stringify(column.default), facts);

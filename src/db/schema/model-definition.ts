@@ -3,6 +3,9 @@ import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { OnDelete } from './model.ts';
 
+/** The default of a NOT NULL column without a default in SQL: a trigger fills it. */
+export const FILLED_BY_DATABASE = 'database';
+
 /** A string that keeps its literal type in an object with `satisfies`; plain `string` would not. */
 export type Name = Lowercase<string> | (string & {});
 
@@ -23,7 +26,7 @@ interface CommonColumn {
 
 export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   readonly type: Type;
-  readonly default?: Value;
+  readonly default?: Value | typeof FILLED_BY_DATABASE;
   /** The only values that clients may write. Strings keep their literal types, see `Name`. */
   readonly choices?: readonly (string extends Value ? Exclude<Value, string> | Name : Value)[];
 }
@@ -90,9 +93,12 @@ export const jsonKeyOf = (name: string, column: ColumnDefinition): string =>
 
 export const isNullable = (column: ColumnDefinition): boolean => column.null === true;
 
+/** Whether a trigger fills the column of a new record that does not set it. */
+export const isFilled = (column: ColumnDefinition): boolean => column.default === FILLED_BY_DATABASE;
+
 /** Whether the column can be added to a table with rows: it allows NULL or has a default. */
 export const isAddable = (column: ColumnDefinition): boolean =>
-  isNullable(column) || column.default !== undefined;
+  isNullable(column) || (column.default !== undefined && !isFilled(column));
 
 /** The type of a column. A foreign key has the type of the referenced key. */
 export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefinition[]): ColumnType {

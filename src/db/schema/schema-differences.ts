@@ -13,6 +13,7 @@ import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import {
   fieldOf,
   isAddable,
+  isFilled,
   isNullable,
   keyFieldOf,
   keyTypeOf,
@@ -171,7 +172,10 @@ function columnDifferences(
       isNullable(column) &&
       !stored.generated &&
       `${field} is NOT NULL in the database: remove null: true`,
-    column.default !== undefined && !stored.hasDefault && `${field} has no default in the database`,
+    column.default !== undefined &&
+      !isFilled(column) &&
+      !stored.hasDefault &&
+      `${field} has no default in the database`,
     column.unique && !isUnique(found, field) && `${field} is not unique in the database`,
     column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found),
   ].filter((text) => typeof text === 'string');
@@ -209,5 +213,8 @@ function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTabl
       ({ field, nullable, hasDefault, generated }) =>
         !known.has(field) && !nullable && !hasDefault && !generated,
     )
-    .map(({ field }) => `its column ${field} is NOT NULL without a default, but is not in the registry`);
+    .map(
+      ({ field }) =>
+        `its column ${field} is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin.allow`,
+    );
 }

@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import type { ColumnType, Facts } from '../../db/types/column-type.ts';
 import { checkKeys, isBoolean, isIn, isObject, unknownKeys, type Loose } from '../definition/check-keys.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
+import { FILLED_BY_DATABASE } from '../../db/schema/model-definition.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
 import { faultIf, type KeyFault } from '../../errors.ts';
 
@@ -210,6 +211,11 @@ export function checkValues(column: Loose, type: ColumnType | undefined): KeyFau
     return text ? [{ key: 'choices', text: `${printed(choice)} ${text}` }] : [];
   });
   if (value === undefined || (value === 'now' && type?.now)) return faults;
+  if (value === FILLED_BY_DATABASE)
+    return [
+      ...faults,
+      ...faultIf(column['null'] === true, 'default', "'database' is for columns that are NOT NULL"),
+    ];
   const text =
     value === null
       ? 'is not allowed: leave the default out and set null: true'

@@ -1,0 +1,98 @@
+// Columns that a trigger of the database fills.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { fieldsOf, logIn } from '../admin/support.ts';
+import { startService, type TestService } from '../support.ts';
+import type { Sql } from 'postgres';
+
+const prepare = (sql: Sql): Promise<unknown> =>
+  sql.unsafe(`
+    create table invoice (id integer generated always as identity primary key,
+      title varchar(255) not null, number varchar(255) not null, size integer not null);
+    create function fill() returns trigger language plpgsql as $$ begin
+      new.number = coalesce(new.number, 'N' || new.id);
+      if new.title <> 'unfilled' then new.size = coalesce(new.size, 7); end if;
+      return new;
+    end $$;
+    create trigger fill before insert on invoice for each row execute function fill()`);
+
+const invoice: Resource = {
+  model: 'invoice',
+  columns: {
+    title: { type: 'string' },
+    number: { type: 'string', default: 'database' },
+    size: { type: 'integer', default: 'database' },
+  },
+  access: 'user',
+};
+
+describe('a column with the default of the database', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, invoice], { prepare });
+    await service.addUser('ada', { admin: true });
+  });
+  after(() => service.close());
+
+  const create = (body: object): ReturnType<TestService['request']> =>
+    service.request('/api/invoice/', { method: 'POST', user: 'ada', body });
+
+  test('may be left out of a POST, and may be sent', async () => {
+    const { status, json } = await create({ title: 'a' });
+    assert.deepEqual([status, json], [201, { id: json.id, title: 'a', number: `N${json.id}`, size: 7 }]);
+    assert.equal((await create({ title: 'b', number: 'X', size: 3 })).json.number, 'X');
+    assert.deepEqual((await create({ title: 'c', number: null })).json.errors, {
+      number: ['must not be null'],
+    });
+  });
+
+  test('that the trigger leaves empty makes the POST fail, and creates nothing', async () => {
+    const { status, json } = await create({ title: 'unfilled' });
+    assert.deepEqual([status, json.detail], [400, 'A value that the database requires is missing.']);
+    const { json: found } = await service.request('/api/invoice/?title=unfilled');
+    assert.deepEqual(found.objects, []);
+  });
+
+  test('may stay empty in the form of the admin area', async () => {
+    const browser = await logIn(service, 'ada');
+    const page = await browser.get('/admin/invoice/-/add/');
+    const saved = await browser.post('/admin/invoice/-/add/', { ...fieldsOf(page), title: 'form' });
+    assert.equal(saved.status, 303, saved.text);
+    const { json } = await service.request('/api/invoice/?title=form');
+    assert.equal(json.objects[0].size, 7);
+  });
+
+  test('is not required in the OpenAPI document', async () => {
+    const { json } = await service.request('/api/openapi.json', { user: 'ada' });
+    assert.deepEqual(json.components.schemas['invoice.New'].required, ['title']);
+  });
+});
+
+const short: Resource = { model: 'invoice', columns: { title: { type: 'string' } }, access: 'user' };
+
+test('a required column that is not in the registry stops the start with three ways out, unless nobody adds records', async () => {
+  await assert.rejects(
+    startService([user, short], { prepare }),
+    /number is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin\.allow/,
+  );
+  const service = await startService(
+    [user, { ...short, methods: ['GET', 'PUT'], admin: { allow: ['change'] } }],
+    { prepare },
+  );
+  assert.equal((await service.request('/api/invoice/')).status, 200);
+  await service.close();
+});
+
+test("default: 'database' is refused for a column that allows NULL, and for a password", async () => {
+  const columns = {
+    a: { type: 'string', null: true, default: 'database' },
+    b: { type: 'password', default: 'database' },
+  };
+  await assert.rejects(startService([{ model: 'thing', columns } as unknown as Resource]), (error: Error) => {
+    assert.match(error.message, /columns\.a\.default: 'database' is for columns that are NOT NULL/);
+    assert.match(error.message, /columns\.b\.default/);
+    return true;
+  });
+});
