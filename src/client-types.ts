@@ -17,6 +17,11 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface CountOptions extends CallOptions {
+  /** `exact` when absent. Past its limit, a capped count is that limit; an estimate may be wrong for many records. */
+  readonly counting?: 'exact' | 'capped' | 'estimated';
+}
+
 export interface ChangeOptions extends CallOptions {
   /** The expected ETag of the record (see `etagOf`). When the record has changed, the request fails with 412. */
   readonly etag?: string | undefined;
@@ -175,7 +180,7 @@ export interface ResourceClient<R extends WrittenResource, All extends WrittenRe
   /** The number of records that a query matches. */
   readonly count: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
-    options?: CallOptions,
+    options?: CountOptions,
   ) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;

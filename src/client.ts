@@ -1,9 +1,10 @@
 // A client of the API for Node.js, Deno, Bun and browsers. It uses only `fetch`, and takes its types from the registry.
-import type { CallOptions, ChangeOptions, Client, Id, Page } from './client-types.ts';
+import type { CallOptions, ChangeOptions, CountOptions, Client, Id, Page } from './client-types.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 
 export type {
   CallOptions,
+  CountOptions,
   ChangeOptions,
   Client,
   CreateBody,
@@ -224,13 +225,13 @@ function createResourceClient(model: string, send: Send) {
         path = meta.next === '' ? '' : collection + meta.next.slice(meta.next.indexOf('?'));
       }
     },
-    async count(query: object = {}, { signal }: CallOptions = {}) {
-      const headers = { Prefer: 'count=exact' };
+    async count(query: object = {}, { signal, counting = 'exact' }: CountOptions = {}) {
+      const headers = { Prefer: `count=${counting}` };
       const response = await send(pathOf({ ...query, limit: 1 }), { headers, signal });
       await response.arrayBuffer();
       const total = response.headers.get('x-total-count');
       if (total === null) throw new Error('The response has no X-Total-Count header.');
-      return Number(total);
+      return parseInt(total, 10); // `10000+` is more than 10,000
     },
     get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
     create: async (body: object, { signal }: CallOptions = {}) =>

@@ -32,6 +32,8 @@ export interface Settings {
   readonly slowTimeout: number;
   /** The maximum size of the records of one page (bytes). */
   readonly maxPage: number;
+  /** How the API outputs `datetime` columns. */
+  readonly datetimeFormat: 'plain' | 'iso';
   readonly logLevel: LogLevel;
   /** Undefined means text on a terminal and JSON elsewhere. */
   readonly logFormat: LogFormat | undefined;
@@ -102,6 +104,12 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: 'maximum bytes of the records of one page',
     fallback: '33554432',
     parse: wholeNumber(1, 256 * 1024 ** 2),
+  },
+  DATETIME_FORMAT: {
+    meaning:
+      'plain (2026-01-15 09:30:00) or iso (2026-01-15T09:30:00Z): how the API outputs dates with a time',
+    fallback: 'plain',
+    parse: oneOf('plain', 'iso'),
   },
   LOG_LEVEL: {
     meaning: 'debug (with the SQL of schema changes), info (a line per request), warn or error',

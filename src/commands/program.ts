@@ -7,7 +7,7 @@ import { refuseArguments, parse, print, UsageError, type Io } from './command.ts
 const USAGE = `Usage: vitrine <command>
 
 Commands
-  serve                     start the service
+  serve [--watch]           start the service
   init [FOLDER]             create a project: a registry, settings, a systemd unit
   introspect                print a registry for the tables of an existing database
   check                     report errors and risky settings without starting the service or changing the database

@@ -41,7 +41,7 @@ describe('the methods of a path', () => {
     ['/api/note/', 405, 'GET, HEAD, POST, OPTIONS'],
     ['/api/note', 405, 'GET, HEAD, POST, OPTIONS'],
     ['/api/note/?message=x', 405, 'GET, HEAD, POST, OPTIONS'],
-    ['http://localhost/api/note/1/', 405, 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['http://localhost/api/note/1/', 405, 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/api/halved/', 405, 'GET, HEAD, OPTIONS'],
     ['/api/sealed/', 405, 'POST, OPTIONS'],
     ['/api/', 405, 'GET, HEAD, OPTIONS'],
@@ -95,11 +95,11 @@ describe('the methods of a path', () => {
   test('a write at the default level is 401 on every path of the resource', async () => {
     for (const model of ['closed', 'sealed']) {
       for (const path of [`/api/${model}/`, `/api/${model}/1/`, `/api/${model}/99`]) {
-        for (const method of ['POST', 'PUT', 'DELETE']) {
+        for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
           for (const options of [{}, { user: 'bob' }])
             assertUnauthorized(await service.request(path, { method, ...options }), `${method} ${path}`);
         }
-        assertProblem(await service.request(path, { method: 'PATCH' }), 405);
+        assertProblem(await service.request(path, { method: 'PURGE' }), 405);
       }
     }
     for (const [method, path] of [
@@ -118,6 +118,7 @@ describe('the methods of a path', () => {
     for (const [method, path] of [
       ['POST', '/api/locked/'],
       ['PUT', '/api/locked/1/'],
+      ['PATCH', '/api/locked/1/'],
       ['DELETE', '/api/locked/1/'],
     ]) {
       assert.equal(
@@ -131,7 +132,7 @@ describe('the methods of a path', () => {
       401,
     );
     const { status, headers } = await service.request('/api/locked/', {
-      method: 'PATCH',
+      method: 'PURGE',
       user: 'bob',
       body: {},
     });

@@ -105,6 +105,30 @@ describe('a collection as CSV', () => {
     assert.deepEqual(await ask(`/api/book/?${long('<>')}&limit=1`), { status: 414, link: undefined });
   });
 
+  test('outputs all records with paging=none, as a stream', async () => {
+    const prefer = 'paging=none';
+    const page = await get('/api/book/?limit=1000');
+    const all = await get('/api/book/', undefined, { prefer });
+    assert.deepEqual([all.status, all.text], [200, page.text]);
+    for (const [name, value] of Object.entries({
+      'preference-applied': prefer,
+      'content-length': null,
+      link: null,
+    }))
+      assert.equal(all.headers.get(name), value, name);
+    assert.equal(all.headers.get('content-type'), page.headers.get('content-type'));
+    const none = await get('/api/book/?id=-1', undefined, { prefer });
+    assert.equal(none.text, `${page.text.split('\r\n')[0]}\r\n`);
+    for (const query of ['limit=1', 'page=2', 'x=1'])
+      assertProblem(await get(`/api/book/?${query}`, undefined, { prefer }), 400);
+    assertProblem(await get('/api/secret/', 'bob', { prefer }), 403);
+    const { status, text } = await service.request('/api/book/', {
+      method: 'HEAD',
+      headers: { accept: 'text/csv', prefer },
+    });
+    assert.deepEqual([status, text], [200, '']);
+  });
+
   test('counts on request', async () => {
     const { headers } = await get('/api/book/?limit=1', undefined, { prefer: 'count=exact' });
     assert.equal(headers.get('x-total-count'), '3');

@@ -237,11 +237,12 @@ describe('the API in a browser', () => {
       '?id__in=1,2&limit=1&page=2',
     ]) {
       // prettier-ignore
-      const [json = '', csv = '', lines = ''] = commandsOf(await get(`/api/book/${query}`));
+      const [json = '', csv = '', allCsv = '', lines = ''] = commandsOf(await get(`/api/book/${query}`));
       const expected = await service.request(`/api/book/${query}`);
       assert.deepEqual(JSON.parse(await run(json)).objects, expected.json.objects);
       const asCsv = await service.request(`/api/book/${query}`, { headers: { accept: 'text/csv' } });
       assert.equal(await run(csv), asCsv.text);
+      assert.equal((await run(allCsv)).split('\r\n')[0], asCsv.text.split('\r\n')[0]);
       assert.ok((await run(lines)).endsWith('}\n'));
     }
     const [record = ''] = commandsOf(await get('/api/letter/1/', 'bob'));

@@ -33,7 +33,7 @@ const taken = JSON.stringify({ title: 'taken' });
 const FAULTS: readonly Fault[] = [
   { rank: 0, status: 404, name: 'an unknown path', changes: { root: '/apis' } },
   { rank: 0, status: 404, name: 'an unknown model', changes: { model: 'nothing' } },
-  { rank: 1, status: 405, name: 'a method that no path allows', changes: { method: 'PATCH' } },
+  { rank: 1, status: 405, name: 'a method that no path allows', changes: { method: 'PURGE' } },
   { rank: 1, status: 405, name: 'a method that the resource does not list', changes: { model: 'sealed' } },
   { rank: 2, status: 401, name: 'no credentials', changes: { authorization: '' } },
   { rank: 2, status: 401, name: 'wrong credentials', changes: { authorization: basic('bob', 'wrong') } },

@@ -118,10 +118,10 @@ describe('paths and methods', () => {
   const allow = [
     ['/api/', 'GET, HEAD, OPTIONS'],
     ['/api/note/', 'GET, HEAD, POST, OPTIONS'],
-    ['/api/note/1/', 'GET, HEAD, PUT, DELETE, OPTIONS'],
-    ['/api/note/99/', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['/api/note/1/', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+    ['/api/note/99/', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/api/plain/', 'GET, HEAD, POST, OPTIONS'],
-    ['/api/plain/1/', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['/api/plain/1/', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/api/sealed/', 'GET, HEAD, OPTIONS'],
     ['/api/sealed/1/', 'GET, HEAD, OPTIONS'],
     ['/api/inbox/', 'POST, OPTIONS'],
@@ -135,7 +135,8 @@ describe('paths and methods', () => {
       assert.deepEqual(options.headers.get('allow')?.split(', ').sort(), [...listed].sort());
       for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'PROPFIND', 'QUERY']) {
         const answer = await service.request(path, { method });
-        const isLocked = path.startsWith('/api/plain/') && ['POST', 'PUT', 'DELETE'].includes(method);
+        const isLocked =
+          path.startsWith('/api/plain/') && ['POST', 'PUT', 'PATCH', 'DELETE'].includes(method);
         if (isLocked) assertUnauthorized(answer, method);
         else if (listed.includes(method)) assert.notEqual(answer.status, 405, method);
         else {
@@ -147,10 +148,11 @@ describe('paths and methods', () => {
     });
   }
 
-  test('at the default level POST, PUT and DELETE are 401, also with valid credentials', async () => {
+  test('at the default level POST, PUT, PATCH and DELETE are 401, also with valid credentials', async () => {
     for (const [method, path] of [
       ['POST', '/api/plain/'],
       ['PUT', '/api/plain/1/'],
+      ['PATCH', '/api/plain/1/'],
       ['DELETE', '/api/plain/1/'],
     ] as const) {
       for (const credentials of [{}, { user: 'bob' }])

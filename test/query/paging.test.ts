@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
 
@@ -218,6 +219,82 @@ describe('ordering and paging', () => {
         assert.equal((await statements()) - before, cost, query);
       }
     }
+  });
+});
+
+describe('a count', () => {
+  const thing: Resource = { model: 'thing', columns: { size: { type: 'integer' } } };
+  let service: TestService;
+  before(async () => {
+    const options = { maxCount: 100, ordering: 'id' } as const;
+    service = await startService([
+      user,
+      thing,
+      { ...thing, ...options, model: 'limited' },
+      { ...thing, ...options, model: 'open', countLevel: 'user' },
+    ]);
+    await service.addUser('bob');
+    await service.addUser('ada', { admin: true });
+    await service.sql`insert into thing (size) select i from generate_series(1, 10001) i`;
+    for (const table of ['limited', 'open'])
+      await service.sql`insert into ${service.sql(table)} (size) select i from generate_series(1, 101) i`;
+    await service.sql`analyze`;
+  });
+  after(() => service.close());
+
+  const cases: [path: string, prefer: string, total: string | null, applied?: string, user?: string][] = [
+    ['thing/', 'count=exact', '10001'],
+    ['thing/', 'count=capped', '10000+'],
+    ['thing/?size__gt=1', 'count=capped', '10000'],
+    ['thing/?size=5', 'count=capped', '1'],
+    ['thing/', 'count=estimated', '10001'],
+    ['thing/?size__lte=77', 'COUNT = "Estimated"', '77', 'estimated'],
+    ['thing/?size__lt=0', 'count=estimated', '0'],
+    ['thing/', 'count=rough', null],
+    ['limited/', 'count=exact', '100+', 'capped'],
+    ['limited/', 'count=exact', '100+', 'capped', 'bob'],
+    ['limited/', 'count=exact', '101', 'exact', 'ada'],
+    ['limited/?size__lte=100', 'count=exact', '100', 'capped'],
+    ['limited/', 'count=capped', '100+', 'capped', 'ada'],
+    ['limited/', 'count=estimated', '101', 'estimated'],
+    ['open/', 'count=exact', '100+', 'capped'],
+    ['open/', 'count=exact', '101', 'exact', 'bob'],
+  ];
+  for (const [path, prefer, total, applied, name] of cases)
+    test(`of ${path} with ${prefer} by ${name ?? 'anyone'} is ${total}`, async () => {
+      const way = applied ?? prefer.split('=')[1];
+      for (const accept of ['application/json', 'text/csv']) {
+        const headers = { prefer, accept };
+        const answer = await service.request(`/api/${path}`, {
+          headers,
+          ...(name !== undefined && { user: name }),
+        });
+        assert.equal(answer.status, 200);
+        assert.equal(answer.headers.get('x-total-count'), total);
+        assert.equal(answer.headers.get('preference-applied'), total === null ? null : `count=${way}`);
+      }
+    });
+
+  test('is right where the planner is wrong', async () => {
+    await service.sql`insert into thing (size) select -1 from generate_series(1, 10050)`; // not analyzed
+    const { headers } = await service.request('/api/thing/?size=-1', {
+      headers: { prefer: 'count=estimated' },
+    });
+    assert.equal(headers.get('x-total-count'), '10001');
+    await service.sql`delete from thing where size = -1`;
+  });
+
+  test('needs valid credentials only where they can change it', async () => {
+    const headers = { prefer: 'count=exact', authorization: 'Basic eDp5' };
+    assert.equal((await service.request('/api/thing/', { headers })).status, 200);
+    assert.equal((await service.request('/api/limited/', { headers })).status, 401);
+  });
+
+  test('of a limited resource is shown on its page', async () => {
+    const { text } = await service.request('/api/limited/?_count=exact', {
+      headers: { accept: 'text/html' },
+    });
+    assert.match(text, /<p>more than 100 records<\/p>/);
   });
 });
 

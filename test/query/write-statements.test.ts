@@ -15,13 +15,14 @@ function createWrites({ isOwned = false } = {}) {
   const model = buildModels(registry).get('item') as Model;
   const [name, secret] = model.columns as [Column, Column];
   let built = 0;
-  const output = (): ReturnType<typeof raw> => {
+  const counted = (): ReturnType<typeof raw> => {
     built += 1;
     return raw("'x'");
   };
-  const counting = { ...name, type: { ...name.type, output } };
+  const counting = { ...name, type: { ...name.type, output: counted } };
   const owner = isOwned ? name : undefined;
-  const target = { model, output: [model.primaryKey, counting], owner, recording: undefined };
+  const output = [model.primaryKey, counting];
+  const target = { model, output, shown: output, owner, recording: undefined };
   return { writes: new WriteStatements(target), name, secret, built: () => built };
 }
 

@@ -102,15 +102,19 @@ function collectionCommands(
   const address = apiLinks.collection(name, parameters);
   const allPages = apiLinks.collection(name, parameters.without('limit', 'page'));
   return html`${commands('With curl', [curlCommand(request, address, caller, isCounted ? ['Prefer: count=exact'] : [])])}
-  ${commands('As CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
-  ${commands('All records, one per line', [
+  ${commands('This page as CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
+  ${commands('All records as CSV', [
+    curlCommand(request, allPages, caller, [`Accept: ${MEDIA_TYPES.csv}`, 'Prefer: paging=none']),
+  ])}
+  ${commands('All records as JSON, one per line', [
     curlCommand(request, allPages, caller, [`Accept: ${MEDIA_TYPES.ndjson}`]),
   ])}`;
 }
 
 /** The total, or a link that counts: counting a large table is slow, so it happens only on request. */
 function total({ total: count }: RecordPage, name: string, parameters: Parameters): Content {
-  if (count !== undefined) return html`${grouped(Number(count))} ${count === '1' ? 'record' : 'records'}`;
+  if (count?.value.endsWith('+')) return html`more than ${grouped(Number(count.value.slice(0, -1)))} records`;
+  if (count) return html`${grouped(Number(count.value))} ${count.value === '1' ? 'record' : 'records'}`;
   return html`<a href="${apiLinks.collection(name, parameters.with('_count', 'exact'))}"
     >Count the records</a
   >`;
@@ -209,7 +213,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       // Other parameters with an underscore stay, and are rejected as unknown.
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
-      const page = await load(withoutPageParameters(request.query), isCounted);
+      const page = await load(withoutPageParameters(request.query), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.query.page, ...neighbors },

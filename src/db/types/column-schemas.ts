@@ -69,6 +69,7 @@ export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true)
 export const dateTimeSchema = formatted('2026-01-15 09:30:00', {
   description: 'YYYY-MM-DD HH:MM:SS, in UTC.',
 });
+export const isoDateTimeSchema = formatted('2026-01-15T09:30:00Z', { format: 'date-time' });
 export const dateSchema = formatted('2026-01-15', { format: 'date' });
 export const timeSchema = formatted('09:30:00', { description: 'HH:MM:SS.' });
 export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { format: 'uuid' });

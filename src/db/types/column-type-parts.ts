@@ -57,6 +57,12 @@ export const dateTimeOutput = (column: Fragment, { castType, fractional }: Facts
   const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;
   return fractional ? sql`date_trunc('second', ${utc})::text` : sql`${utc}::text`;
 };
+/** The same moment as `dateTimeOutput` in ISO 8601. Values that ISO 8601 has no text for stay as they are. */
+export const isoDateTimeOutput = (column: Fragment, facts: Facts): Fragment => {
+  const plain = dateTimeOutput(column, facts);
+  const isPlain = sql`isfinite(${column}) and ${column} >= '0001-01-01'`;
+  return sql`case when ${isPlain} then replace(${plain}, ' ', 'T') || 'Z' else ${plain} end`;
+};
 export const timeOutput = (column: Fragment, { fractional }: Facts): Fragment =>
   fractional ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
 

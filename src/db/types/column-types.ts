@@ -4,6 +4,7 @@ import {
   booleanSchema,
   dateSchema,
   dateTimeSchema,
+  isoDateTimeSchema,
   decimalSchema,
   digitsSchema,
   floatSchema,
@@ -28,6 +29,7 @@ import {
   allowInfinity,
   requirePlainDate,
   dateTimeOutput,
+  isoDateTimeOutput,
   timeOutput,
   uuid,
 } from './column-type-parts.ts';
@@ -256,6 +258,13 @@ export const KEY_TYPES = {
   uuid: COLUMN_TYPES.uuid,
   string: COLUMN_TYPES.string,
 } satisfies Record<KeyTypeName, ColumnType>;
+
+/** The type of `datetime` columns in the API's output where it is ISO 8601. Input and filters are the same. */
+export const ISO_DATETIME: ColumnType = {
+  ...COLUMN_TYPES.datetime,
+  output: isoDateTimeOutput,
+  schema: isoDateTimeSchema,
+};
 
 /** Casts a text parameter to the column's type. */
 export const cast = (value: Fragment, { castType }: Facts): Fragment =>

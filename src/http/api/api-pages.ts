@@ -1,5 +1,5 @@
 // The type of the HTML pages of the API. The admin layer, above this one, makes them.
-import type { RecordPage } from '../../resources/records/listing.ts';
+import type { Counting, RecordPage } from '../../resources/records/listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
@@ -12,7 +12,7 @@ export interface ApiPages extends Pick<Area, 'problem'> {
     request: ApiRequest,
     resource: ServedResource,
     caller: Caller | undefined,
-    load: (query: string, counted: boolean) => Promise<RecordPage>,
+    load: (query: string, counting: Counting | undefined) => Promise<RecordPage>,
   ) => Promise<Reply>;
   /** @param record JSON from `Listing.preview` */
   readonly record: (

@@ -4,7 +4,7 @@ import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
 import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
-import type { Listing, RecordPage } from '../../resources/records/listing.ts';
+import { COUNTINGS, type Counting, type Listing, type RecordPage } from '../../resources/records/listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import {
@@ -16,6 +16,7 @@ import {
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { addressOf } from '../message/base-path.ts';
 import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
+import { preference } from '../message/preferences.ts';
 import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
 import { csvReply, streamReply } from './export-replies.ts';
@@ -41,15 +42,16 @@ function pageBody(resource: ServedResource, page: RecordPage): Buffer {
   return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
 }
 
-/** Whether `Prefer` asks for the total. The first of repeated preferences counts (RFC 7240, section 2). */
-function wantsCount(prefer: string | string[] | undefined): boolean {
-  const preferences = String(prefer ?? '').split(/[,;]/);
-  const count = preferences.find((preference) => /^\s*count\s*=/i.test(preference));
-  return /=\s*"?exact"?\s*$/i.test(count ?? '');
+/** How `Prefer` asks to count all matching records. Other values are ignored, as the header demands. */
+function countingOf({ headers }: ApiRequest): Counting | undefined {
+  const asked = preference(headers, 'count');
+  return COUNTINGS.find((counting) => counting === asked);
 }
 
 const countHeaders = ({ total }: RecordPage): Record<string, string> =>
-  total === undefined ? {} : { 'X-Total-Count': total, 'Preference-Applied': 'count=exact' };
+  total === undefined
+    ? {}
+    : { 'X-Total-Count': total.value, 'Preference-Applied': `count=${total.counting}` };
 
 const indexBody = (resources: ServedResources): string =>
   JSON.stringify({
@@ -77,9 +79,11 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
     request: ApiRequest,
     resource: ServedResource,
     query: string,
+    counting: Counting | undefined,
   ): Promise<Caller | undefined> {
     if (resource.read !== 'default') return requireLevel(request, resource.read);
     if (request.headers.authorization === undefined) return undefined;
+    if (counting === 'exact' && resource.maxCount !== undefined) return request.authenticate();
     if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
     request.queueAsUser();
     return undefined;
@@ -101,9 +105,9 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
       resource.read === 'default'
         ? await optionalCaller(request)
         : await requireLevel(request, resource.read);
-    return pages.collection(request, resource, caller, async (query, counted) => {
-      const reader = caller ?? (await collectionCaller(request, resource, query));
-      const page = await listing(request.requester).list(resource, query, reader, counted, 'html');
+    return pages.collection(request, resource, caller, async (query, counting) => {
+      const reader = caller ?? (await collectionCaller(request, resource, query, counting));
+      const page = await listing(request.requester).list(resource, query, reader, counting, 'html');
       await request.requester.slotForPage(page.objects.length);
       return page;
     });
@@ -115,16 +119,15 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
     resource: ServedResource,
     format: DataFormat,
   ): Promise<Reply> {
-    const { query, headers } = request;
-    if (format === 'ndjson' && request.method === 'HEAD') {
+    const { query } = request;
+    if (format === 'ndjson' || (format === 'csv' && preference(request.headers, 'paging') === 'none')) {
+      if (request.method !== 'HEAD')
+        return streamReply(format, await listing(request.requester).stream(resource, query, caller, format));
       // HEAD has no body, so it needs no cursor.
       listing(request.requester).checkStream(resource, query, caller);
-      return streamReply(NO_CHUNKS);
+      return streamReply(format, NO_CHUNKS);
     }
-    if (format === 'ndjson')
-      return streamReply(await listing(request.requester).stream(resource, query, caller));
-    const counted = wantsCount(headers['prefer']);
-    const page = await listing(request.requester).list(resource, query, caller, counted, format);
+    const page = await listing(request.requester).list(resource, query, caller, countingOf(request), format);
     if (format === 'csv') return csvReply(resource, page, countHeaders(page));
     return json(200, pageBody(resource, page), countHeaders(page));
   }
@@ -142,7 +145,7 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
     resource: ServedResource,
     format: DataFormat | undefined,
   ): Promise<Reply> {
-    const caller = await collectionCaller(request, resource, request.query);
+    const caller = await collectionCaller(request, resource, request.query, countingOf(request));
     if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
     return listAs(caller, request, resource, format).catch(retryAuthenticated(request, resource, format));
   }

@@ -28,16 +28,22 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
   record: ['GET', 'PUT', 'DELETE'],
 };
 
+/** Methods with the meaning of another one. A JSON merge patch (RFC 7396) of flat records is what PUT does. */
+const ALIASES: Readonly<Record<string, Method>> = { HEAD: 'GET', PATCH: 'PUT' };
+
+/** The method whose meaning a method has. */
+export const meaningOf = (method: string): string => ALIASES[method] ?? method;
+
 const WRITES: ReadonlySet<string> = new Set<Method>(['POST', 'PUT', 'DELETE']);
 
 const allows = (route: Route, method: Method): boolean =>
   METHODS[route.kind].includes(method) && (!('resource' in route) || route.resource.methods.has(method));
 
-/** The `Allow` header of a path. GET implies HEAD, and OPTIONS always works. */
+/** The `Allow` header of a path. GET implies HEAD, PUT implies PATCH, and OPTIONS always works. */
 export const allowOf = (route: Route): string =>
   (['GET', 'POST', 'PUT', 'DELETE'] as const)
     .filter((method) => allows(route, method))
-    .flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+    .flatMap((method) => [method, ...Object.keys(ALIASES).filter((alias) => ALIASES[alias] === method)])
     .concat('OPTIONS')
     .join(', ');
 
@@ -86,7 +92,7 @@ export const methodNotAllowed = (allow: string): Problem =>
  * with `Allow` for a method that the path does not allow
  */
 export function assertAllowed(method: string, route: Route): void {
-  const effective = (method === 'HEAD' ? 'GET' : method) as Method;
+  const effective = meaningOf(method) as Method;
   if ('resource' in route && route.resource.access === 'default' && WRITES.has(effective))
     throw new Unauthorized();
   if (!allows(route, effective)) throw methodNotAllowed(allowOf(route));

@@ -15,6 +15,7 @@ import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, parseIfMatch } from '../message/entity-tag.ts';
 import { addressOf } from '../message/base-path.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';
 import { readJsonText } from './request-body.ts';
 
@@ -30,6 +31,12 @@ const isUnavailable = (error: unknown): boolean =>
 /** `If-None-Match: *` requires that the record does not exist, so no version of it may be written. */
 const allowedVersions = ({ headers }: ApiRequest): Versions =>
   headers['if-none-match']?.trim() === '*' ? [] : parseIfMatch(headers['if-match']);
+
+/** Whether a read-only field is an error and not ignored: `Prefer: handling=strict` (RFC 7240, section 4.4). */
+const isStrict = ({ headers }: ApiRequest): boolean => preference(headers, 'handling') === 'strict';
+
+const handling = (request: ApiRequest): Record<string, string> =>
+  isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
 function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
@@ -80,10 +87,11 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       const body = bodyOf(request);
       const record = await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
-        return operations(request.requester).create(resource, await body(), caller);
+        return operations(request.requester).create(resource, await body(), caller, isStrict(request));
       });
       const location = addressOf(`/api/${resource.name}/${encodeURIComponent(record.id)}/`);
-      return json(201, record.json, { Location: location, ETag: entityTag(record.version) });
+      const headers = { Location: location, ETag: entityTag(record.version) };
+      return json(201, record.json, { ...headers, ...handling(request) });
     },
 
     async update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
@@ -91,9 +99,17 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       const record = await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const fields = await body();
-        return operations(request.requester).update(resource, id, fields, caller, allowedVersions(request));
+        const versions = allowedVersions(request);
+        return operations(request.requester).update(
+          resource,
+          id,
+          fields,
+          caller,
+          versions,
+          isStrict(request),
+        );
       });
-      return json(200, record.json, { ETag: entityTag(record.version) });
+      return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
     },
 
     async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {

@@ -1,10 +1,11 @@
 // The JSON API: dispatches each request to its operation.
+import { createHash } from 'node:crypto';
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { createApiReads, type ApiReadOptions } from './api-reads.ts';
-import { assertNoParameters, type ResourceRoute } from './api-routes.ts';
+import { assertNoParameters, meaningOf, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
 export interface Api {
@@ -34,23 +35,47 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
   };
 }
 
+/**
+ * Lets caches keep what anonymous clients read, for as long as the resource says. A collection gets a weak ETag of its bytes.
+ * @param cache seconds
+ */
+function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
+  const caching = { 'Cache-Control': `public, max-age=${cache}` };
+  const { status, body } = reply;
+  if (status !== 200 && status !== 304) return reply;
+  if (status === 304 || reply.headers['ETag'] !== undefined || !Buffer.isBuffer(body))
+    return { ...reply, headers: { ...reply.headers, ...caching } };
+  const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
+  const tagged = { ...caching, ETag: `W/${entityTag(version)}` };
+  return isNotModified(headers['if-none-match'], version)
+    ? { status: 304, headers: tagged, body: '' }
+    : { status, headers: { ...reply.headers, ...tagged }, body };
+}
+
 export function createApi(options: ApiOptions): Api {
   const reads = createApiReads(options);
   const writes = createApiWrites(options);
+  async function read(request: ApiRequest, route: ResourceRoute): Promise<Reply> {
+    const { cache } = route.resource;
+    const reply = await (route.kind === 'collection'
+      ? reads.list(request, route.resource)
+      : reads.read(request, route.resource, route.id));
+    const isAnonymous = request.headers.authorization === undefined;
+    return cache !== undefined && isAnonymous ? cached(request, reply, cache) : reply;
+  }
+
   return {
     home: (request) => reads.home(request),
     index: (request) => reads.index(request),
     openapi: createOpenApiReply(options.resources),
     answer: (request, route) => {
       const { resource } = route;
-      if (route.kind === 'collection') {
-        return request.method === 'POST' ? writes.create(request, resource) : reads.list(request, resource);
-      }
-      const { id } = route;
-      if (request.method === 'PUT') return writes.update(request, resource, id);
-      return request.method === 'DELETE'
-        ? writes.remove(request, resource, id)
-        : reads.read(request, resource, id);
+      const method = meaningOf(request.method);
+      if (method === 'GET') return read(request, route);
+      if (route.kind === 'collection') return writes.create(request, resource);
+      return method === 'PUT'
+        ? writes.update(request, resource, route.id)
+        : writes.remove(request, resource, route.id);
     },
   };
 }

@@ -85,7 +85,7 @@ export function corsHeaders(
   }
   return {
     ...allowed,
-    'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, DELETE',
+    'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
     'Access-Control-Allow-Headers': 'Authorization, Content-Type, If-Match, If-None-Match, Prefer',
     'Access-Control-Max-Age': '600',
   };

@@ -97,7 +97,8 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
   Prefer: {
     name: 'Prefer',
     in: 'header',
-    description: '`count=exact` adds the total as `X-Total-Count`. Counting takes time on a large table.',
+    description:
+      '`count=exact` adds the total as `X-Total-Count`, which takes time on a large table; `count=capped` counts up to a limit, and `count=estimated` is inexact for many records.',
     schema: { type: 'string' },
     example: 'count=exact',
   },

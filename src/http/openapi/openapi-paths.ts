@@ -132,15 +132,18 @@ export function resourcePaths(
     });
   }
   if (methods.has('PUT') && writable) {
-    record['put'] = operation('update', `Change a record of ${name}`, access, {
-      description: 'Fields that are not sent keep their values.',
+    const change = {
       parameters: [refTo('parameters', 'IfMatch')],
       requestBody: requestBody(`${name}.Change`),
       responses: {
         200: ok('The changed record.', name, 'ETag'),
         ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },
-    });
+    };
+    const summary = `Change a record of ${name}`;
+    const description = 'Fields that are not sent keep their values.';
+    record['put'] = operation('update', summary, access, { description, ...change });
+    record['patch'] = operation('patch', summary, access, { description: 'The same as PUT.', ...change });
   }
   if (methods.has('DELETE') && writable) {
     record['delete'] = operation('delete', `Delete a record of ${name}`, access, {

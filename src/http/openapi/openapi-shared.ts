@@ -83,11 +83,12 @@ export const HEADERS: JsonSchema = {
     example: 1,
   },
   'X-Total-Count': {
-    description: 'The number of records that match the filters; only with `Prefer: count=exact`.',
-    schema: { type: 'integer', minimum: 0 },
-    example: 42,
+    description:
+      'The number of records that match the filters; only with `Prefer: count=…`. `10000+` means more than 10,000.',
+    schema: { type: 'string', pattern: '^\\d+\\+?$' },
+    example: '42',
   },
-  'Preference-Applied': text('Confirms that the records were counted.', 'count=exact'),
+  'Preference-Applied': text('How the records were counted.', 'count=exact'),
 };
 
 const EXAMPLE = badQuery({ limit: ['must be a positive whole number'] });

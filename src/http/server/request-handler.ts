@@ -6,6 +6,7 @@ import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
 import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
+import { compress, isCompressible } from './compression.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
@@ -87,6 +88,9 @@ async function readiness(current: Site | undefined): Promise<Reply> {
   throw unavailable('The service is not ready.');
 }
 
+/** Whether caches may give the response to other clients. */
+const isShared = ({ headers }: Reply): boolean => String(headers['Cache-Control']).startsWith('public');
+
 function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
 }
@@ -124,14 +128,24 @@ export function createHandler(options: HandlerOptions): Handler {
   }
 
   function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
+    if (!isCompressible(exchange, reply)) return sendReply(exchange, reply);
+    const smaller = compress(exchange, reply);
+    if (smaller instanceof Promise)
+      return smaller.then((coded) => sendReply(exchange, coded, 'Accept-Encoding'));
+    return sendReply(exchange, smaller ?? reply, 'Accept-Encoding');
+  }
+
+  /** @param varies a request header that the response depends on */
+  function sendReply(exchange: Exchange, reply: Reply, varies?: string): void | Promise<void> {
     const { incoming, response, method, headers } = exchange;
     const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
     if (hasOrigins && !exchange.isInAdminArea)
       Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
     // The 401 has the same form for every `Accept`.
     if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
+    if (varies !== undefined) addVary(extra, varies);
+    if (headers.authorization !== undefined || isShared(reply)) addVary(extra, 'Authorization');
     if (headers.authorization !== undefined) {
-      addVary(extra, 'Authorization');
       extra['Cache-Control'] = 'no-store';
     }
     if (isClosing()) extra['Connection'] = 'close';

@@ -149,19 +149,28 @@ export interface PageOutput {
   readonly maxBytes: number;
   /** The SQL of the separator between two records; a comma by default. */
   readonly between?: Fragment;
-  /** Whether to count all matching records too; in the same statement, so that it needs one connection. */
-  readonly isCounted?: boolean;
+  /** Up to which number to count all matching records; Infinity for no limit. In the same statement, to use one connection. */
+  readonly countTo?: number | undefined;
+}
+
+/** Counts the records as text. Past the limit the text is the limit with a plus sign. */
+function countSql(rows: Fragment, limit: number): Fragment {
+  if (limit === Infinity) return sql`(select count(*)${rows})::text`;
+  const [most, next] = [raw(String(limit)), raw(String(limit + 1))];
+  const counted = sql`(select${rows} limit ${next}) counted`;
+  return sql`(select case when count(*) > ${most} then '${most}+' else count(*)::text end from ${counted})`;
 }
 
 /** The SQL of a page. Skipped rows are never formatted. */
 function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
-  const { row, maxBytes, between = COMMA, isCounted } = output;
+  const { row, maxBytes, between = COMMA, countTo } = output;
   const limit = raw(String(plan.limit));
   const most = raw(String(maxBytes));
   const rows = rowsOf(plan, parts, row);
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
-  const count = isCounted ? sql`, (select count(*)${rowsWhere(plan, parts.conditions)})::text` : EMPTY;
+  const count =
+    countTo === undefined ? EMPTY : sql`, ${countSql(rowsWhere(plan, parts.conditions), countTo)}`;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   if (plan.limit <= MAX_UNCHECKED_ROWS) {
     const page = sql`(select array(${rows}) as records offset 0) records`;

@@ -21,6 +21,8 @@ export interface WriteTarget {
   readonly model: Model;
   /** The columns of the record that a statement returns. */
   readonly output: readonly Column[];
+  /** The same columns, as the record's JSON formats them. */
+  readonly shown: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;
   /** What the history records; undefined for nothing. */
@@ -105,18 +107,18 @@ export const readInserted = ([row]: readonly RawRow[]) => ({
 
 /** Inserts the record if all checks and the precondition hold. */
 export function insertSql(
-  { model, output, recording }: WriteTarget,
+  { model, shown, recording }: WriteTarget,
   { changes, checks, precondition, author }: BoundWrite,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
   const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
   // The log reuses the output's JSON if both have the same columns.
-  const isReused = recording !== undefined && recordsSameColumns(output, recording);
+  const isReused = recording !== undefined && recordsSameColumns(shown, recording);
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, output)} as record, ${NEW_VERSION} as version, ${reference(ROOT, model.primaryKey)}::text as key${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version, ${reference(ROOT, model.primaryKey)}::text as key${forLog}`;
   const log = recording
     ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -147,12 +149,12 @@ export const readUpdated = ([row]: readonly RawRow[]) => ({
  * hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
 export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
-  const { model, output, recording } = target;
+  const { model, output, shown, recording } = target;
   const { changes, checks, author } = write;
   const row = foundSql(target, write, 'no key update');
   const newValues = changes.map((change, index) => sql`, ${assigned(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
-  const present = recordJson(FOUND, output);
+  const present = recordJson(FOUND, shown);
   if (changes.length === 0)
     return sql`with ${row}, ${decided} select ${FOUND_ROW}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
   const sets = changes.map(
@@ -172,7 +174,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches} returning ${recordJson(ROOT, output)} as record, ${NEW_VERSION} as version${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches} returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;

@@ -15,7 +15,7 @@ import { areMethods, partialResource, withoutUncertain } from './partial-resourc
 
 const RESOURCE_KEYS = [
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
-  'methods', 'ordering', 'admin', 'history',
+  'maxCount', 'countLevel', 'cache', 'methods', 'ordering', 'admin', 'history',
 ]; // prettier-ignore
 const SYSTEM_NAME = `names that start with ${SYSTEM_PREFIX} are reserved for system tables`;
 
@@ -76,8 +76,11 @@ const modelOf = (entry: unknown): string | undefined =>
     ? entry['model']
     : undefined;
 
-const isLimit = (value: unknown): value is number =>
-  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 100_000;
+const isWholeTo =
+  (max: number) =>
+  (value: unknown): value is number =>
+    Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
+const isLimit = isWholeTo(100_000);
 
 function checkResource(entry: Loose): KeyFault[] {
   const { columns, exclude, readonly, owner, admin, limit = 1, maxLimit = 1000 } = entry;
@@ -96,11 +99,33 @@ function checkResource(entry: Loose): KeyFault[] {
     ...checkAdminShape(admin, names),
     ...checkKeys(
       entry,
-      ['access', 'read', 'costly'],
+      ['access', 'read', 'costly', 'countLevel'],
       isIn(ACCESS_LEVELS),
       `must be one of ${ACCESS_LEVELS.join(', ')}`,
     ),
     ...checkKeys(entry, ['limit', 'maxLimit'], isLimit, 'must be a whole number from 1 to 100000'),
+    ...checkKeys(
+      entry,
+      ['maxCount'],
+      isWholeTo(1_000_000_000),
+      'must be a whole number from 1 to 1000000000',
+    ),
+    ...checkKeys(
+      entry,
+      ['cache'],
+      isWholeTo(31_536_000),
+      'must be a whole number of seconds from 1 to 31536000',
+    ),
+    ...faultIf(
+      entry['cache'] !== undefined && ['user', 'admin'].includes(String(entry['read'])),
+      'cache',
+      'has no effect: only what anyone may read can be kept',
+    ),
+    ...faultIf(
+      entry['countLevel'] !== undefined && entry['maxCount'] === undefined,
+      'countLevel',
+      'has no effect without maxCount',
+    ),
     ...faultIf(
       isLimit(limit) && isLimit(maxLimit) && limit > maxLimit,
       'limit',

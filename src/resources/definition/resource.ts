@@ -54,6 +54,12 @@ export interface Resource extends ModelDefinition {
   readonly limit?: number;
   /** The maximum of `?limit=`. */
   readonly maxLimit?: number;
+  /** The maximum that `Prefer: count=exact` counts to for callers below `countLevel`; no maximum when absent. */
+  readonly maxCount?: number;
+  /** Who gets exact counts past `maxCount`; admins when absent. */
+  readonly countLevel?: AccessLevel;
+  /** How long caches may keep what anonymous clients read (seconds); not at all when absent. */
+  readonly cache?: number;
   readonly methods?: readonly Method[];
   /** As in the query string: `-pub_date,user__username`. */
   readonly ordering?: Name;

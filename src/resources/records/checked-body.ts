@@ -23,6 +23,8 @@ export interface Writing {
   /** The key of the record that a PUT changes; undefined for a POST. */
   readonly id: string | undefined;
   readonly caller: Caller;
+  /** Whether read-only columns are faults; otherwise they are ignored. */
+  readonly isStrict?: boolean | undefined;
   /** Whether the caller may read the records of a model; every model when left out. */
   readonly mayRead?: (model: Model) => boolean;
 }
@@ -178,6 +180,12 @@ export function checkBody(fields: JsonFields, resource: ServedResource, writing:
       // An excluded column must not be named. The database rejects the record instead.
       if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, 'is required but read-only, so clients cannot create records');
+      else if (
+        writing.isStrict &&
+        !resource.excluded.has(column) &&
+        (fields.has(column.key) || fields.has(column.name))
+      )
+        addError(body.errors, column.key, 'is read-only');
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);

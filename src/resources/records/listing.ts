@@ -5,6 +5,7 @@ import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { EMPTY, raw, sql } from '../../db/fragment.ts';
 import { type Statement } from '../../db/rows.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
+import { estimateStatement } from '../../query/statements/bulk-statements.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../../query/plan.ts';
@@ -32,6 +33,10 @@ import { NO_RECORD } from './write-result.ts';
 
 /** The output format of a page's records. `html` is JSON with long values cut (see `preview`), which pages show with markup. */
 type PageFormat = 'json' | 'csv' | 'html';
+type StreamFormat = 'ndjson' | 'csv';
+
+/** The first line of CSV. Column names never need quotes. */
+export const csvHead = ({ output }: ServedResource): string => `${output.map(({ key }) => key).join()}\r\n`;
 
 export interface RecordPage {
   readonly query: ListQuery;
@@ -39,8 +44,29 @@ export interface RecordPage {
   readonly objects: Buffer;
   readonly hasNext: boolean;
   /** The number of records that the filters match; undefined unless requested. */
-  readonly total: string | undefined;
+  readonly total: RecordCount | undefined;
 }
+
+/** How to count the records that the filters match. */
+export const COUNTINGS = ['exact', 'capped', 'estimated'] as const;
+export type Counting = (typeof COUNTINGS)[number];
+
+export interface RecordCount {
+  /** A number; with `+` behind it if there are more than this limit. */
+  readonly value: string;
+  readonly counting: Counting;
+}
+
+/** Counts up to this are exact, whatever the counting. */
+const MAX_EXACT = 10_000;
+
+/** How a caller's records are counted: those below `countLevel` get no count past `maxCount`. */
+const permitted = (
+  { maxCount, countLevel }: ServedResource,
+  counting: Counting | undefined,
+  caller: Caller | undefined,
+): Counting | undefined =>
+  counting === 'exact' && maxCount !== undefined && !meets(countLevel, caller) ? 'capped' : counting;
 
 /** Maximum bytes of a page's records for a browser. Their markup is several times as long. */
 const MAX_HTML = 2 * 1024 * 1024;
@@ -54,10 +80,10 @@ export const pageTooLarge = (maxBytes: number): Problem =>
   });
 
 /** The JSON of a record without line breaks. Only `json` columns can have them, because their text stays as it was sent. */
-const oneLine = (alias: string, { output }: ServedResource) =>
-  output.some(({ type }) => type.input.json === 'json')
-    ? sql`translate(${recordJson(alias, output)}, e'\\n\\r', '  ')`
-    : recordJson(alias, output);
+const oneLine = (alias: string, { shown }: ServedResource) =>
+  shown.some(({ type }) => type.input.json === 'json')
+    ? sql`translate(${recordJson(alias, shown)}, e'\\n\\r', '  ')`
+    : recordJson(alias, shown);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors(query: string, errors: FieldErrors): void {
@@ -67,10 +93,20 @@ function addPagingErrors(query: string, errors: FieldErrors): void {
 }
 
 /** The SQL that outputs a record in a format. */
-function shownAs(format: PageFormat, { output, plain }: ServedResource, { limit }: ListQuery): RowOutput {
-  if (format === 'html') return preview(output, limit);
-  return format === 'json' ? plain : { value: csvRow(ROOT, output), joins: EMPTY };
+function shownAs(format: PageFormat, { shown, plain }: ServedResource, { limit }: ListQuery): RowOutput {
+  if (format === 'html') return preview(shown, limit);
+  return format === 'json' ? plain : { value: csvRow(ROOT, shown), joins: EMPTY };
 }
+
+/** Up to which number to count; undefined for no count. */
+function countLimit({ maxCount }: ServedResource, counting: Counting | undefined): number | undefined {
+  if (counting === 'capped') return maxCount ?? MAX_EXACT;
+  return counting === 'exact' ? Infinity : counting && MAX_EXACT;
+}
+
+/** The text of a count. An estimate is a number also where the planner was wrong, and there are more records than it is exact for. */
+const plainFor = (counting: Counting, value: string): string =>
+  counting === 'estimated' && value.endsWith('+') ? String(MAX_EXACT + 1) : value;
 
 /** The parts that the listings of all clients share. */
 export interface ListingSite {
@@ -87,15 +123,14 @@ function statementOf(
   resource: ServedResource,
   [query, planned]: readonly [ListQuery, ListPlan],
   format: PageFormat,
-  isCounted: boolean,
+  countTo: number | undefined,
   maxBytes: number,
 ): Statement<Page> {
   const between = raw(format === 'csv' ? `''` : `','`);
-  const output = { row: shownAs(format, resource, query), maxBytes, between, isCounted };
-  const cache: SqlCache = (shape, build) =>
-    pageSql(`${resource.name} ${format} ${isCounted} ${shape}`, build);
+  const output = { row: shownAs(format, resource, query), maxBytes, between, countTo };
+  const cache: SqlCache = (shape, build) => pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
   // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
-  const isDefault = format === 'json' && !isCounted && query.limit === resource.limit;
+  const isDefault = format === 'json' && countTo === undefined && query.limit === resource.limit;
   return { ...pageStatement(planned, output, cache), fixed: isDefault && isFirstQuickPage(planned) };
 }
 
@@ -116,6 +151,12 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     const planned = planList(query, resource.model, view, resource.ordering, errors);
     if (Object.keys(errors).length > 0) throw badQuery(errors);
     return [query, planned];
+  }
+
+  /** The planner's estimate if it is large; undefined if an exact count is cheap enough. */
+  async function estimate(planned: ListPlan): Promise<string | undefined> {
+    const rows = await database.run(estimateStatement(planned), 'quick');
+    return rows > MAX_EXACT ? String(rows) : undefined;
   }
 
   function planStream(resource: ServedResource, queryText: string, caller: Caller | undefined): ListPlan {
@@ -139,7 +180,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
     /**
      * One page of records.
-     * @param counted whether to count all records that match
+     * @param asked how to count all records that match, if at all
      * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
      * the resource's `costly` level
      */
@@ -147,24 +188,34 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       resource: ServedResource,
       queryText: string,
       caller: Caller | undefined,
-      counted: boolean,
+      asked: Counting | undefined,
       format: PageFormat = 'json',
     ): Promise<RecordPage> {
       const planned = plan(resource, queryText, caller, {});
       const [query] = planned;
+      const counting = permitted(resource, asked, caller);
+      const estimated = counting === 'estimated' ? await estimate(planned[1]) : undefined;
+      const countTo = estimated === undefined ? countLimit(resource, counting) : undefined;
       // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
-      const isShort = format !== 'html' && !counted && isQuick(planned[1]);
+      const isShort = format !== 'html' && countTo === undefined && isQuick(planned[1]);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
-      const statement = statementOf(site, resource, planned, format, counted, maxBytes);
+      const statement = statementOf(site, resource, planned, format, countTo, maxBytes);
       const options = { refuseCostly: !meets(resource.costly, caller) };
-      const { objects, hasNext, total } = await database.run(statement, isShort ? 'quick' : 'read', options);
+      const {
+        objects,
+        hasNext,
+        total: counted,
+      } = await database.run(statement, isShort ? 'quick' : 'read', options);
       if (!objects) throw pageTooLarge(maxBytes);
+      const value = estimated ?? counted;
+      const total =
+        value !== undefined && counting ? { value: plainFor(counting, value), counting } : undefined;
       return { query, objects, hasNext, total };
     },
 
     /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
     async preview(resource: ServedResource, id: string): Promise<Buffer> {
-      const statement = recordStatement(resource.model, preview(resource.output, 1));
+      const statement = recordStatement(resource.model, preview(resource.shown, 1));
       const found = await database
         .run(statement(requireId(resource, id)), 'read')
         .catch(undefinedIfUnencodable);
@@ -173,17 +224,21 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     },
 
     /**
-     * All records that the filters match, in the query's order, as one line of JSON each.
+     * All records that the filters match, in the query's order: one line of JSON each, or CSV with the names in the first line.
      * @throws Problem 400, CostlyStatement, and Problem 503 when too many streams are open; always before the first chunk
      */
     async stream(
       resource: ServedResource,
       queryText: string,
       caller: Caller | undefined,
+      format: StreamFormat,
     ): Promise<AsyncIterable<Buffer>> {
       const planned = planStream(resource, queryText, caller);
-      const statement = exportStatement(planned, (alias) => sql`${oneLine(alias, resource)} || e'\\n'`);
-      return openExport(database, statement, { start: '', between: '', end: '' });
+      const isCsv = format === 'csv';
+      const statement = exportStatement(planned, (alias) =>
+        isCsv ? csvRow(alias, resource.shown) : sql`${oneLine(alias, resource)} || e'\\n'`,
+      );
+      return openExport(database, statement, { start: isCsv ? csvHead(resource) : '', between: '', end: '' });
     },
 
     /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */

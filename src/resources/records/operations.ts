@@ -145,8 +145,10 @@ export function createOperations(
       resource: ServedResource,
       fields: JsonFields,
       caller: Caller,
+      isStrict?: boolean,
     ): Promise<RecordResult & { readonly id: string }> {
-      const body = checkBody(fields, resource, { id: undefined, caller, mayRead: readerOf(caller) });
+      const mayRead = readerOf(caller);
+      const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
       await assertValid(resource, body);
       const { hiddenReferences } = body;
       const changes = await hashChanges(body.changes, passwords, requester);
@@ -171,11 +173,12 @@ export function createOperations(
       fields: JsonFields,
       caller: Caller,
       versions: Versions,
+      isStrict?: boolean,
     ): Promise<RecordResult> {
       const { model, output } = resource;
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
-      const body = checkBody(fields, resource, { id: id ?? idText, caller, mayRead });
+      const body = checkBody(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);

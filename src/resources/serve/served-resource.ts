@@ -1,6 +1,7 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
+import { COLUMN_TYPES, ISO_DATETIME } from '../../db/types/column-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
@@ -39,9 +40,16 @@ export interface ServedResource extends PageLimits {
   readonly read: AccessLevel;
   /** The level that streams and costly queries need. */
   readonly costly: AccessLevel;
+  /** See `Resource`. */
+  readonly maxCount: number | undefined;
+  readonly countLevel: AccessLevel;
+  /** How long caches may keep what anonymous clients read (seconds). */
+  readonly cache: number | undefined;
   readonly methods: ReadonlySet<Method>;
   /** The primary key, then all columns that are not excluded, in output order. */
   readonly output: readonly Column[];
+  /** The same columns, as the API formats them. */
+  readonly shown: readonly Column[];
   /** A digest of the output's JSON keys. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
   /** The record's JSON as SQL. */
@@ -116,11 +124,14 @@ export function adminColumnsByModel(
   return columnsOf;
 }
 
+const withIsoDates = (column: Column): Column =>
+  column.type === COLUMN_TYPES.datetime ? { ...column, type: ISO_DATETIME } : column;
+
 /** The resources as the API serves them, by name. */
 export function serveResources(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
-  settings: Pick<Settings, 'access' | 'userModel'>,
+  settings: Pick<Settings, 'access' | 'userModel'> & Partial<Pick<Settings, 'datetimeFormat'>>,
 ): ServedResources {
   const served = new Map<string, ServedResource>();
   const log = models.get(HISTORY.model);
@@ -131,7 +142,8 @@ export function serveResources(
       new Set(model.columns.filter((column) => names.includes(column.name)));
     const excluded = named(definition.exclude);
     const output = [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))];
-    const plain = plainRecord(output);
+    const shown = settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
+    const plain = plainRecord(shown);
     const owner = model.columns.find(({ name }) => name === definition.owner);
     const recorded = definition.history === false ? undefined : adminColumns(definition, model);
     const source: ChangeSource = 'api';
@@ -142,8 +154,12 @@ export function serveResources(
       access: definition.access ?? settings.access,
       read: definition.read ?? 'default',
       costly: definition.costly ?? 'default',
+      maxCount: definition.maxCount,
+      countLevel: definition.countLevel ?? 'admin',
+      cache: definition.cache,
       methods: new Set(definition.methods ?? METHODS),
       output,
+      shown,
       shape: shapeOf(output),
       plain,
       byKey: recordStatement(model, plain),
@@ -162,7 +178,7 @@ export function serveResources(
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
       recorded,
       recording,
-      writes: new WriteStatements({ model, output, owner, recording }),
+      writes: new WriteStatements({ model, output, shown, owner, recording }),
     });
   }
   return served;

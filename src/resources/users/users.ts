@@ -87,7 +87,8 @@ export function createUsers(
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
-  const writes = new WriteStatements({ model, output: [model.primaryKey], owner: undefined, recording });
+  const output = [model.primaryKey];
+  const writes = new WriteStatements({ model, output, shown: output, owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],

@@ -1,0 +1,103 @@
+// Compresses responses to anonymous clients. With credentials or cookies, the compressed size of a response could reveal secrets
+// that it contains beside texts of an attacker (BREACH).
+import { pipeline, type Transform } from 'node:stream';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
+import type { ApiRequest, Reply } from '../message/message.ts';
+
+/** Smaller responses (bytes) do not get smaller enough. */
+const MIN_BYTES = 1_024;
+/** Responses that are compressed at the same time. The threads for it also hash passwords, so further ones are sent as they are. */
+const MAX_RUNNING = 2;
+
+const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
+/** One coding in `Accept-Encoding`; weights above 0 count alike. */
+const REFUSED = /;\s*q\s*=\s*0(?:\.0{0,3})?\s*$/i;
+
+const GZIP = { level: 5 };
+/** The default quality takes a hundred times as long. */
+const BROTLI = {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 19 },
+};
+
+/** Streams are flushed after each chunk, so that a client sees the first records while PostgreSQL looks for the next. */
+const CODERS = {
+  br: {
+    whole: promisify<Buffer | string, typeof BROTLI, Buffer>(brotliCompress),
+    stream: (): Transform => createBrotliCompress({ ...BROTLI, flush: constants.BROTLI_OPERATION_FLUSH }),
+    options: BROTLI,
+  },
+  gzip: {
+    whole: promisify<Buffer | string, typeof GZIP, Buffer>(gzip),
+    stream: (): Transform => createGzip({ ...GZIP, flush: constants.Z_SYNC_FLUSH }),
+    options: GZIP,
+  },
+} as const;
+type Coding = keyof typeof CODERS;
+
+/** The coding that the client accepts, best first; undefined if it names none. */
+function codingOf(accepted: string): Coding | undefined {
+  const names = new Set<string>();
+  for (const element of accepted.toLowerCase().split(','))
+    if (!REFUSED.test(element)) names.add(element.split(';', 1)[0]?.trim() ?? '');
+  return (['br', 'gzip'] as const).find((coding) => names.has(coding));
+}
+
+/** Whether the response is compressed for clients that accept it, so that it varies with `Accept-Encoding`. */
+export function isCompressible(
+  { headers }: ApiRequest,
+  { status, headers: { 'Content-Type': type }, body }: Reply,
+): boolean {
+  if (headers.authorization !== undefined || headers.cookie !== undefined || status !== 200) return false;
+  const isSmall = (typeof body === 'string' || Buffer.isBuffer(body)) && body.length < MIN_BYTES;
+  return !isSmall && typeof type === 'string' && TYPES.test(type);
+}
+
+let running = 0;
+
+/** The headers of a compressed response. Its ETag is weak: the bytes differ from those without compression. */
+function codedHeaders({ ETag: tag, ...headers }: Reply['headers'], coding: Coding): Reply['headers'] {
+  const weak = typeof tag === 'string' ? { ETag: tag.startsWith('W/') ? tag : `W/${tag}` } : {};
+  return { ...headers, ...weak, 'Content-Encoding': coding };
+}
+
+/**
+ * Compresses a response that `isCompressible`.
+ * @returns undefined to send it as it is: the client accepts no coding, or others are being compressed
+ */
+export function compress({ headers }: ApiRequest, reply: Reply): Promise<Reply> | Reply | undefined {
+  const accepted = headers['accept-encoding'];
+  if (accepted === undefined) return undefined;
+  const { body } = reply;
+  const coding = codingOf(String(accepted));
+  if (coding === undefined) return undefined;
+  const { whole, stream, options } = CODERS[coding];
+  const coded = codedHeaders(reply.headers, coding);
+  // The number of streams is limited elsewhere.
+  if (typeof body !== 'string' && !Buffer.isBuffer(body))
+    return { ...reply, headers: coded, body: compressed(body, stream()) };
+  if (running >= MAX_RUNNING) return undefined;
+  running += 1;
+  return (whole as (text: Buffer | string, how: object) => Promise<Buffer>)(body, options)
+    .then((bytes) => ({ ...reply, headers: coded, body: bytes }))
+    .finally(() => (running -= 1));
+}
+
+/** The compressed bytes of a stream. Ending it ends the source, also before the first byte. */
+function compressed(source: AsyncIterable<Buffer | string>, coder: Transform): AsyncIterable<Buffer> {
+  const bytes = coder[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  let hasStarted = false;
+  const iterator: AsyncIterator<Buffer> = {
+    next: () => {
+      if (!hasStarted) pipeline(source, coder, () => undefined); // the reader gets the error
+      hasStarted = true;
+      return bytes.next();
+    },
+    return: async () => {
+      coder.destroy();
+      await source[Symbol.asyncIterator]().return?.();
+      return { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => iterator };
+}

@@ -1,0 +1,168 @@
+// Compression and caching of what anonymous clients read.
+import assert from 'node:assert/strict';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { buffer } from 'node:stream/consumers';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+
+const text: Resource = { model: 'text', columns: { content: { type: 'text' } } };
+const kept: Resource = { ...text, model: 'kept', cache: 60 };
+
+interface Received {
+  readonly status: number | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+}
+
+describe('responses to anonymous clients', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, text, kept], { corsOrigins: ['https://a.example'] });
+    await service.addUser('bob');
+    for (const table of ['text', 'kept'])
+      await service.sql`insert into ${service.sql(table)} (content) select repeat('héllo ', 40) || i from generate_series(1, 500) i`;
+    await service.sql`insert into text (content) values ('short')`;
+  });
+  after(() => service.close());
+
+  /** A request whose response is not decoded. */
+  const get = (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Received> =>
+    new Promise((resolve, reject) => {
+      const sent = httpRequest(`${service.base}${path}`, { method, headers, agent: false }, (response) => {
+        buffer(response).then(
+          (body) => resolve({ status: response.statusCode, headers: response.headers, body }),
+          reject,
+        );
+      });
+      sent.on('error', reject).end();
+    });
+  const decode = ({ headers, body }: Received): string => {
+    const coding = headers['content-encoding'];
+    const plain = coding === 'br' ? brotliDecompressSync(body) : coding === 'gzip' ? gunzipSync(body) : body;
+    return plain.toString();
+  };
+
+  const codings: [accepted: string | undefined, coding: string | undefined][] = [
+    [undefined, undefined],
+    ['', undefined],
+    ['identity', undefined],
+    ['deflate, zstd', undefined],
+    ['gzip', 'gzip'],
+    ['GZIP;q=0.3, deflate', 'gzip'],
+    ['gzip, br', 'br'],
+    ['br;q=0, gzip', 'gzip'],
+    ['br; q=0.000 , gzip ;q=0', undefined],
+    ['*', undefined],
+    [`${'x,'.repeat(5_000)}br`, 'br'],
+  ];
+  for (const [accepted, coding] of codings)
+    for (const accept of ['application/json', 'text/csv', 'application/x-ndjson'])
+      test(`${accept} with Accept-Encoding: ${accepted?.slice(0, 30)} is sent as ${coding}`, async () => {
+        const path = accept.includes('nd') ? '/api/text/' : '/api/text/?limit=100';
+        const plain = await get(path, { accept });
+        const answer = await get(path, {
+          accept,
+          ...(accepted !== undefined && { 'accept-encoding': accepted }),
+        });
+        assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, coding]);
+        assert.equal(decode(answer), plain.body.toString());
+        assert.match(answer.headers.vary ?? '', /Accept-Encoding/);
+        assert.match(answer.headers.vary ?? '', /Accept(,|$)/);
+        if (coding !== undefined) assert.ok(answer.body.length < plain.body.length / 5);
+        if (!accept.includes('nd'))
+          assert.equal(Number(answer.headers['content-length']), answer.body.length);
+      });
+
+  test('are not compressed with credentials or a cookie, and small ones never', async () => {
+    const accepts = { 'accept-encoding': 'br, gzip' };
+    for (const headers of [{ authorization: basic('bob') }, { cookie: 'a=b' }]) {
+      const answer = await get('/api/text/', { ...accepts, ...headers });
+      assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, undefined]);
+      assert.doesNotMatch(answer.headers.vary ?? '', /Encoding/);
+    }
+    const small = await get('/api/text/501/', accepts);
+    assert.equal(small.headers['content-encoding'], undefined);
+    assert.doesNotMatch(small.headers.vary ?? '', /Encoding/);
+    const page = await get('/api/text/', { ...accepts, accept: 'text/html' });
+    assert.equal(page.headers['content-encoding'], undefined);
+  });
+
+  test('have a weak ETag when they are compressed, which answers If-None-Match and never If-Match', async () => {
+    await service.sql`update text set content = repeat(content, 10) where id = 1`;
+    const plain = await get('/api/text/1/');
+    const answer = await get('/api/text/1/', { 'accept-encoding': 'gzip' });
+    assert.equal(answer.headers.etag, `W/${plain.headers.etag}`);
+    const known = { 'if-none-match': String(answer.headers.etag), 'accept-encoding': 'gzip' };
+    assert.equal((await get('/api/text/1/', known)).status, 304);
+    const head = await get('/api/text/1/', { 'accept-encoding': 'gzip' }, 'HEAD');
+    for (const name of ['content-encoding', 'content-length', 'etag'])
+      assert.equal(head.headers[name], answer.headers[name], name);
+  });
+
+  test('are sent while they are found, and a stream that is left before its end is closed', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const leave = new AbortController();
+      const headers = { accept: 'application/x-ndjson', 'accept-encoding': round % 2 ? 'gzip' : 'br' };
+      const answer = await fetch(`${service.base}/api/text/`, { headers, signal: leave.signal });
+      if (round % 3) await answer.body?.getReader().read();
+      leave.abort();
+    }
+    await eventually(async () => {
+      const [open] = await service.sql`select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and state like 'idle in transaction%'`;
+      return open?.['count'] === 0;
+    }, 'the end of all streams');
+    const after = await get('/api/text/', { accept: 'application/x-ndjson', 'accept-encoding': 'br' });
+    assert.equal(decode(after).trim().split('\n').length, 501);
+  });
+
+  test('many at once are all complete, compressed or not', async () => {
+    const [plain] = await Promise.all([get('/api/text/?limit=500')]);
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => get('/api/text/?limit=500', { 'accept-encoding': 'br' })),
+    );
+    for (const answer of answers) assert.equal(decode(answer), plain.body.toString());
+    assert.ok(answers.some(({ headers }) => headers['content-encoding'] === 'br'));
+  });
+
+  test('may be kept by caches where the resource says so, and only without credentials', async () => {
+    for (const [path, accept] of [
+      ['/api/kept/', 'application/json'],
+      ['/api/kept/', 'text/csv'],
+      ['/api/kept/1/', 'application/json'],
+      ['/api/kept/', 'application/x-ndjson'],
+      ['/api/kept/', 'text/html'],
+    ] as const) {
+      const { headers } = await get(path, { accept, origin: 'https://a.example' });
+      assert.equal(
+        headers['cache-control'],
+        accept === 'text/html' ? headers['cache-control'] : 'public, max-age=60',
+      );
+      if (accept !== 'text/html') assert.match(headers.vary ?? '', /Authorization/);
+      assert.match(headers.vary ?? '', /Origin/);
+      const own = await get(path, { accept, authorization: basic('bob') });
+      assert.equal(own.headers['cache-control'], 'no-store');
+      assert.equal(
+        (await get(path.replace('kept', 'text'), { accept })).headers['cache-control'],
+        accept === 'text/html' ? 'no-store' : undefined,
+      );
+    }
+    for (const path of ['/api/kept/?limit=0', '/api/kept/9999/', '/api/kept/?x=1'])
+      assert.equal((await get(path)).headers['cache-control'], undefined, path);
+  });
+
+  test('of a kept collection have an ETag, which changes with the records', async () => {
+    const { headers } = await get('/api/kept/?limit=3');
+    assert.match(String(headers.etag), /^W\/"[\w-]+"$/);
+    const ask = async (): Promise<unknown> =>
+      (await get('/api/kept/?limit=3', { 'if-none-match': String(headers.etag) })).status;
+    assert.equal(await ask(), 304);
+    await service.sql`update kept set content = 'other' where id = 2`;
+    assert.equal(await ask(), 200);
+    assert.equal((await get('/api/text/?limit=3')).headers.etag, undefined);
+  });
+});
