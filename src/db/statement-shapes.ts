@@ -187,11 +187,11 @@ interface Plan {
 const highestCost = (plan: Plan): number =>
   Math.max(plan['Total Cost'] ?? 0, ...(plan.Plans ?? []).map(highestCost));
 
-/** Records the planner's estimate for a shape, from the JSON of EXPLAIN. */
+/** Records the planner's estimate for a shape, from the JSON of EXPLAIN; an empty array if there is none. */
 export function noteEstimate(shape: Shape, json: string): void {
   const [first] = JSON.parse(json) as { Plan?: Plan }[];
   const plan = first?.Plan ?? {};
   shape.cost = (plan['Total Cost'] ?? 0) * COST_UNIT;
   shape.isEstimate = true;
-  shape.isProven = highestCost(plan) * COST_UNIT < SAFE;
+  shape.isProven = first !== undefined && highestCost(plan) * COST_UNIT < SAFE;
 }

@@ -26,6 +26,8 @@ export class CostlyStatement extends Error {}
 export interface RunOptions {
   /** Whether to throw CostlyStatement and not run a costly read. */
   readonly refuseCostly?: boolean;
+  /** Whether the statement is an EXPLAIN, which cannot be explained itself. */
+  readonly isExplain?: boolean;
 }
 
 export interface RunnerOptions {
@@ -179,7 +181,8 @@ export class Runner {
       let isComplete: boolean | undefined;
       let started = 0;
       try {
-        if (shape.cost === undefined) noteEstimate(shape, await this.#explain(statement, requester));
+        if (shape.cost === undefined)
+          noteEstimate(shape, options?.isExplain ? '[]' : await this.#explain(statement, requester));
         if (isUnknown && this.#scheduler.classOf(shape, requester) !== name) continue;
         isComplete = false;
         started = this.#scheduler.clock.now();

@@ -1,6 +1,6 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
-import { CostlyStatement } from '../../db/connection/runner.ts';
+import { CostlyStatement, type RunOptions } from '../../db/connection/runner.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { EMPTY, raw, sql } from '../../db/fragment.ts';
 import { type Statement } from '../../db/rows.ts';
@@ -100,13 +100,9 @@ function shownAs(format: PageFormat, { shown, plain }: ServedResource, { limit }
 
 /** Up to which number to count; undefined for no count. */
 function countLimit({ maxCount }: ServedResource, counting: Counting | undefined): number | undefined {
-  if (counting === 'capped') return maxCount ?? MAX_EXACT;
-  return counting === 'exact' ? Infinity : counting && MAX_EXACT;
+  if (counting === undefined || counting === 'exact') return counting && Infinity;
+  return counting === 'capped' ? (maxCount ?? MAX_EXACT) : Math.min(maxCount ?? MAX_EXACT, MAX_EXACT);
 }
-
-/** The text of a count. An estimate is a number also where the planner was wrong, and there are more records than it is exact for. */
-const plainFor = (counting: Counting, value: string): string =>
-  counting === 'estimated' && value.endsWith('+') ? String(MAX_EXACT + 1) : value;
 
 /** The parts that the listings of all clients share. */
 export interface ListingSite {
@@ -153,10 +149,10 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     return [query, planned];
   }
 
-  /** The planner's estimate if it is large; undefined if an exact count is cheap enough. */
-  async function estimate(planned: ListPlan): Promise<string | undefined> {
-    const rows = await database.run(estimateStatement(planned), 'quick');
-    return rows > MAX_EXACT ? String(rows) : undefined;
+  /** The planner's estimate of a count that exceeds `limit`. */
+  async function estimate(planned: ListPlan, limit: number, options: RunOptions): Promise<string> {
+    const rows = await database.run(estimateStatement(planned), 'read', { ...options, isExplain: true });
+    return String(Math.max(rows, limit + 1));
   }
 
   function planStream(resource: ServedResource, queryText: string, caller: Caller | undefined): ListPlan {
@@ -194,8 +190,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const planned = plan(resource, queryText, caller, {});
       const [query] = planned;
       const counting = permitted(resource, asked, caller);
-      const estimated = counting === 'estimated' ? await estimate(planned[1]) : undefined;
-      const countTo = estimated === undefined ? countLimit(resource, counting) : undefined;
+      const countTo = countLimit(resource, counting);
       // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
       const isShort = format !== 'html' && countTo === undefined && isQuick(planned[1]);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
@@ -207,10 +202,10 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         total: counted,
       } = await database.run(statement, isShort ? 'quick' : 'read', options);
       if (!objects) throw pageTooLarge(maxBytes);
-      const value = estimated ?? counted;
-      const total =
-        value !== undefined && counting ? { value: plainFor(counting, value), counting } : undefined;
-      return { query, objects, hasNext, total };
+      if (counted === undefined || !counting) return { query, objects, hasNext, total: undefined };
+      const isLarge = counting === 'estimated' && counted.endsWith('+');
+      const value = isLarge ? await estimate(planned[1], Number(counted.slice(0, -1)), options) : counted;
+      return { query, objects, hasNext, total: { value, counting } };
     },
 
     /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
