@@ -142,7 +142,16 @@ describe('responses to anonymous clients', () => {
         headers['cache-control'],
         accept === 'text/html' ? headers['cache-control'] : 'public, max-age=60',
       );
-      if (accept !== 'text/html') assert.match(headers.vary ?? '', /Authorization/);
+      if (accept !== 'text/html')
+        for (const name of ['Authorization', 'Prefer', 'Accept-Encoding'])
+          assert.ok(headers.vary?.includes(name), name);
+      for (const prefer of [
+        'count=exact',
+        'count=estimated',
+        ...(accept === 'text/csv' ? ['paging=none'] : []),
+      ])
+        if (path === '/api/kept/' && accept !== 'application/x-ndjson' && accept !== 'text/html')
+          assert.equal((await get(path, { accept, prefer })).headers['cache-control'], undefined, prefer);
       assert.match(headers.vary ?? '', /Origin/);
       const own = await get(path, { accept, authorization: basic('bob') });
       assert.equal(own.headers['cache-control'], 'no-store');

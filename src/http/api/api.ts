@@ -42,7 +42,8 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
 function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
   const caching = { 'Cache-Control': `public, max-age=${cache}` };
   const { status, body } = reply;
-  if (status !== 200 && status !== 304) return reply;
+  // A cache that ignores `Prefer` must not give such a response to others.
+  if ((status !== 200 && status !== 304) || 'Preference-Applied' in reply.headers) return reply;
   if (status === 304 || reply.headers['ETag'] !== undefined || !Buffer.isBuffer(body))
     return { ...reply, headers: { ...reply.headers, ...caching } };
   const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);

@@ -128,7 +128,12 @@ export function createHandler(options: HandlerOptions): Handler {
   }
 
   function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
-    if (!isCompressible(exchange, reply)) return sendReply(exchange, reply);
+    if (!isCompressible(exchange, reply))
+      return sendReply(
+        exchange,
+        reply,
+        isShared(reply) || reply.status === 304 ? 'Accept-Encoding' : undefined,
+      );
     const smaller = compress(exchange, reply);
     if (smaller instanceof Promise)
       return smaller.then((coded) => sendReply(exchange, coded, 'Accept-Encoding'));
@@ -145,6 +150,7 @@ export function createHandler(options: HandlerOptions): Handler {
     if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
     if (varies !== undefined) addVary(extra, varies);
     if (headers.authorization !== undefined || isShared(reply)) addVary(extra, 'Authorization');
+    if (isShared(reply)) addVary(extra, 'Prefer');
     if (headers.authorization !== undefined) {
       extra['Cache-Control'] = 'no-store';
     }
