@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
-import { startService, type TestService } from '../support.ts';
+import { request, startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
 
 const event: Resource = {
@@ -97,6 +97,13 @@ describe('dates with a time in ISO 8601', () => {
     assert.match(String(entry?.['after']), /"at":"2026-02-01 06:00:00"/);
     const browser = await logIn(service, 'ada');
     assert.match((await browser.get(`/admin/event/${json.id}/`)).text, /value="2026-02-02T06:00:00"/);
+  });
+
+  test('have another ETag than in the other form', async () => {
+    const plain = await startService([user, event], { databaseUrl: service.url });
+    const [one, other] = [await service.request('/api/event/1/'), await request(plain.base, '/api/event/1/')];
+    assert.notEqual(one.headers.get('etag'), other.headers.get('etag'));
+    await plain.close();
   });
 
   test('are described in the OpenAPI document', async () => {

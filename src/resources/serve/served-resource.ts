@@ -50,7 +50,7 @@ export interface ServedResource extends PageLimits {
   readonly output: readonly Column[];
   /** The same columns, as the API formats them. */
   readonly shown: readonly Column[];
-  /** A digest of the output's JSON keys. It is part of each record's version, so ETags change with the registry. */
+  /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
   /** The record's JSON as SQL. */
   readonly plain: RowOutput;
@@ -98,9 +98,9 @@ export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel)
   };
 }
 
-const shapeOf = (output: readonly Column[]): string =>
+const shapeOf = (shown: readonly Column[]): string =>
   `-${createHash('sha256')
-    .update(output.map(({ key }) => key).join())
+    .update(shown.map(({ key, type }) => (type === ISO_DATETIME ? `${key} iso` : key)).join())
     .digest('hex')
     .slice(0, 6)}`;
 
@@ -160,7 +160,7 @@ export function serveResources(
       methods: new Set(definition.methods ?? METHODS),
       output,
       shown,
-      shape: shapeOf(output),
+      shape: shapeOf(shown),
       plain,
       byKey: recordStatement(model, plain),
       excluded,
