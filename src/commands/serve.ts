@@ -10,7 +10,7 @@ import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
 import { refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './session.ts';
-import { serveWatching } from './watch.ts';
+import { serveWatching, WATCHED_BY_PARENT } from './watch.ts';
 
 /** Fills a new embedded database: creates an admin, and sample records when the registry is the shipped one. */
 async function fillNewDatabase(
@@ -84,6 +84,8 @@ async function run(settings: Settings): Promise<void> {
     // Only after adding the new listener: Node.js drops pending signals that have no listener.
     for (const listener of earlyListeners) process.off(signal, listener);
   }
+  if (process.env[WATCHED_BY_PARENT] !== undefined)
+    process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   try {
     const passed = takePassedSocket(); // first, so that child processes do not get its variables
     running = await open(settings, () => (isLoaded = true));

@@ -14,8 +14,20 @@ const WATCHED = /\.(?:[cm]?[jt]s|json)$/;
 /** Milliseconds after a change, in which an editor may write the rest of its files. */
 const DELAY = 100;
 
+/** Milliseconds that the service may take to end. */
+const MAX_STOP = 20_000;
+/** Set for a service that must end with the process that watches it. */
+export const WATCHED_BY_PARENT = 'VITRINE_WATCHED';
+
 const isRunning = ({ exitCode, signalCode }: ChildProcess): boolean =>
   exitCode === null && signalCode === null;
+
+/** Ends the service; after `MAX_STOP` without mercy. */
+function stop(service: ChildProcess, signal: NodeJS.Signals): void {
+  service.kill(signal);
+  const timer = setTimeout(() => service.kill('SIGKILL'), MAX_STOP).unref();
+  service.once('exit', () => clearTimeout(timer));
+}
 
 /**
  * Runs the service in a process of its own until a signal ends it. A service that cannot start is started again after the next
@@ -27,7 +39,8 @@ const isRunning = ({ exitCode, signalCode }: ChildProcess): boolean =>
 export async function serveWatching(program: string, io: Io): Promise<number> {
   const registry = io.env['RESOURCES'] ?? '';
   const folder = registry === '' ? SHIPPED : dirname(resolve(registry));
-  const start = (): ChildProcess => fork(program, ['serve'], { env: io.env });
+  const start = (): ChildProcess =>
+    fork(program, ['serve'], { env: { ...io.env, [WATCHED_BY_PARENT]: '1' } });
   let service = start();
   let delay: NodeJS.Timeout | undefined;
   let isRestarting = false;
@@ -38,7 +51,7 @@ export async function serveWatching(program: string, io: Io): Promise<number> {
     isRestarting = true;
     printMessage(io, `${file} has changed: restarting`);
     const ended = isRunning(service) ? once(service, 'exit') : undefined;
-    service.kill();
+    stop(service, 'SIGTERM');
     await ended;
     isRestarting = false;
     if (!end.signal.aborted) service = start();
@@ -54,12 +67,12 @@ export async function serveWatching(program: string, io: Io): Promise<number> {
     service.kill();
     throw new StartError(`${folder} cannot be watched: ${(error as Error).message}`);
   }
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     const earlyListeners = process.listeners(signal); // from bin/vitrine.js
     process.on(signal, () => {
       clearTimeout(delay);
       end.abort();
-      service.kill(signal);
+      stop(service, signal);
     });
     for (const listener of earlyListeners) process.off(signal, listener);
   }

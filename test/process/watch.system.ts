@@ -41,6 +41,24 @@ describe('vitrine serve --watch', { timeout: 120_000 }, () => {
       await assert.rejects(request(base, '/healthz'));
     });
 
+  test('ends the service when it is killed itself', async () => {
+    const cwd = await folderWith({
+      'registry.mjs': registry('first').replace(
+        "import { other } from './other.mjs';",
+        "const other = 'other';",
+      ),
+    });
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    const env = { DATABASE_URL: database.url, PORT: String(port), RESOURCES: 'registry.mjs' };
+    const watching = await start(['serve', '--watch'], { cwd, env });
+    const status = async (): Promise<number | undefined> =>
+      (await request(base, '/api/first/').catch(() => undefined))?.status;
+    await until('the service', async () => (await status()) === 200);
+    watching.child.kill('SIGKILL');
+    await until('its end', async () => (await status()) === undefined);
+  });
+
   test('ends with a signal while the registry is invalid', async () => {
     const cwd = await folderWith({ 'registry.mjs': 'export default [' });
     const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs' };
