@@ -56,9 +56,9 @@ export function cpuOf(work: () => unknown, runs = 7): number {
   return lowest;
 }
 
-/** Waits up to 5 s for a condition, such as a log line that is written with a delay. */
+/** Waits up to 20 s for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(condition: () => T | Promise<T>, label: string): Promise<NonNullable<T>> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  for (let tries = 0; tries < 2_000; tries += 1) {
     const found = await condition();
     if (found) return found;
     await new Promise((resolve) => setTimeout(resolve, 10));
