@@ -122,8 +122,8 @@ try {
     '--test',
     '--test-reporter=spec',
     '--test-concurrency=4',
-    // A file of browser tests takes minutes on a slow machine.
-    `--test-timeout=${kind === 'browser' ? 900_000 : 300_000}`,
+    // The files of one process take minutes on a slow machine.
+    `--test-timeout=${kind === 'browser' ? 900_000 : 600_000}`,
   ];
   const child = spawn(process.execPath, [...flags, ...(await writeShares(join(directory, 'shares')))], {
     stdio: 'inherit',

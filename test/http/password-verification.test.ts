@@ -78,8 +78,9 @@ describe('many password verifications at once', () => {
       }, 'all requests');
       leave.abort();
       const left = (await Promise.allSettled(leaving)).filter(({ status }) => status === 'rejected').length;
-      // Some may have started at that moment.
-      await eventually(() => answered(499) >= left / 2, 'the end of the requests of clients that have left');
+      // Some may have started at that moment, and a busy machine may have refused some.
+      const ended = (): boolean => answered(499) + answered(503) >= left / 2;
+      await eventually(ended, 'the end of the requests of clients that have left');
       assert.ok(answered(201) < STAYING, 'they leave the queue');
       assert.ok((await staying).every(({ status }) => status === 201 || status === 503));
     } finally {
