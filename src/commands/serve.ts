@@ -43,7 +43,7 @@ function printAddresses({ name, url }: Listener, { admin }: Prepared): void {
   print(process, [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n'));
 }
 
-/** Warns of an admin area that nobody may open. */
+/** Warns when no user may open the admin area. */
 async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
   const hasAdmin = await users.hasAdmin().catch(() => true);
   if (!hasAdmin)

@@ -22,7 +22,7 @@ export const WATCHED_BY_PARENT = 'VITRINE_WATCHED';
 const isRunning = ({ exitCode, signalCode }: ChildProcess): boolean =>
   exitCode === null && signalCode === null;
 
-/** Ends the service; after `MAX_STOP` without mercy. */
+/** Ends the service with a signal, and kills it if it still runs after `MAX_STOP`. */
 function stop(service: ChildProcess, signal: NodeJS.Signals): void {
   service.kill(signal);
   const timer = setTimeout(() => service.kill('SIGKILL'), MAX_STOP).unref();

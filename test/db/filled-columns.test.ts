@@ -72,7 +72,7 @@ describe('a column with the default of the database', () => {
 
 const short: Resource = { model: 'invoice', columns: { title: { type: 'string' } }, access: 'user' };
 
-test('a required column that is not in the registry stops the start with three ways out, unless nobody adds records', async () => {
+test('a required column that is not in the registry stops the start with three ways out, unless POST and add are left out', async () => {
   await assert.rejects(
     startService([user, short], { prepare }),
     /number is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin\.allow/,

@@ -64,7 +64,7 @@ describe('a service with a base path', () => {
     assert.equal((await openBrowser(service).get(`${BASE}/admin`)).location, `${BASE}/admin/`);
   });
 
-  test('is not found at another path, whatever the method', async () => {
+  test('is not found at another path, with any method', async () => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'FOO'])
       for (const path of ['/admin/', '/api/note/', '/', `${BASE}api/note/`])
         assert.equal(
@@ -164,7 +164,7 @@ describe('a service with a base path', () => {
     assert.equal(count, 60);
   });
 
-  test('logs the address as sent', async () => {
+  test('logs the address with the base path', async () => {
     await service.request(`${BASE}/api/note/3/`);
     await service.request('/elsewhere/');
     const isLogged = (address: string): boolean => service.lines.some(({ path }) => path === address);

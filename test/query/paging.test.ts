@@ -285,7 +285,7 @@ describe('a count', () => {
     await service.sql`delete from thing where size = -1`;
   });
 
-  test('does not delay the short reads of others while it waits, whatever the counting', async () => {
+  test('does not delay the short reads of others while its estimate waits', async () => {
     const waiting = async (): Promise<number> =>
       (
         await service.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`

@@ -117,7 +117,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ methods: 'GET' }, 'methods'],
   [{ methods: Object.assign([], { 1: 'GET' }) }, 'methods'],
   [{ limit: 10, maxLimit: 0 }, 'maxLimit'],
-  [{ maxCount: 0, countLevel: 'nobody' }, 'countLevel', 'maxCount'],
+  [{ maxCount: 0, countLevel: 'everyone' }, 'countLevel', 'maxCount'],
   [{ maxCount: 1.5 }, 'maxCount'],
   [{ countLevel: 'user' }, 'countLevel'],
   [{ cache: 0 }, 'cache'],

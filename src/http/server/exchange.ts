@@ -43,7 +43,7 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly response: ServerResponse;
   readonly peer: Peer;
   readonly method: string;
-  /** The path as sent, with the base path. */
+  /** The path with the base path. */
   readonly address: string;
   readonly path: string;
   readonly query: string;

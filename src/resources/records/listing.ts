@@ -57,7 +57,7 @@ export interface RecordCount {
   readonly counting: Counting;
 }
 
-/** Counts up to this are exact, whatever the counting. */
+/** The default limit of capped counts, and the largest exact count of `estimated`. */
 const MAX_EXACT = 10_000;
 
 /** How a caller's records are counted: those below `countLevel` get no count past `maxCount`. */
