@@ -185,8 +185,10 @@ export function createService(
           () => isClosing,
         );
       const schema = await checkSchema(database, resources, settings);
-      if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database)))
-        logger.info({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
+      if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database))) {
+        logger.info({ message: 'made the history append-only for the database role' });
+        logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
+      }
       const { models } = schema;
       const served = serveResources(resources, models, settings);
       for (const message of startWarnings(resources, served, schema)) logger.warn({ message });
