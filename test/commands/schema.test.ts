@@ -71,7 +71,7 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
         lines.filter(({ level }) => level === 'info').map(({ message }) => message),
         [
           'created tables user, relationship, message, note, vitrine_history, vitrine_session; 6 indexes; 3 foreign keys',
-          'schema',
+          'made the history append-only for the database role',
         ],
       );
       assert.ok(ran.length > 5);
