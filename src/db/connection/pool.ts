@@ -33,6 +33,8 @@ export interface PoolOptions {
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[]) => void;
   /** Runs after a statement that has delayed those behind it. */
   readonly onSlow?: (statement: BoundSql) => void;
+  /** Runs repeatedly while a statement delays those behind it. */
+  readonly onStalled?: (statement: BoundSql) => void;
 }
 
 /** The counters of a pool, for the metrics. */
@@ -64,6 +66,7 @@ export class Pool {
   readonly #durations = new Histogram();
   readonly #stall = new StallTimer(() => {
     for (const { requester } of this.#pending) requester?.park();
+    for (const { statement } of this.#pending) return this.#options.onStalled?.(statement);
   });
   #refused = 0;
   #abandoned = 0;
@@ -100,7 +103,7 @@ export class Pool {
   }
 
   /** @param requester is parked when the statement in front takes long */
-  run(statement: BoundSql, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
+  run(statement: BoundSql, prepare: boolean, requester?: Pick<Requester, 'park'>): Promise<RawRow[]> {
     return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
   }
 
@@ -141,7 +144,7 @@ export class Pool {
   #add(
     statement: BoundSql,
     prepare: boolean,
-    requester: Requester | undefined,
+    requester: Pick<Requester, 'park'> | undefined,
     resolve: Job['resolve'],
     reject: Job['reject'],
   ): Job | undefined {

@@ -6,10 +6,11 @@ import type { RawRow } from '../rows.ts';
 import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
-import { classify, COSTLY, noteEstimate, Shapes, type Shape } from '../statement-shapes.ts';
+import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
@@ -65,14 +66,19 @@ interface Limited {
   readonly cancel: (reason: Error) => void;
 }
 
-type ShapedStatement = BoundSql & { readonly shape: Shape };
-
 export class Runner {
   readonly #quick: Pool;
   readonly #work: Pool;
   readonly #scheduler = new Scheduler();
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
+  readonly #shared = new SharedReads({
+    send: (statement, requester) =>
+      statement.shape.wasSlow || this.#quick.isStalled
+        ? this.#runShort(statement, requester)
+        : this.#quick.run(statement, this.#isPrepared(statement), requester),
+    runAlone: (statement, requester) => this.#runShort(statement, requester),
+  });
   /** The reads of anonymous clients, in the order in which they began. */
   readonly #limited = new Set<Limited>();
   readonly #sweep: NodeJS.Timeout;
@@ -90,6 +96,7 @@ export class Runner {
       onSlow: ({ shape }) => {
         if (shape) shape.wasSlow = true;
       },
+      onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
     const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
     // Behind a transaction pooler, the setting would stay on a connection that other programs use.
@@ -117,8 +124,8 @@ export class Runner {
   ): Promise<RawRow[]> {
     const shape = this.#shapes.use(statement.text, statement.fixed);
     // The shape's text is the same object each time, which makes later look-ups faster.
-    const { values, fixed, isPage } = statement;
-    const shaped = { text: shape.text, values, fixed, isPage, shape };
+    const { values, fixed, isPage, many } = statement;
+    const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, many, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
     return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, (running) =>
@@ -138,15 +145,19 @@ export class Runner {
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
-    const { shape } = statement;
-    const prepare = this.#isPrepared(statement);
-    const isPipelined = mayPipeline(shape, statement);
-    if (isPipelined && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
+    const isPipelined = mayPipeline(statement.shape, statement);
+    if (isPipelined && !this.#quick.isStalled) return this.#shared.run(statement, requester);
     // A page that may be large runs like other reads: it may turn out to be slow.
     if (!isPipelined && statement.isPage) return this.#runPage(statement, requester, options);
+    return this.#runShort(statement, requester);
+  }
+
+  /** Runs a short read on a connection to itself. */
+  #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+    const { shape } = statement;
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
-      const rows = await this.#execute(statement, requester, prepare);
+      const rows = await this.#execute(statement, requester, this.#isPrepared(statement));
       shape.wasSlow = performance.now() - started >= COSTLY;
       noteAnswer(shape, statement, rows);
       return rows;
