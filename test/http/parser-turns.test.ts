@@ -91,6 +91,34 @@ describe('a service', () => {
     assert.equal(count, 2);
   });
 
+  test('tells a URL that is too long from headers that are too large while it reads in turns', async () => {
+    const address = '127.0.0.64';
+    assert.deepEqual(statusesIn(await exchange(service, head('GET /healthz', ...named(3_000)), address)), [
+      '431',
+    ]);
+    const credentials = `Authorization: Basic ${Buffer.from('ada:pw-ada').toString('base64')}`;
+    const body = 'x'.repeat(3_000);
+    const before = [
+      '',
+      head('GET /healthz', `x: ${'y'.repeat(5_000)}`),
+      head('POST /api/note/', credentials, `Content-Length: ${body.length}`) + body,
+      `${head('POST /api/note/', credentials, 'Transfer-Encoding: chunked')}3\r\n\n\n\n\r\n0\r\n\r\n`,
+    ];
+    for (const start of before) {
+      for (const [text, status] of [
+        [head(`GET /${'x'.repeat(40_000)}`), '414'],
+        [head(`GET /${'x'.repeat(200_000)}`), '414'],
+        [head('GET /healthz', `x: ${'y'.repeat(40_000)}`), '431'],
+        [head('GET /healthz', `x: ${'y'.repeat(200_000)}`), '431'],
+      ] as const)
+        assert.equal(
+          statusesIn(await exchange(service, start + text, address)).at(-1),
+          status,
+          start.slice(0, 20),
+        );
+    }
+  });
+
   test('refuses a head with thousands of headers before its end', async () => {
     const [start] = head('GET /healthz', ...Array<string>(20_000).fill('a:')).split('\r\n\r\n');
     assert.deepEqual(statusesIn(await exchange(service, start ?? '', '127.0.0.63')), ['431']);

@@ -66,6 +66,8 @@ export class Reader {
   #isDiscarding = false;
   /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
   #bodyLeft: number | undefined = 0;
+  /** Whether the parser waits for the end of a request line. */
+  #isInRequestLine = true;
   #hasResumed = false;
   #isScheduled = false;
   #hasEnded = false;
@@ -130,6 +132,11 @@ export class Reader {
     return this.#rest;
   }
 
+  /** Whether the parser has received a request line without its end. */
+  get isInRequestLine(): boolean {
+    return this.#isInRequestLine;
+  }
+
   /** Ignores all further input. */
   discard(): void {
     this.#parse = () => undefined;
@@ -146,6 +153,7 @@ export class Reader {
     const length = request.headers['content-length'];
     const isChunked = request.headers['transfer-encoding'] !== undefined;
     this.#bodyLeft = isChunked ? undefined : Number(length ?? 0);
+    this.#isInRequestLine = this.#bodyLeft === 0;
     response.on('close', () => {
       this.#unanswered -= 1;
       this.#account();
@@ -219,7 +227,12 @@ export class Reader {
       this.#rest = this.#rest.subarray(piece.length);
       this.#account();
       this.#tail = `${this.#tail}${piece.toString('latin1', Math.max(0, piece.length - 3))}`.slice(-3);
+      const latest = this.#latest;
+      const wasInBody = latest?.complete === false;
       this.#parse?.(piece);
+      // `begin` has noticed a complete head.
+      if (this.#latest === latest)
+        this.#isInRequestLine = wasInBody ? latest.complete : this.#isInRequestLine && !piece.includes('\n');
       if (this.#rest.length > 0) return this.#schedule();
     }
     if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;

@@ -8,7 +8,15 @@ import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
 import type { NetworkOf } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
-import { discardInput, isAnswered, latestOf, limitPipelining, resumePipelined, track } from './pipelining.ts';
+import {
+  discardInput,
+  isAnswered,
+  isInRequestLine,
+  latestOf,
+  limitPipelining,
+  resumePipelined,
+  track,
+} from './pipelining.ts';
 import { networkOf } from './parser-turns.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades } from './upgrade-requests.ts';
@@ -88,7 +96,9 @@ export function createHttpServer(
     if (error.code === 'ECONNRESET') socket.destroy();
     else {
       const reply =
-        target === undefined ? problemReply(parseProblem(error), '') : handler.refuseMethod(target);
+        target === undefined
+          ? problemReply(parseProblem(error, isInRequestLine(socket)), '')
+          : handler.refuseMethod(target);
       refuse(reply, socket, latestOf(socket));
     }
   });

@@ -65,6 +65,9 @@ export function resumePipelined(
   return true;
 }
 
+/** Whether a connection that is read in turns has sent a request line without its end. */
+export const isInRequestLine = (socket: Socket): boolean => readers.get(socket)?.isInRequestLine === true;
+
 /** Ignores all further input of a connection. */
 export const discardInput = (socket: Socket): void => readers.get(socket)?.discard();
 

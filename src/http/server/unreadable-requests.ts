@@ -29,13 +29,16 @@ export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): stri
   return REQUEST_LINE.exec(text.slice(start))?.[1];
 }
 
-/** The problem for any other request that the parser rejected. */
-export function parseProblem({ code, rawPacket }: ParseError): Problem {
+/**
+ * The problem for any other request that the parser rejected.
+ * @param isRequestLine whether it certainly stopped in the request line
+ */
+export function parseProblem({ code, rawPacket }: ParseError, isRequestLine: boolean): Problem {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not arrive in time.');
   if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
   // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
-  return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
+  return isRequestLine || (firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine))
     ? new Problem(414, 'The URL is too long.')
     : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
 }
