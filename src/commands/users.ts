@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { readSettings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
-import { UTF8_FATAL } from '../http/message/text-decoding.ts';
+import { decodeUtf8 } from '../http/message/text-decoding.ts';
 import { parse, print, UsageError, type Io } from './command.ts';
 import { withService } from './session.ts';
 
@@ -29,11 +29,9 @@ async function readPassword({ stdin, stderr }: Io): Promise<string> {
   if (!stdin.isTTY) {
     const chunks: Buffer[] = [];
     for await (const chunk of stdin) chunks.push(chunk as Buffer);
-    try {
-      return UTF8_FATAL.decode(Buffer.concat(chunks)).replace(/\r?\n$/, '');
-    } catch {
-      throw new StartError('The password is not valid UTF-8.');
-    }
+    const password = decodeUtf8(Buffer.concat(chunks));
+    if (password === undefined) throw new StartError('The password is not valid UTF-8.');
+    return password.replace(/\r?\n$/, '');
   }
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const ask = async (prompt: string): Promise<string> => {

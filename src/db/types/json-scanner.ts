@@ -152,6 +152,7 @@ export function scanJson(text: string, onField?: OnField): JsonFacts | undefined
 
 /** The same, in many iterations of the event loop for a long text. */
 export async function scanJsonInTurns(text: string, onField?: OnField): Promise<JsonFacts | undefined> {
+  if (text.length < VALUES_PER_TURN) return scanJson(text, onField);
   const steps = scanSteps(text, VALUES_PER_TURN, onField);
   for (;;) {
     const { done, value } = steps.next();

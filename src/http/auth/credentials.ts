@@ -1,5 +1,5 @@
 // Parses the `Authorization` header.
-import { UTF8_FATAL } from '../message/text-decoding.ts';
+import { decodeUtf8 } from '../message/text-decoding.ts';
 
 export interface Credentials {
   readonly name: string;
@@ -14,12 +14,8 @@ export function parseBasic(header: string): Credentials | undefined {
   if (payload === undefined) return undefined;
   const bytes = Buffer.from(payload, 'base64');
   if (bytes.toString('base64') !== payload) return undefined; // Node also accepts malformed base64.
-  let text: string;
-  try {
-    text = UTF8_FATAL.decode(bytes);
-  } catch {
-    return undefined;
-  }
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return undefined;
   const colon = text.indexOf(':');
   if (colon < 0 || text.includes('\0')) return undefined;
   return { name: text.slice(0, colon), password: text.slice(colon + 1) };

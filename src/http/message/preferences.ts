@@ -3,7 +3,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 /** The value of a preference in lower case; undefined if the request has none. The first of repeated ones counts (section 2). */
 export function preference({ prefer }: IncomingHttpHeaders, name: string): string | undefined {
-  for (const part of String(prefer ?? '').split(/[,;]/)) {
+  if (prefer === undefined) return undefined;
+  for (const part of String(prefer).split(/[,;]/)) {
     const [key = '', value = ''] = part.split('=', 2).map((text) => text.trim());
     if (key.toLowerCase() === name) return value.replace(/^"(.*)"$/, '$1').toLowerCase();
   }

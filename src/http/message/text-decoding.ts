@@ -1,16 +1,19 @@
 // Decodes UTF-8 bodies and header parameters.
+import { isUtf8 } from 'node:buffer';
 import { BodyProblem } from '../../errors.ts';
 
-/** Decodes UTF-8 strictly. It keeps a byte order mark in the text, so that the JSON parser rejects it. */
-export const UTF8_FATAL = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/**
+ * Decodes UTF-8. It keeps a byte order mark in the text, so that the JSON parser rejects it.
+ * @returns undefined for bytes that are not UTF-8
+ */
+export const decodeUtf8 = (bytes: Buffer): string | undefined =>
+  isUtf8(bytes) ? bytes.toString() : undefined;
 
 /** @throws Problem 400 */
-export function decodeBody(bytes: Uint8Array): string {
-  try {
-    return UTF8_FATAL.decode(bytes);
-  } catch {
-    throw new BodyProblem(400, 'is not UTF-8.');
-  }
+export function decodeBody(bytes: Buffer): string {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) throw new BodyProblem(400, 'is not UTF-8.');
+  return text;
 }
 
 /** The media type of a Content-Type without its parameters, in lower case (its essence, as WHATWG names it). */
@@ -25,6 +28,7 @@ const PARAMETER = /;\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|"([^"]*)"|([^\s";
 
 /** The first value of a header parameter. @param name in lower case */
 export function parameterOf(header: string, name: string): string | undefined {
+  if (!header.includes(';')) return undefined;
   for (const [, key = '', escaped, quoted, token] of header.matchAll(PARAMETER))
     if (key.toLowerCase() === name) return escaped?.replace(/\\(.)/g, '$1') ?? quoted ?? token;
   return undefined;
