@@ -29,8 +29,8 @@ export interface PoolOptions {
   readonly deadline: number;
   /** A statement that sets up each connection, after the first answer on it. */
   readonly prelude?: string;
-  /** Runs with every answer. */
-  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[]) => void;
+  /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
+  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Runs after a statement that has delayed those behind it. */
   readonly onSlow?: (statement: BoundSql) => void;
   /** Runs repeatedly while a statement delays those behind it. */
@@ -95,6 +95,11 @@ export class Pool {
       canceled: this.#canceled,
       durations: this.#durations,
     };
+  }
+
+  /** Whether a statement would be sent at once. */
+  get hasRoom(): boolean {
+    return this.#connections.free() !== undefined;
   }
 
   /** Whether the statement in front takes so long that the next one should use another pool. */
@@ -204,7 +209,11 @@ export class Pool {
   }
 
   #succeed(job: Job, connection: Connection, rows: RawRow[]): void {
-    this.#options.onAnswer?.(job.statement, rows);
+    const now = performance.now();
+    // The first statement of a connection waited until it was open.
+    const began = connection.hasAnswered ? Math.max(job.started, connection.answeredAt) : now;
+    this.#options.onAnswer?.(job.statement, rows, now - began);
+    connection.answeredAt = now;
     this.#connections.markAnswered(connection);
     this.#finish(job, connection);
     job.resolve(withoutGaps(rows));

@@ -6,6 +6,7 @@ import type { RawRow } from '../rows.ts';
 import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { BriefReads } from './brief-reads.ts';
 import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
@@ -31,8 +32,12 @@ export interface RunOptions {
   readonly isExplain?: boolean;
 }
 
+export type PoolName = 'quick' | 'brief' | 'work';
+
 export interface RunnerOptions {
   readonly open: OpenClient;
+  /** Opens connections for brief reads, see `BriefReads`. */
+  readonly openBrief: OpenClient;
   /** Whether statements may be sent before the answers to earlier ones. */
   readonly isPipelined: boolean;
   /** Milliseconds after which a read of an anonymous client is canceled. */
@@ -68,8 +73,10 @@ interface Limited {
 
 export class Runner {
   readonly #quick: Pool;
+  readonly #brief: BriefReads;
   readonly #work: Pool;
   readonly #scheduler = new Scheduler();
+  readonly #isPipelined: boolean;
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
@@ -84,7 +91,9 @@ export class Runner {
   readonly #sweep: NodeJS.Timeout;
   readonly #check = setInterval(() => this.#endLimited(), LIMIT_CHECK).unref();
 
-  constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
+  constructor({ open, openBrief, isPipelined, slowTimeout }: RunnerOptions) {
+    this.#isPipelined = isPipelined;
+    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE });
     this.#slowTimeout = slowTimeout;
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
@@ -104,12 +113,13 @@ export class Runner {
     this.#sweep = setInterval(() => {
       const now = Date.now();
       this.#quick.sweep(now);
+      this.#brief.sweep(now);
       this.#work.sweep(now);
     }, 1000).unref();
   }
 
-  get pools(): Readonly<Record<'quick' | 'work', PoolState>> {
-    return { quick: this.#quick.state, work: this.#work.state };
+  get pools(): Readonly<Record<PoolName, PoolState>> {
+    return { quick: this.#quick.state, brief: this.#brief.state, work: this.#work.state };
   }
 
   get classes(): Readonly<Record<WorkClass, ClassState>> {
@@ -137,7 +147,7 @@ export class Runner {
     clearInterval(this.#sweep);
     clearInterval(this.#check);
     this.#scheduler.close();
-    await Promise.all([this.#quick.close(), this.#work.close()]);
+    await Promise.all([this.#quick.close(), this.#brief.close(), this.#work.close()]);
   }
 
   #runQuick(
@@ -186,6 +196,12 @@ export class Runner {
       const isUnknown = shape.cost === undefined;
       const name = this.#scheduler.classOf(shape, requester);
       if (options?.refuseCostly === true && classify(shape) === 'slow') throw new CostlyStatement();
+      const isCheap = name === 'brief' || name === 'read';
+      if (isCheap && this.#isPipelined && this.#brief.mayJoin(statement, requester)) {
+        const rows = await this.#brief.run(statement, this.#isPrepared(statement), requester);
+        if (rows) return rows;
+        continue;
+      }
       const entered = this.#scheduler.enter(name, requester, shape, since);
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;
@@ -199,6 +215,7 @@ export class Runner {
         started = this.#scheduler.clock.now();
         const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
         isComplete = true;
+        noteAnswer(shape, statement, rows);
         return rows;
       } catch (error) {
         if (error !== PREEMPTED) throw error;

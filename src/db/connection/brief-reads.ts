@@ -1,0 +1,92 @@
+// Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
+import type { RawRow } from '../rows.ts';
+import { Exclusions } from '../scheduling/exclusions.ts';
+import type { Requester } from '../scheduling/requester.ts';
+import type { Shape } from '../statement-shapes.ts';
+import { isDatabaseError } from './database-errors.ts';
+import type { OpenClient } from './driver.ts';
+import { Pool, type PoolState } from './pool.ts';
+import { mayPipeline, noteAnswer } from './quick-shapes.ts';
+import type { ShapedStatement } from './shared-reads.ts';
+
+const CONNECTIONS = 3;
+/** Maximum statements on a connection at once. */
+const DEPTH = 8;
+/** Milliseconds after which PostgreSQL cancels a statement. */
+export const BRIEF_TIMEOUT = 50;
+/** Mean milliseconds of a shape above which its statements delay others too much. */
+const MAX_MEAN = 10;
+/** The weight of the newest time in the mean. */
+const NEWEST_WEIGHT = 0.05;
+const QUERY_CANCELED = '57014';
+
+export interface BriefReadsOptions {
+  /** Opens connections whose statements end after `BRIEF_TIMEOUT`. */
+  readonly open: OpenClient;
+  /** Milliseconds after which a statement without an answer is abandoned. */
+  readonly deadline: number;
+}
+
+export class BriefReads {
+  readonly #pool: Pool;
+  readonly #shapes = new Exclusions<Shape>();
+  readonly #clients = new Exclusions<string>();
+
+  constructor({ open, deadline }: BriefReadsOptions) {
+    this.#pool = new Pool({
+      open,
+      connections: CONNECTIONS,
+      depth: DEPTH,
+      maxPending: CONNECTIONS * DEPTH,
+      deadline,
+      onAnswer: (statement, rows, milliseconds) => {
+        const { shape } = statement;
+        if (!shape) return;
+        noteAnswer(shape, statement, rows);
+        this.#shapes.noteSuccess(shape);
+        shape.pipelinedMean += (milliseconds - shape.pipelinedMean) * NEWEST_WEIGHT;
+        if (shape.pipelinedMean > MAX_MEAN) this.#exclude(shape);
+      },
+    });
+  }
+
+  get state(): PoolState {
+    return this.#pool.state;
+  }
+
+  /** Whether a read may join: statements of its shape were fast and their pages small, and there is room without waiting. */
+  mayJoin(statement: ShapedStatement, { key }: Requester): boolean {
+    const { shape, isPage } = statement;
+    if (!isPage || shape.isEstimate || !mayPipeline(shape, statement)) return false;
+    if (shape.mean === undefined || shape.mean >= BRIEF_TIMEOUT / 2) return false;
+    if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
+    return this.#pool.hasRoom && !this.#pool.isStalled;
+  }
+
+  /** @returns undefined if the statement was canceled because it took too long */
+  async run(statement: ShapedStatement, prepare: boolean, { key }: Requester): Promise<RawRow[] | undefined> {
+    try {
+      const rows = await this.#pool.run(statement, prepare);
+      this.#clients.noteSuccess(key);
+      return rows;
+    } catch (error) {
+      if (!isDatabaseError(error) || error.code !== QUERY_CANCELED) throw error;
+      this.#exclude(statement.shape);
+      this.#clients.noteDelay(key);
+      return undefined;
+    }
+  }
+
+  sweep(now: number): void {
+    this.#pool.sweep(now);
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  #exclude(shape: Shape): void {
+    this.#shapes.noteDelay(shape);
+    shape.pipelinedMean = 0;
+  }
+}
