@@ -16,40 +16,52 @@ import {
 } from './command.ts';
 
 const HELP = `
-Usage: vitrine introspect [--schema NAME] [--table NAME]... > resources.mjs
+Usage: vitrine introspect [--schema NAME]... [--table NAME]... > resources.mjs
 
 Prints a registry for the tables of the database in DATABASE_URL: everyone may read them, and no one may write.
 Changes nothing in the database.
 
 Options
-  --schema NAME  the schema to read (default: public)
+  --schema NAME  the schema to read (default: public); may be repeated
   --table NAME   only this table; may be repeated
+  --typescript   print TypeScript that checks itself: resources.ts
   --help         show this help
 `;
 
-const OPTIONS = { schema: { type: 'string' }, table: { type: 'string', multiple: true } } as const;
+const OPTIONS = {
+  schema: { type: 'string', multiple: true },
+  table: { type: 'string', multiple: true },
+  typescript: { type: 'boolean' },
+} as const;
 
-/** @throws StartError when the schema or one of the tables does not exist, or the schema has no tables */
+const listed = (schemas: readonly string[]): string =>
+  `${schemas.length === 1 ? 'schema' : 'schemas'} ${schemas.join(', ')}`;
+
+/** @throws StartError when a schema or one of the tables does not exist, or the schemas have no tables */
 async function readRelations(
   database: Database,
-  schema: string,
+  schemas: readonly string[],
   tables: readonly string[],
-): Promise<Relation[]> {
-  const relations = await database.run(relationsStatement(schema, tables), 'read');
-  if (relations.length === 0 && tables.length === 0) {
-    const schemas = await database.run(SCHEMAS, 'read');
-    const others = schemas.filter((name) => name !== schema).join(', ');
-    const problem = schemas.includes(schema)
-      ? `The schema ${schema} has no tables.`
-      : `There is no schema ${schema}.`;
+): Promise<{ relations: Relation[]; unread: string[] }> {
+  const relations = await database.run(relationsStatement(schemas, tables), 'read');
+  const present = await database.run(SCHEMAS, 'read');
+  const missing = schemas.filter((schema) => !present.some(({ name }) => name === schema));
+  const isEmpty = relations.length === 0 && tables.length === 0;
+  if (missing.length > 0 || isEmpty) {
+    const others = present.filter(({ name }) => !schemas.includes(name)).map(({ name }) => name);
+    const problem =
+      missing.length > 0
+        ? `There is no schema ${missing.join(', ')}.`
+        : `The ${listed(schemas)} ${schemas.length === 1 ? 'has' : 'have'} no tables.`;
     throw new StartError(
-      `${problem} ${others === '' ? 'The database has no other schema.' : `Other schemas: ${others}.`}`,
+      `${problem} ${others.length === 0 ? 'The database has no other schema.' : `Other schemas: ${others.join(', ')}.`}`,
     );
   }
-  const missing = tables.filter((table) => !relations.some(({ name }) => name === table));
-  if (missing.length > 0)
-    throw new StartError(`There is no table ${missing.join(', ')} in the schema ${schema}.`);
-  return relations;
+  const lost = tables.filter((table) => !relations.some(({ name }) => name === table));
+  if (lost.length > 0)
+    throw new StartError(`There is no table ${lost.join(', ')} in the ${listed(schemas)}.`);
+  const unread = present.filter(({ name, hasTables }) => hasTables && !schemas.includes(name));
+  return { relations, unread: unread.map(({ name }) => name) };
 }
 
 /** `vitrine introspect`: prints a registry for an existing database. */
@@ -57,20 +69,24 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
   const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
-  const { schema = 'public', table = [] } = parsed.values;
+  const { schema = ['public'], table = [], typescript } = parsed.values;
+  const schemas = [...new Set(schema)];
   const url = requireDatabaseUrl('introspect', io);
-  const { resources, notes } = await withDatabase(url, async (database) => {
+  const { resources, notes, remarks } = await withDatabase(url, async (database) => {
     await requireLosslessSettings(database);
-    const relations = await readRelations(database, schema, table);
+    const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
     const catalog = await database.run(catalogStatement(names), 'read');
-    return servableIntrospection(introspect(relations, catalog), catalog);
+    const { remarks, ...found } = servableIntrospection(introspect(relations, catalog), catalog);
+    const others =
+      unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
+    return { ...found, remarks: [...remarks, ...others] };
   });
   if (resources.length === 0) {
     const reasons = notes.map((note) => `\n  - ${note}`).join('');
-    throw new StartError(`No table of the schema ${schema} can be served:${reasons}`);
+    throw new StartError(`No table of the ${listed(schemas)} can be served:${reasons}`);
   }
-  io.stdout.write(printRegistry({ resources, notes }));
+  io.stdout.write(printRegistry({ resources, notes, remarks }, typescript));
   const secrets = resources.flatMap(({ model, secrets: names }) => names.map((name) => `${model}.${name}`));
   if (secrets.length > 0)
     printMessage(io, `excluded, because the names suggest secrets: ${secrets.join(', ')}`);

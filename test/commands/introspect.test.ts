@@ -213,13 +213,14 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
       ['film_actor', 'its key has several columns'],
       ['film_list', 'it is a view'],
       ['film_totals', 'it is a materialized view'],
-      ['payment_2024', 'it is a partition'],
       ['nothing', 'it has no key'],
       ['person', 'other tables inherit from it (member), and its key is not unique across their rows'],
       ['login_session', 'the name of its key session_token suggests a secret'],
       ['interval_key', 'its key every is interval'],
     ])
       assert.ok(stdout.includes(`// ${table} is not served: ${reason}`), table);
+
+    assert.match(stdout, /^\/\/ payment: its \d*\s?partitions? (is|are) served with it\.$/m);
 
     const objects = await readAll(database, file, resources.keys());
     assert.equal(objects.get('film')?.length, 1);
@@ -359,4 +360,72 @@ test('the present moment is a default, and what is added to it is none; a backsl
   } finally {
     await database.drop();
   }
+});
+
+describe('a database with several schemas', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql
+      .unsafe(
+        `
+        create schema north;
+        create schema south;
+        create schema empty;
+        create table region (id serial primary key, name text not null);
+        create table north.item (id serial primary key, name text not null);
+        create table south.item (id serial primary key, north_id integer not null references north.item);
+        create table south.event (id integer, at date not null, primary key (id, at)) partition by range (at);
+        create table south.event_1 partition of south.event for values from ('2024-01-01') to ('2025-01-01')
+          partition by range (id);
+        create table south.event_1a partition of south.event_1 for values from (0) to (10);
+        create table south.event_2 partition of south.event for values from ('2025-01-01') to ('2026-01-01');
+        create table south.visit (id integer primary key, name text) partition by range (id);
+        create table south.visit_1 partition of south.visit for values from (0) to (10);
+        alter table north.item enable row level security;
+        insert into north.item (name) values ('a');
+        insert into south.item (north_id) values (1)`,
+      )
+      .simple();
+  });
+  after(() => database.drop());
+
+  test('is read from all schemas that are named, with prefixes for equal names', async () => {
+    const { file, resources, stdout } = await introspect(database, '--schema', 'north', '--schema', 'south');
+    assert.deepEqual([...resources.keys()], ['north_item', 'south_item', 'visit']);
+    assert.deepEqual(resources.get('south_item')?.columns, {
+      north: { type: 'foreignKey', references: 'north_item' },
+    });
+    for (const line of [
+      'south.event is not served: its key has several columns (id, at). Neither are its 3 partitions.',
+      'south.visit: its partition is served with it.',
+      'north.item has row-level security: it applies to the database role of the service, not to its users.',
+      'Not read: the schema public (--schema NAME).',
+    ])
+      assert.ok(stdout.includes(`\n// ${line}\n`), line);
+    assert.doesNotMatch(stdout, /event_1|visit_1/);
+    const objects = await readAll(database, file, resources.keys());
+    assert.deepEqual(objects.get('south_item'), [{ id: 1, north_id: 1 }]);
+  });
+
+  test('has a message for schemas that do not exist or have no tables', async () => {
+    const env = { DATABASE_URL: database.url };
+    for (const [words, message] of [
+      [['north', 'nowhere'], 'There is no schema nowhere. Other schemas: empty, public, south.'],
+      [['empty'], 'The schema empty has no tables. Other schemas: north, public, south.'],
+    ] as const) {
+      const { code, stderr } = await run(['introspect', ...words.flatMap((name) => ['--schema', name])], {
+        env,
+      });
+      assert.equal(code, 1);
+      assert.ok(stderr.includes(message), stderr);
+    }
+  });
+
+  test('is printed as TypeScript that checks itself', async () => {
+    const env = { DATABASE_URL: database.url };
+    const { stdout } = await run(['introspect', '--typescript'], { env });
+    assert.match(stdout, /\nimport type \{ Resource \} from 'vitrine';\n\nexport default \[\n/);
+    assert.match(stdout, /\n\] as const satisfies readonly Resource\[\];\n$/);
+  });
 });

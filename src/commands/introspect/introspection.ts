@@ -47,6 +47,8 @@ export interface Introspection {
   readonly resources: readonly IntrospectedResource[];
   /** Which tables cannot be served and why. One sentence each. */
   readonly notes: readonly string[];
+  /** What else the author should know. One sentence each. */
+  readonly remarks: readonly string[];
 }
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -112,7 +114,6 @@ interface Served {
 function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
     return 'the name is reserved for a system table of the service';
-  if (relation.isPartition) return 'it is a partition: its rows are served with the partitioned table';
   const kind = KINDS[relation.kind];
   if (kind !== undefined) return `it is ${kind}, and only tables are served`;
   if (!hasServableName(relation)) return 'its name contains a dot';
@@ -238,17 +239,53 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   };
 }
 
+const plural = (count: number, name: string): string => (count === 1 ? name : `${count} ${name}s`);
+
+/** How many partitions each partitioned table has, by its schema and name. */
+function partitionCounts(relations: readonly Relation[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { root } of relations) {
+    const key = root && pathOf(root);
+    if (key !== null) counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return counts;
+}
+
+const pathOf = ({ schema, name }: Pick<Relation, 'schema' | 'name'>): string => `${schema}.${name}`;
+
 /** Builds a registry for the existing tables, at the access level `default`: everyone reads, no one writes. */
 export function introspect(relations: readonly Relation[], catalog: Catalog): Introspection {
   const notes: string[] = [];
+  const remarks: string[] = [];
   const served: Served[] = [];
-  for (const relation of relations) {
-    const found = serve(relation, hasServableName(relation) ? catalog.get(tableName(relation)) : undefined);
-    if (typeof found === 'string') notes.push(`${tableName(relation)} is not served: ${found}.`);
-    else {
-      const model = nameModel(relation.name, (name) => served.some((one) => one.model === name));
-      served.push({ ...found, model });
+  const partitions = partitionCounts(relations);
+  const hasNamesake = ({ name, schema }: Relation): boolean =>
+    relations.some((other) => other.name === name && other.schema !== schema && !other.isPartition);
+  for (const relation of relations.filter(({ isPartition }) => !isPartition)) {
+    const name = tableName(relation);
+    const found = serve(relation, hasServableName(relation) ? catalog.get(name) : undefined);
+    const count = partitions.get(pathOf(relation)) ?? 0;
+    partitions.delete(pathOf(relation));
+    if (typeof found === 'string') {
+      const neither =
+        count > 0 ? ` Neither ${count === 1 ? 'is' : 'are'} its ${plural(count, 'partition')}.` : '';
+      notes.push(`${name} is not served: ${found}.${neither}`);
+      continue;
     }
+    const plain = hasNamesake(relation) ? `${relation.schema}_${relation.name}` : relation.name;
+    served.push({ ...found, model: nameModel(plain, (model) => served.some((one) => one.model === model)) });
+    if (count > 0)
+      remarks.push(
+        `${name}: its ${plural(count, 'partition')} ${count === 1 ? 'is' : 'are'} served with it.`,
+      );
+    if (relation.hasPolicies)
+      remarks.push(
+        `${name} has row-level security: it applies to the database role of the service, not to its users.`,
+      );
   }
-  return { resources: served.map((one) => describe(one, served)), notes };
+  for (const [root, count] of partitions)
+    notes.push(
+      `${plural(count, 'partition')} of ${root} ${count === 1 ? 'is' : 'are'} not served: that table was not read.`,
+    );
+  return { resources: served.map((one) => describe(one, served)), notes, remarks };
 }

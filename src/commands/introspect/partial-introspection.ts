@@ -68,9 +68,12 @@ const columnOf = (key: string): string | undefined => {
  * The part of an introspection that the service can serve. It runs the same checks as the start: a column or table that they
  * refuse is left out, with a note.
  */
-export function servableIntrospection({ resources, notes }: Introspection, catalog: Catalog): Introspection {
+export function servableIntrospection(
+  { resources, notes, remarks }: Introspection,
+  catalog: Catalog,
+): Introspection {
   const faults = faultsOf(resources.map(definitionOf) as unknown as Resource[], catalog);
-  if (faults.length === 0) return { resources, notes };
+  if (faults.length === 0) return { resources, notes, remarks };
   const tableFaults = new Map(
     faults
       .filter(({ key }) => columnOf(key) === undefined)
@@ -91,5 +94,5 @@ export function servableIntrospection({ resources, notes }: Introspection, catal
     return text === undefined ? [] : [`${table} is not served: ${text}.`];
   });
   // Without these, others may have faults: foreign keys to them.
-  return servableIntrospection({ resources: servable, notes: [...notes, ...refused] }, catalog);
+  return servableIntrospection({ resources: servable, notes: [...notes, ...refused], remarks }, catalog);
 }

@@ -1,6 +1,6 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
-import { raw, sql, table, value, valueList } from '../fragment.ts';
+import { raw, sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 
 /** A table, view or foreign table with its comments. */
@@ -10,6 +10,10 @@ export interface Relation {
   /** pg_class.relkind: r table, p partitioned table, v view, m materialized view, f foreign table. */
   readonly kind: string;
   readonly isPartition: boolean;
+  /** The partitioned table that a partition belongs to, also through others; null for other relations. */
+  readonly root: { readonly schema: string; readonly name: string } | null;
+  /** Row-level security is on. */
+  readonly hasPolicies: boolean;
   /** The bare name does not find it: its schema is not in the search path, or an earlier schema has the same name. */
   readonly isHidden: boolean;
   /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
@@ -27,10 +31,13 @@ export interface Relation {
 }
 
 /**
- * Reads the relations of a schema.
+ * Reads the relations of some schemas.
  * @param names only these relations; an empty list means all
  */
-export function relationsStatement(schema: string, names: readonly string[]): Statement<Relation[]> {
+export function relationsStatement(
+  schemas: readonly string[],
+  names: readonly string[],
+): Statement<Relation[]> {
   const wanted = names.length === 0 ? sql`` : sql` and c.relname = any(${valueList(names)})`;
   const query = sql`
 select coalesce(json_agg(json_build_object(
@@ -38,6 +45,11 @@ select coalesce(json_agg(json_build_object(
   'name', c.relname,
   'kind', c.relkind,
   'isPartition', c.relispartition,
+  'root', (
+    select json_build_object('schema', rn.nspname, 'name', r.relname)
+    from pg_class r join pg_namespace rn on rn.oid = r.relnamespace
+    where c.relispartition and r.oid = pg_partition_root(c.oid)),
+  'hasPolicies', c.relrowsecurity,
   'isHidden', not pg_table_is_visible(c.oid),
   'isReadable', has_table_privilege(c.oid, 'SELECT'),
   'comment', obj_description(c.oid, 'pg_class'),
@@ -51,17 +63,20 @@ select coalesce(json_agg(json_build_object(
     ) order by a.attnum), '[]')
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
-) order by c.relname), '[]')
+) order by array_position(${valueList(schemas)}, n.nspname::text), c.relname), '[]')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where n.nspname = ${value(schema)} and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`;
+where n.nspname = any(${valueList(schemas)}) and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])${wanted}`;
   return createStatement(query, oneCell(json<Relation[]>));
 }
 
-/** Reads the names of all schemas except the system's. */
+/** Reads the names of all schemas except the system's, and whether they have tables. */
 export const SCHEMAS = createStatement(
-  raw(`select coalesce(json_agg(nspname order by nspname), '[]') from pg_namespace
+  raw(`select coalesce(json_agg(json_build_object('name', nspname, 'hasTables', exists (
+  select from pg_class c where c.relnamespace = n.oid and c.relkind = any(array['r', 'p', 'v', 'm', 'f']::"char"[])
+)) order by nspname), '[]')
+from pg_namespace n
 where nspname <> 'information_schema' and nspname !~ '^pg_'`),
-  oneCell(json<string[]>),
+  oneCell(json<{ readonly name: string; readonly hasTables: boolean }[]>),
 );
 
 /** Facts about the database and its tables that affect safety and speed. */
