@@ -94,7 +94,9 @@ export const methodNotAllowed = (allow: string): Problem =>
 export function assertAllowed(method: string, route: Route): void {
   const effective = meaningOf(method) as Method;
   if ('resource' in route && route.resource.access === 'default' && WRITES.has(effective))
-    throw new Unauthorized();
+    throw new Unauthorized(
+      `no one may write ${route.resource.name}: give it access: 'user' or 'admin', or set ACCESS`,
+    );
   if (!allows(route, effective)) throw methodNotAllowed(allowOf(route));
 }
 
