@@ -184,6 +184,11 @@ export interface ResourceClient<R extends WrittenResource, All extends WrittenRe
   ) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
+  /** Creates up to 1,000 records: all of them, or none. */
+  readonly createMany: (
+    bodies: readonly CreateBody<R, All>[],
+    options?: CallOptions,
+  ) => Promise<Row<R, All>[]>;
   /** Changes the columns in the body. The others keep their values. */
   readonly update: (id: KeyOf<R>, body: UpdateBody<R, All>, options?: ChangeOptions) => Promise<Row<R, All>>;
   readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;

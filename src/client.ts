@@ -236,6 +236,8 @@ function createResourceClient(model: string, send: Send) {
     get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
     create: async (body: object, { signal }: CallOptions = {}) =>
       recordOf(await send(collection, { method: 'POST', body, signal })),
+    createMany: async (bodies: readonly object[], { signal }: CallOptions = {}) =>
+      (await send(collection, { method: 'POST', body: bodies, signal })).json() as Promise<object[]>,
     update: async (id: Id, body: object, options: ChangeOptions = {}) =>
       recordOf(await send(record(id), { method: 'PUT', body, ...conditions(options) })),
     delete: async (id: Id, options: ChangeOptions = {}) => {

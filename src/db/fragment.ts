@@ -50,8 +50,8 @@ export const table = (name: string): Fragment => join(name.split('.').map(identi
 export const value = (text: string | null): Fragment => ({ text: ['', '::text'], values: [text] });
 
 /** A list as one parameter, so that its length does not change the statement's text. */
-export function valueList(values: readonly string[]): Fragment {
-  const items = values.map((item) => `"${item.replace(/["\\]/g, '\\$&')}"`);
+export function valueList(values: readonly (string | null)[]): Fragment {
+  const items = values.map((item) => (item === null ? 'NULL' : `"${item.replace(/["\\]/g, '\\$&')}"`));
   return { text: ['', '::text[]'], values: [`{${items.join(',')}}`] };
 }
 

@@ -1,4 +1,5 @@
 // JSON of the API as HTML: indented, with links to the records that it names.
+import { hasAddress } from '../../resources/records/checked-body.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
@@ -24,7 +25,7 @@ function targetOf(
   { name, model }: ServedResource,
   resources: ServedResources,
 ): string | undefined {
-  if (text === '') return undefined; // no URL can name an empty key
+  if (!hasAddress(text)) return undefined;
   if (column === model.primaryKey) return apiLinks.record(name, text);
   const target = column.references && resources.get(column.references.name);
   return target?.methods.has('GET') ? apiLinks.record(target.name, text) : undefined;
@@ -41,7 +42,7 @@ function truncatedValue(
   const beginning = column.type.json === 'bare' ? text : JSON.stringify(text).slice(0, -1);
   const remark = `truncated: ${grouped(Number(size))} bytes in total`;
   const id = textOfField(fields, model.primaryKey.key);
-  const hasLink = id !== null && id !== '' && !fields.has(sizeKey(model.primaryKey));
+  const hasLink = id !== null && hasAddress(id) && !fields.has(sizeKey(model.primaryKey));
   return [beginning, '… ', hasLink ? html`<a href="${apiLinks.recordJson(name, id)}">${remark}</a>` : remark];
 }
 

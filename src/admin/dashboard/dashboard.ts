@@ -6,7 +6,7 @@ import { withTimeout } from '../../resources/definition/panel.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { labelsFor, type RecordLabels } from '../../resources/records/record-labels.ts';
+import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 import { resourceRow, table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';

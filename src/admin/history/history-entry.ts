@@ -5,7 +5,7 @@ import { joinLabel } from '../../query/statements/label-sql.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { labelsFor, type RecordLabels } from '../../resources/records/record-labels.ts';
+import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 
 /** An entry of the history. It has only the values that the admin area shows now. */
 export interface HistoryChange {

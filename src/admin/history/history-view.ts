@@ -6,7 +6,7 @@ import { sizeKey } from '../../query/statements/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { columnsOf, type HistoryChange } from './history-entry.ts';
-import type { RecordLabels } from '../../resources/records/record-labels.ts';
+import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import {

@@ -1,6 +1,6 @@
 // The tables and texts of the import preview.
 import type { Column } from '../../db/schema/model.ts';
-import { labelsFor } from '../../resources/records/record-labels.ts';
+import { labelsFor } from '../web/record-labels.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';

@@ -1,4 +1,5 @@
 // The table of a list: headings that sort, and rows to open or select.
+import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
@@ -71,9 +72,12 @@ function cell(
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
+  const first = hasText ? shown : shortened(entry.label);
   const content: Content = isFirst
-    ? html`<a href="${links.record(resource.name, entry.id)}">${hasText ? shown : shortened(entry.label)}</a>`
-    : isLinked && column.references
+    ? hasAddress(entry.id)
+      ? html`<a href="${links.record(resource.name, entry.id)}">${first}</a>`
+      : first
+    : isLinked && column.references && hasAddress(key)
       ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
       : shown;
   const cellAttributes = attributes({ class: isNumeric(column) && 'number', 'data-label': column.title });

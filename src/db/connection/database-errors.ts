@@ -6,6 +6,7 @@ import type { Column, Model } from '../schema/model.ts';
 export interface DatabaseError extends Error {
   readonly code: string;
   readonly constraint_name?: string;
+  readonly column_name?: string;
   readonly schema_name?: string;
   readonly table_name?: string;
   /** The PostgreSQL function that raised the error. Unlike the message, it is never translated. */
@@ -119,6 +120,13 @@ export function toProblem(error: unknown): Problem | undefined {
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
+
+/** SQLSTATEs of rules: check and exclusion constraints, NOT NULL, views with a check option, and exceptions of triggers. */
+const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
+
+/** Whether a rule of the database refused a write, other than a duplicate or a reference. */
+export const isRuleError = ({ code, routine }: DatabaseError): boolean =>
+  RULES.test(code) || routine === RAISED;
 
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
 export function undefinedIfUnencodable(error: unknown): undefined {

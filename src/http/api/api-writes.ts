@@ -3,8 +3,10 @@ import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
-import { parseJsonFieldsInTurns, type JsonFields } from '../../resources/records/json-fields.ts';
-import type { Operations, Versions } from '../../resources/records/operations.ts';
+import { MAX_RECORDS } from '../../resources/records/create-many.ts';
+import { parseJsonBodyInTurns, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
+import type { InsertedRecord } from '../../query/statements/insert-many.ts';
+import type { CreatedRecord, Operations, Versions } from '../../resources/records/operations.ts';
 import {
   CallerChanged,
   meets,
@@ -39,9 +41,45 @@ const handling = (request: ApiRequest): Record<string, string> =>
   isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
-function bodyOf(request: ApiRequest): () => Promise<JsonFields> {
-  let fields: Promise<JsonFields> | undefined;
-  return () => (fields ??= readJsonText(request).then(parseJsonFieldsInTurns));
+function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): () => Promise<T> {
+  let body: Promise<T> | undefined;
+  return () => (body ??= readJsonText(request).then(parse));
+}
+
+/** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
+const mayCreate = ({ headers }: ApiRequest, { model, methods }: ServedResource): boolean =>
+  headers['if-none-match']?.trim() === '*' && !model.primaryKey.hasDefault && methods.has('POST');
+
+/** The response to one new record. */
+function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
+  const location = addressOf(`/api/${name}/${encodeURIComponent(record.id)}/`);
+  const headers = { Location: location, ETag: entityTag(record.version) };
+  return json(201, record.json, { ...headers, ...handling(request) });
+}
+
+const COMMA = Buffer.from(',');
+
+/** The response to several new records: the records, or with `Prefer: return=minimal` their keys. */
+function createdManyReply(
+  request: ApiRequest,
+  { model }: ServedResource,
+  records: readonly InsertedRecord[],
+): Reply {
+  const isMinimal = preference(request.headers, 'return') === 'minimal';
+  const isNumber = model.primaryKey.type.input.json === 'number';
+  const parts = records.map(({ json: record, key }) =>
+    isMinimal ? Buffer.from(isNumber ? key : JSON.stringify(key)) : record,
+  );
+  const separated = parts.flatMap((part, index) => (index === 0 ? [part] : [COMMA, part]));
+  const applied = [
+    ...(isStrict(request) ? ['handling=strict'] : []),
+    ...(isMinimal ? ['return=minimal'] : []),
+  ];
+  return json(
+    201,
+    Buffer.concat([Buffer.from('['), ...separated, Buffer.from(']')]),
+    applied.length > 0 ? { 'Preference-Applied': applied.join(', ') } : {},
+  );
 }
 
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
@@ -84,32 +122,35 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
 
   return {
     async create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-      const body = bodyOf(request);
-      const record = await asWriter(request, resource, async (caller) => {
+      const body = bodyOf(request, (text) => parseJsonBodyInTurns(text, MAX_RECORDS));
+      return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
-        return operations(request.requester).create(resource, await body(), caller, isStrict(request));
+        const { record, records } = await body();
+        const run = operations(request.requester);
+        return record
+          ? createdReply(request, resource, await run.create(resource, record, caller, isStrict(request)))
+          : createdManyReply(
+              request,
+              resource,
+              await run.createMany(resource, records, caller, isStrict(request)),
+            );
       });
-      const location = addressOf(`/api/${resource.name}/${encodeURIComponent(record.id)}/`);
-      const headers = { Location: location, ETag: entityTag(record.version) };
-      return json(201, record.json, { ...headers, ...handling(request) });
     },
 
     async update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-      const body = bodyOf(request);
-      const record = await asWriter(request, resource, async (caller) => {
+      const body = bodyOf(request, parseJsonFieldsInTurns);
+      return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const fields = await body();
+        const run = operations(request.requester);
+        if (mayCreate(request, resource)) {
+          const created = await run.createAt(resource, id, fields, caller, isStrict(request));
+          return createdReply(request, resource, created);
+        }
         const versions = allowedVersions(request);
-        return operations(request.requester).update(
-          resource,
-          id,
-          fields,
-          caller,
-          versions,
-          isStrict(request),
-        );
+        const record = await run.update(resource, id, fields, caller, versions, isStrict(request));
+        return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
       });
-      return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
     },
 
     async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {

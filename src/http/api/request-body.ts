@@ -118,7 +118,7 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const bytes = await request.body();
   if (isMultipart) return onlyData(readMultipart(bytes, contentType, MAX_FIELDS, 'data'))[1];
   const text = decodeBody(bytes);
-  if (isJson || text.startsWith('{')) return text;
+  if (isJson || text.startsWith('{') || text.startsWith('[')) return text;
   const { value } = onlyData(decodeField(text, 'data', 2));
   if (value === undefined) throw new Problem(400, 'The field "data" is not percent-encoded UTF-8.');
   return value;

@@ -109,6 +109,12 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
       'The `ETag` of an earlier response. If the record has not changed since, the response is 304.',
     schema: { type: 'string' },
   },
+  PreferReturn: {
+    name: 'Prefer',
+    in: 'header',
+    description: '`return=minimal` returns only the keys of several new records.',
+    schema: { type: 'string', examples: ['return=minimal'] },
+  },
   IfMatch: {
     name: 'If-Match',
     in: 'header',

@@ -3,6 +3,7 @@ import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { listParameters } from './openapi-parameters.ts';
 import { errorResponses, refTo } from './openapi-shared.ts';
 
@@ -31,8 +32,7 @@ const readErrors = (level: AccessLevel): string[] => [
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
 /** The body as JSON, or as JSON text in the field `data` of a form. */
-function requestBody(name: string): JsonSchema {
-  const schema = refTo('schemas', name);
+function requestBody(schema: JsonSchema): JsonSchema {
   const form = {
     schema: {
       type: 'object',
@@ -51,6 +51,15 @@ function requestBody(name: string): JsonSchema {
     },
   };
 }
+
+/** One value, or an array of such values. @param minimal the schema of an element that may replace it */
+const oneOrMany = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
+  oneOf: [
+    one,
+    { type: 'array', minItems: 1, maxItems: MAX_RECORDS, items: one },
+    ...(minimal ? [{ type: 'array', minItems: 1, maxItems: MAX_RECORDS, items: minimal }] : []),
+  ],
+});
 
 /** Formats of a collection that a client can choose with `Accept`, in addition to JSON. */
 const OTHER_FORMATS: JsonSchema = {
@@ -124,9 +133,15 @@ export function resourcePaths(
   }
   if (methods.has('POST') && writable) {
     collection['post'] = operation('create', `Create a record of ${name}`, access, {
-      requestBody: requestBody(`${name}.New`),
+      description: 'An array of records creates all of them, or none.',
+      parameters: [refTo('parameters', 'PreferReturn')],
+      requestBody: requestBody(oneOrMany(refTo('schemas', `${name}.New`))),
       responses: {
-        201: ok('The new record.', name, 'Location', 'ETag'),
+        201: {
+          description: 'The new record, or an array of the new records.',
+          headers: header('Location', 'ETag', 'Preference-Applied'),
+          content: { 'application/json': { schema: oneOrMany(refTo('schemas', name), key) } },
+        },
         ...errorResponses(...WRITE_ERRORS, 'TooLarge', 'Unsupported'),
       },
     });
@@ -134,9 +149,12 @@ export function resourcePaths(
   if (methods.has('PUT') && writable) {
     const change = {
       parameters: [refTo('parameters', 'IfMatch')],
-      requestBody: requestBody(`${name}.Change`),
+      requestBody: requestBody(refTo('schemas', `${name}.Change`)),
       responses: {
         200: ok('The changed record.', name, 'ETag'),
+        ...(model.primaryKey.hasDefault || !methods.has('POST')
+          ? {}
+          : { 201: ok('The new record, with `If-None-Match: *`.', name, 'Location', 'ETag') }),
         ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },
     };

@@ -1,7 +1,13 @@
 // Turns errors into responses, in the format that the request accepts.
-import { asProblem } from '../../db/connection/database-errors.ts';
+import {
+  asProblem,
+  isDatabaseError,
+  isRuleError,
+  type DatabaseError,
+} from '../../db/connection/database-errors.ts';
 import { notFound, unavailable, type Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
+import type { LogFields } from '../observability/log-text.ts';
 import {
   INTERNAL_ERROR,
   problemReply,
@@ -27,6 +33,14 @@ export function errorArea(request: ApiRequest, current: Site | undefined): Pick<
   return isPage ? current?.pages : undefined;
 }
 
+/** The log line for a write that a rule of the database refused. Clients do not see its text. */
+const ruleLine = ({ message, constraint_name, column_name }: DatabaseError, id: string): LogFields => ({
+  id,
+  message: `the database refused a write: ${message}`,
+  ...(constraint_name === undefined ? {} : { constraint: constraint_name }),
+  ...(column_name === undefined ? {} : { column: column_name }),
+});
+
 /** Turns any error into a response, and logs errors of the service and of the database. No other function does this. */
 export function errorReply(
   error: unknown,
@@ -34,7 +48,10 @@ export function errorReply(
   logger: Logger,
   show: (problem: Problem, requestId: string) => Reply = problemReply,
 ): Reply {
-  if (error instanceof Unauthorized) return UNAUTHORIZED;
+  if (error instanceof Unauthorized) {
+    if (error.message !== '') logger.info({ id: requestId, message: error.message });
+    return UNAUTHORIZED;
+  }
   const problem = asProblem(error);
   if (!problem) {
     logger.error({
@@ -44,6 +61,9 @@ export function errorReply(
     });
   } else if (problem !== error && problem.status === 503) {
     logger.warn({ id: requestId, message: (error as Error).message });
+  } else {
+    const cause = problem === error ? problem.cause : error;
+    if (isDatabaseError(cause) && isRuleError(cause)) logger.info(ruleLine(cause, requestId));
   }
   return show(problem ?? INTERNAL_ERROR, requestId);
 }

@@ -12,8 +12,7 @@ import {
 } from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
-import type { Change } from './change.ts';
-import type { Author } from './write-statements.ts';
+import type { Author, Change } from './change.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {

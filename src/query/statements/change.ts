@@ -1,4 +1,5 @@
-// A new value of a column, in the form that the writing statements need.
+// New values of columns and who writes them, in the form that the writing statements need.
+import type { Fragment } from '../../db/fragment.ts';
 import type { Column } from '../../db/schema/model.ts';
 
 export interface Change {
@@ -10,4 +11,12 @@ export interface Change {
   readonly value: string | null;
   /** A password's new hash. */
   readonly hash?: string;
+}
+
+/** Who writes. */
+export interface Author {
+  readonly id: string;
+  readonly name: string;
+  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
+  readonly precondition?: Fragment;
 }

@@ -3,21 +3,14 @@ import { EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/f
 import type { Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, type Statement } from '../../db/rows.ts';
 import { reference, typed } from '../../db/schema/model.ts';
-import type { Change } from './change.ts';
+import type { Author, Change } from './change.ts';
 import { bindCheck, type Check } from './check-statements.ts';
 import { authorSql } from './history-sql.ts';
+import { insertManyStatement, type InsertMany } from './insert-many.ts';
 import { ROOT } from '../plan.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
 import { deleteSql, insertSql, isKey, readDeleted, readInserted, readUpdated, updateSql } from './write-sql.ts'; // prettier-ignore
 import type { BoundWrite, WriteTarget } from './write-sql.ts';
-
-/** Who writes. */
-export interface Author {
-  readonly id: string;
-  readonly name: string;
-  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
-  readonly precondition?: Fragment;
-}
 
 /** What to write. */
 export interface Write {
@@ -55,6 +48,9 @@ export class WriteStatements {
 
   /** POST: inserts the record if all checks and the precondition hold. */
   readonly insert = (write: Write) => this.#statement('insert', write, insertSql, readInserted);
+
+  /** POST of several records: inserts all of them, or none. */
+  readonly insertMany = (many: InsertMany) => insertManyStatement(this.#target, many);
 
   /** PUT: finds and locks the row, decides, and updates it if that is allowed and a column differs. */
   readonly update = (write: Write) => this.#statement('update', write, updateSql, readUpdated);

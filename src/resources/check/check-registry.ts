@@ -15,7 +15,7 @@ import { areMethods, partialResource, withoutUncertain } from './partial-resourc
 
 const RESOURCE_KEYS = [
   'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
-  'maxCount', 'countLevel', 'cache', 'methods', 'ordering', 'admin', 'history',
+  'maxCount', 'countLevel', 'cache', 'databaseErrors', 'constraints', 'methods', 'ordering', 'admin', 'history',
 ]; // prettier-ignore
 const SYSTEM_NAME = `names that start with ${SYSTEM_PREFIX} are reserved for system tables`;
 
@@ -130,6 +130,14 @@ function checkResource(entry: Loose): KeyFault[] {
       isLimit(limit) && isLimit(maxLimit) && limit > maxLimit,
       'limit',
       'must not be greater than maxLimit',
+    ),
+    ...checkKeys(entry, ['databaseErrors'], isIn(['hidden', 'shown']), 'must be hidden or shown'),
+    ...checkKeys(
+      entry,
+      ['constraints'],
+      (value) =>
+        isObject(value) && Object.values(value).every((text) => typeof text === 'string' && text !== ''),
+      'must be an object of constraint names and non-empty texts',
     ),
     ...checkMethods(entry['methods']),
     ...checkKeys(

@@ -60,6 +60,10 @@ export interface Resource extends ModelDefinition {
   readonly countLevel?: AccessLevel;
   /** How long caches may keep what anonymous clients read (seconds); not at all when absent. */
   readonly cache?: number;
+  /** Whether the API shows PostgreSQL's message when a rule of the database refuses a write. */
+  readonly databaseErrors?: 'hidden' | 'shown';
+  /** What the API says when a constraint of the database refuses a write, by the constraint's name. */
+  readonly constraints?: Readonly<Record<string, string>>;
   readonly methods?: readonly Method[];
   /** As in the query string: `-pub_date,user__username`. */
   readonly ordering?: Name;

@@ -3,12 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
 import { findColumn, type Model } from '../../db/schema/model.ts';
-import {
-  duplicateColumns,
-  isDatabaseError,
-  isOfTable,
-  toProblem,
-} from '../../db/connection/database-errors.ts';
+import { duplicateColumns, isDatabaseError, isOfTable } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   bulkDeleteStatement,
@@ -26,7 +21,13 @@ import type { Browsing } from './browsing.ts';
 import type { Selection } from './selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { UNIQUE_VIOLATION, StillReferenced, FOREIGN_KEY_VIOLATIONS, historyFault } from './conflicts.ts';
+import {
+  explainRule,
+  UNIQUE_VIOLATION,
+  StillReferenced,
+  FOREIGN_KEY_VIOLATIONS,
+  historyFault,
+} from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
@@ -45,7 +46,7 @@ function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, e
 /** Turns a database error into a problem that names the cause, where it is known. */
 function explainError(
   error: unknown,
-  changed: Model,
+  resource: AdminResource,
   changes: readonly Change[],
   models: readonly Model[],
 ): unknown {
@@ -57,9 +58,9 @@ function explainError(
       names,
     );
   }
-  if (error.code !== UNIQUE_VIOLATION) return toProblem(error) ?? error;
+  if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
   const errors: FieldErrors = {};
-  for (const column of duplicateColumns(changed, error)) {
+  for (const column of duplicateColumns(resource.model, error)) {
     if (changes.some((change) => change.column === column))
       addError(errors, column.key, 'must be unique, so two records cannot have the same value');
   }
@@ -105,7 +106,7 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      throw explainError(historyFault(error, resource), resource.model, changes, models);
+      throw explainError(historyFault(error, resource), resource, changes, models);
     }
   }
 

@@ -86,7 +86,10 @@ function checkLoginName(value: string): Parsed {
 /** Maximum bytes of a key. Percent-encoding can triple them, and the URL must still fit into a request line. */
 const MAX_KEY_BYTES = 4096;
 
-/** Refuses keys that no URL can name: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
+/** Whether a URL can name the key: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
+export const hasAddress = (key: string): boolean => !['', '.', '..'].includes(key);
+
+/** Refuses keys that no URL can name. */
 export function checkKey(value: string, { castType }: Column): Parsed {
   // PostgreSQL ignores the padding of `char(n)`.
   let length = value.length;
@@ -95,7 +98,7 @@ export function checkKey(value: string, { castType }: Column): Parsed {
   const bytes = Buffer.byteLength(key);
   if (bytes > MAX_KEY_BYTES)
     return { fault: `must be at most ${MAX_KEY_BYTES} bytes to fit into a URL (got ${bytes})`, value };
-  if (!['', '.', '..'].includes(key)) return { value };
+  if (hasAddress(key)) return { value };
   return { fault: 'must not be empty, "." or "..", because no URL could name the record', value };
 }
 

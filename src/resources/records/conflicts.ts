@@ -1,14 +1,16 @@
-// Explains writes and deletions that the database rejects because of other records.
+// Explains writes and deletions that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
   isDatabaseError,
   isOfTable,
+  isRuleError,
+  toProblem,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import { duplicatesStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
+import { duplicatesStatement, referrersStatement } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 
@@ -93,15 +95,17 @@ export async function conflictProblem(
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
-    return Object.keys(errors).length > 0 || hiddenReferences.length === 0 ? conflict(errors) : unspecific();
+    return Object.keys(errors).length > 0 || hiddenReferences.length === 0
+      ? conflict(errors)
+      : unspecificConflict();
   }
   if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return error;
-  if (sendsHidden) return unspecific();
+  if (sendsHidden) return unspecificConflict();
   return isOfTable(model, error) ? missingReferences(hiddenReferences) : error;
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */
-const unspecific = (): Problem =>
+export const unspecificConflict = (): Problem =>
   new Problem(
     409,
     'A record with the same value already exists, or a record that this one refers to does not exist.',
@@ -144,4 +148,27 @@ export async function deletionProblem(
   const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
   const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
   return new StillReferenced(`${who} refer to this one.`, names);
+}
+
+/**
+ * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
+ * @param explained the problem for the error, or the error itself
+ */
+export function explainRule(
+  error: DatabaseError,
+  { constraints, databaseErrors }: Pick<ServedResource, 'constraints' | 'databaseErrors'>,
+  explained: unknown,
+): unknown {
+  const problem = explained instanceof Problem ? explained : toProblem(error);
+  if (!problem || problem.status >= 500) return explained;
+  const { status, message, errors } = problem;
+  const text = constraints.get(error.constraint_name ?? '');
+  const shown = (detail: string): Problem => {
+    const made = new Problem(status, detail, errors ? { errors } : {});
+    made.cause = error;
+    return made;
+  };
+  if (text !== undefined) return shown(text);
+  if (databaseErrors !== 'shown' || explained instanceof Problem || !isRuleError(error)) return explained;
+  return shown(`${message.replace(/\.$/, '')}: ${error.message}`);
 }

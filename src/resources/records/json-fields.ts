@@ -93,6 +93,38 @@ export async function parseJsonFieldsInTurns(text: string): Promise<JsonFields> 
   return checkFields(text, fields, await scanJsonInTurns(text, add));
 }
 
+/** Maximum fields of all records in one body. */
+const MAX_ALL_FIELDS = 100_000;
+
+/** A body: one record, or several ones; undefined stands for an element that is not an object. */
+export type JsonBody =
+  | { readonly record: JsonFields; readonly records?: never }
+  | { readonly record?: never; readonly records: readonly (JsonFields | undefined)[] };
+
+/**
+ * Parses a JSON object, or an array of objects, in many iterations of the event loop for a long text.
+ * @param maxRecords maximum elements of an array
+ * @throws Problem 400
+ */
+export async function parseJsonBodyInTurns(text: string, maxRecords: number): Promise<JsonBody> {
+  const start = skipSpace(text, 0);
+  if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text) };
+  if (!(await scanJsonInTurns(text))) throw new Problem(400, 'The body is not valid JSON.');
+  const values = splitValues(text.slice(start + 1, text.lastIndexOf(']')), maxRecords + 1);
+  if (values.length === 0) throw new Problem(400, 'The body has no records.');
+  if (values.length > maxRecords) throw new Problem(400, `The body has more than ${maxRecords} records.`);
+  const records: (JsonFields | undefined)[] = [];
+  let fieldsLeft = MAX_ALL_FIELDS;
+  for (const value of values) {
+    const isObject = value[skipSpace(value, 0)] === '{';
+    const fields = isObject ? await parseJsonFieldsInTurns(value) : undefined;
+    fieldsLeft -= fields?.size ?? 0;
+    if (fieldsLeft < 0) throw new Problem(400, `The body has more than ${MAX_ALL_FIELDS} fields.`);
+    records.push(fields);
+  }
+  return { records };
+}
+
 function collectFields(text: string) {
   const fields = new Map<string, JsonField>();
   const add: OnField = (key, start, end, facts) => {
@@ -156,10 +188,10 @@ export function indentJson(text: string, depth = 0): string {
   return parts.join('');
 }
 
-/** Splits JSON values that are separated by commas into their texts. */
-export function splitValues(text: string): string[] {
+/** Splits JSON values that are separated by commas into their texts. @param most values; the others are left out */
+export function splitValues(text: string, most = Infinity): string[] {
   const values: string[] = [];
-  for (let at = 0; at < text.length;) {
+  for (let at = skipSpace(text, 0); at < text.length && values.length < most;) {
     const end = endOfValue(text, at);
     values.push(text.slice(at, end));
     at = end + 1;

@@ -2,20 +2,23 @@
 import type { Database } from '../../db/connection/database.ts';
 import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
-import { isUnanswered } from '../../db/connection/pool-job.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { isDatabaseError, LostWrite } from '../../db/connection/database-errors.ts';
+import { duplicateColumns, isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
+import { createMany } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
-import { checkBody, type CheckedBody, type Writing } from './checked-body.ts';
-import type { JsonFields } from './json-fields.ts';
+import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
+import type { JsonField, JsonFields } from './json-fields.ts';
+import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import {
   deletionProblem,
+  explainRule,
   FOREIGN_KEY_VIOLATIONS,
+  UNIQUE_VIOLATION,
   historyFault,
   conflictProblem,
   type WriteAttempt,
@@ -33,6 +36,7 @@ import {
   assertChangeable,
   NO_RECORD,
   NOT_SUPPORTED,
+  runWrite,
   writeOutcome,
   suppressed,
 } from './write-result.ts';
@@ -43,6 +47,17 @@ export type Versions = readonly string[] | undefined;
 /** The rows' versions among those that `If-Match` names. */
 const rowVersions = ({ shape }: ServedResource, versions: Versions): Versions =>
   versions?.flatMap((version) => (version.endsWith(shape) ? [version.slice(0, -shape.length)] : []));
+
+export interface CreatedRecord extends RecordResult {
+  /** The key as text. */
+  readonly id: string;
+}
+
+/** A natural key from a URL as a field of a body. */
+const keyField = (id: string, column: Column): JsonField =>
+  column.type.input.json === 'number'
+    ? { value: Number(id), source: id }
+    : { value: id, source: JSON.stringify(id) };
 
 export type Operations = ReturnType<typeof createOperations>;
 
@@ -99,26 +114,17 @@ export function createOperations(
     );
   }
 
-  /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
-  async function run<T>(statement: Statement<T>): Promise<T> {
-    try {
-      return await database.run(statement, 'write');
-    } catch (error) {
-      throw isUnanswered(error) ? new LostWrite(error as Error) : error;
-    }
-  }
-
   /** Runs a statement that writes, and explains a rejection that other records cause. The problem's cause is the rejection. */
   async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
     try {
-      return await run(statement);
+      return await runWrite(database, statement);
     } catch (cause) {
       const error = historyFault(cause, attempt.resource);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database);
       if (explained instanceof Problem) explained.cause = error;
-      throw explained;
+      throw explainRule(error, attempt.resource, explained);
     }
   }
 
@@ -132,39 +138,86 @@ export function createOperations(
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
     viewOf(resources, (level) => meets(level, caller)).joinable;
 
+  async function create(
+    resource: ServedResource,
+    fields: JsonFields,
+    caller: Caller,
+    isStrict?: boolean,
+  ): Promise<CreatedRecord> {
+    const mayRead = readerOf(caller);
+    const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
+    await assertValid(resource, body);
+    const { hiddenReferences } = body;
+    const changes = await hashChanges(body.changes, passwords, requester);
+    // `insert … default values` has no place for the precondition.
+    if (caller.precondition && changes.length === 0) throw new CallerChanged();
+    const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
+    const attempt = { resource, id: undefined, changes, hiddenReferences };
+    const { record, checks } = await write(statement, attempt);
+    if (!record) {
+      addCheckErrors(body.checks, checks, body.errors);
+      if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+      // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
+      if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
+      throw suppressed();
+    }
+    return { ...recordResult(record, resource), id: record.id };
+  }
+
   return {
+    create,
+
+    /**
+     * Creates the record with this natural key.
+     * @throws Problem 412 if there is one already; like `create`
+     */
+    async createAt(
+      resource: ServedResource,
+      idText: string,
+      fields: JsonFields,
+      caller: Caller,
+      isStrict?: boolean,
+    ): Promise<CreatedRecord> {
+      const id = requireId(resource, idText);
+      const { model } = resource;
+      const { primaryKey } = model;
+      const sent = fields.get('id');
+      const key = keyField(id, primaryKey);
+      if (sent && parseField(sent, primaryKey).value !== parseField(key, primaryKey).value)
+        throw badBody({ id: ['must equal the id of the record'] });
+      try {
+        return await create(resource, new Map([...fields, ['id', key]]), caller, isStrict);
+      } catch (error) {
+        const cause = error instanceof Problem ? error.cause : undefined;
+        const columns =
+          isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION ? duplicateColumns(model, cause) : [];
+        if (columns.length === 1 && columns[0] === primaryKey)
+          throw new Problem(412, 'There is a record with this key already.');
+        throw error;
+      }
+    },
+
+    /** Creates several records, see `createMany`. */
+    createMany: (
+      resource: ServedResource,
+      bodies: readonly (JsonFields | undefined)[],
+      caller: Caller,
+      isStrict?: boolean,
+    ): Promise<InsertedRecord[]> =>
+      createMany(resource, bodies, caller, isStrict, {
+        database,
+        passwords,
+        requester,
+        mayRead: readerOf(caller),
+        holds: ({ precondition }) => (precondition ? holds(precondition) : Promise.resolve(true)),
+      }),
+
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
       const body = checkBody(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
       await addDatabaseFaults(resource, body, id);
       return body.errors;
-    },
-
-    async create(
-      resource: ServedResource,
-      fields: JsonFields,
-      caller: Caller,
-      isStrict?: boolean,
-    ): Promise<RecordResult & { readonly id: string }> {
-      const mayRead = readerOf(caller);
-      const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
-      await assertValid(resource, body);
-      const { hiddenReferences } = body;
-      const changes = await hashChanges(body.changes, passwords, requester);
-      // `insert … default values` has no place for the precondition.
-      if (caller.precondition && changes.length === 0) throw new CallerChanged();
-      const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
-      const attempt = { resource, id: undefined, changes, hiddenReferences };
-      const { record, checks } = await write(statement, attempt);
-      if (!record) {
-        addCheckErrors(body.checks, checks, body.errors);
-        if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-        // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
-        if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
-        throw suppressed();
-      }
-      return { ...recordResult(record, resource), id: record.id };
     },
 
     async update(
@@ -212,15 +265,16 @@ export function createOperations(
       const statement = resource.writes.delete({ id, author: caller, versions: expected });
       const checkOwnership = ownershipCheck(resource, id, caller);
       try {
-        const outcome = await writeOutcome(() => run(statement), checkOwnership, caller);
+        const outcome = await writeOutcome(() => runWrite(database, statement), checkOwnership, caller);
         assertChangeable(outcome);
         if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, resource);
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-        throw isDatabaseError(error) && FOREIGN_KEY_VIOLATIONS.has(error.code)
+        if (!isDatabaseError(error)) throw error;
+        throw FOREIGN_KEY_VIOLATIONS.has(error.code)
           ? await deletionProblem(error, database, resources, resource, id, readerOf(caller))
-          : error;
+          : explainRule(error, resource, error);
       }
     },
   };

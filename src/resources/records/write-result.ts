@@ -1,11 +1,23 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
-import { NOT_ALLOWED } from '../../db/connection/database-errors.ts';
+import type { Database } from '../../db/connection/database.ts';
+import { LostWrite, NOT_ALLOWED } from '../../db/connection/database-errors.ts';
+import { isUnanswered } from '../../db/connection/pool-job.ts';
+import type { Statement } from '../../db/rows.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { CallerChanged, type Caller } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';
+
+/** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
+export async function runWrite<T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> {
+  try {
+    return await database.run(statement, 'write');
+  } catch (error) {
+    throw isUnanswered(error) ? new LostWrite(error as Error) : error;
+  }
+}
 
 /** Reports the failed checks. */
 export function addCheckErrors(

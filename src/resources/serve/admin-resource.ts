@@ -160,6 +160,7 @@ export function serveForAdmin(
       ...base,
       access: 'admin',
       read: 'admin',
+      databaseErrors: 'shown',
       methods: new Set(METHODS),
       output,
       shown: output,

@@ -14,7 +14,8 @@ import {
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
-import { WriteStatements, type Author } from '../../query/statements/write-statements.ts';
+import type { Author } from '../../query/statements/change.ts';
+import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 
@@ -43,6 +44,8 @@ export interface ServedResource extends PageLimits {
   /** See `Resource`. */
   readonly maxCount: number | undefined;
   readonly countLevel: AccessLevel;
+  readonly databaseErrors: 'hidden' | 'shown';
+  readonly constraints: ReadonlyMap<string, string>;
   /** How long caches may keep what anonymous clients read (seconds). */
   readonly cache: number | undefined;
   readonly methods: ReadonlySet<Method>;
@@ -157,6 +160,8 @@ export function serveResources(
       maxCount: definition.maxCount,
       countLevel: definition.countLevel ?? 'admin',
       cache: definition.cache,
+      databaseErrors: definition.databaseErrors ?? 'hidden',
+      constraints: new Map(Object.entries(definition.constraints ?? {})),
       methods: new Set(definition.methods ?? METHODS),
       output,
       shown,

@@ -1,0 +1,153 @@
+// The statement that inserts several records: all of them, or none.
+import {
+  EMPTY,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  valueList,
+  type Fragment,
+} from '../../db/fragment.ts';
+import { booleans, createStatement, text, type RawRow, type Statement } from '../../db/rows.ts';
+import { reference, type Column } from '../../db/schema/model.ts';
+import { cast } from '../../db/types/column-types.ts';
+import type { Author } from './change.ts';
+import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
+import { ROOT } from '../plan.ts';
+import { recordJson } from './record-json.ts';
+import type { WriteTarget } from './write-sql.ts';
+
+/** Records with values for the same columns. */
+export interface InsertGroup {
+  readonly columns: readonly Column[];
+  /** The values of each record, in the order of the columns. */
+  readonly rows: readonly (readonly (string | null)[])[];
+}
+
+/** Keys that must belong to records of the table that a column references. */
+export interface References {
+  readonly column: Column;
+  readonly keys: readonly string[];
+}
+
+export interface InsertMany {
+  readonly groups: readonly InsertGroup[];
+  readonly references: readonly References[];
+  readonly author: Author;
+}
+
+export interface InsertedRecord {
+  readonly json: Buffer;
+  readonly key: string;
+}
+
+/** SQLSTATE of the statement when a trigger has canceled some of the inserts. */
+export const INCOMPLETE = '22012';
+
+/** Which of the keys exist, as an array in their order. */
+function existingSql({ column, keys }: References): Fragment {
+  const { references } = column;
+  if (!references) return raw('array[]::bool[]');
+  const key = cast(raw('wanted.key'), column);
+  const isSame = sql`${reference('r', references.primaryKey)} = ${key}`;
+  const wanted = sql`unnest(${valueList(keys)}) with ordinality wanted (key, position)`;
+  return sql`array(select exists (select from ${table(references.table)} r where ${isSame}) from ${wanted} order by position)`;
+}
+
+const resultAlias = (index: number): Fragment => raw(`results${index}`);
+
+const resultsOf = (references: readonly References[]): Fragment[] =>
+  references.map((one, index) => sql`${existingSql(one)} as ${resultAlias(index)}`);
+
+/** Asks which of the keys exist, without inserting. @returns for each column the answers in the order of its keys */
+export function existingStatement(references: readonly References[]): Statement<boolean[][]> {
+  return createStatement(sql`select ${join(resultsOf(references), ', ')}`, ([row]) =>
+    references.map((_, index) => booleans(row?.[index])),
+  );
+}
+
+/** Inserts the records of a group if everything was found to be right. */
+function groupSql(
+  { model, shown, recording }: WriteTarget,
+  { columns, rows }: InsertGroup,
+  isReused: boolean,
+): Fragment {
+  const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
+  const log = recording
+    ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
+    : EMPTY;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${reference(ROOT, model.primaryKey)}::text as key${log}`;
+  const cell = (index: number): Fragment => raw(`v${index}`);
+  // Without any column the list of columns must be missing, and `unnest` needs an array.
+  const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
+  const source = [...lists, valueList(rows.map(() => ''))];
+  const names =
+    columns.length > 0
+      ? sql` (${join(
+          columns.map(({ field }) => identifier(field)),
+          ', ',
+        )})`
+      : EMPTY;
+  const values = join(
+    columns.map((column, index) => cast(sql`rows.${cell(index)}`, column)),
+    ', ',
+  );
+  const cells = join(
+    source.map((_, index) => cell(index)),
+    ', ',
+  );
+  return sql`${into}${names} select ${values} from checked, unnest(${join(source, ', ')}) with ordinality rows (${cells}, position) where checked.ok order by rows.position ${returning}`;
+}
+
+/** Outcome of the statement: the records in the order of the groups, none if a key is missing or the precondition fails. */
+const readMany =
+  (references: readonly References[]) =>
+  (rows: readonly RawRow[]): { records: InsertedRecord[]; existing: boolean[][] } => ({
+    records: rows.flatMap(([json, key]) => (json ? [{ json, key: text(key ?? null) ?? '' }] : [])),
+    existing: references.map((_, index) => booleans(rows[0]?.[index + 3])),
+  });
+
+/**
+ * Inserts all records if all references exist and the author's precondition holds. PostgreSQL inserts and returns the rows of a
+ * group in their order.
+ * @throws DatabaseError `INCOMPLETE` when a trigger has canceled some of them
+ */
+export function insertManyStatement(
+  target: WriteTarget,
+  { groups, references, author }: InsertMany,
+): Statement<ReturnType<ReturnType<typeof readMany>>> {
+  const { shown, recording } = target;
+  const isReused = recording !== undefined && recordsSameColumns(shown, recording);
+  const results = resultsOf(references);
+  const conditions = [
+    ...references.map((_, index) => sql`true = all (${resultAlias(index)})`),
+    ...(author.precondition ? [author.precondition] : []),
+  ];
+  const ok = conditions.length > 0 ? join(conditions, ' and ') : raw('true');
+  const found =
+    results.length > 0
+      ? sql`select *, ${ok} as ok from (select ${join(results, ', ')}) found`
+      : sql`select ${ok} as ok`;
+  const checked = sql`checked as materialized (${found})`;
+  const name = (index: number): Fragment => raw(`inserted${index}`);
+  const inserts = groups.map(
+    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused)})`,
+  );
+  const all = join(
+    groups.map((_, index) => sql`select * from ${name(index)}`),
+    ' union all ',
+  );
+  const log = recording
+    ? logInsert(recording, authorSql(author), 'create', 'inserted', isReused ? raw('inserted.record') : AFTER)
+    : EMPTY;
+  const count = value(String(groups.reduce((sum, { rows }) => sum + rows.length, 0)));
+  // Dividing by zero ends the statement, so that nothing is inserted.
+  const isComplete = sql`1 / (case when not c.ok or (select count(*) from inserted) = ${count}::int8 then 1 else 0 end)`;
+  const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
+  return createStatement(
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select i.record, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,
+    readMany(references),
+  );
+}

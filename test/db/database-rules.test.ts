@@ -1,0 +1,164 @@
+// What the API, the admin area and the log say when a rule of the database refuses a write.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { eventually } from '../http/expect.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const columns: Resource['columns'] = {
+  price: { type: 'integer' },
+  code: { type: 'string', null: true },
+};
+const RULES = `
+  create function refuse() returns trigger language plpgsql as $$
+  begin
+    if new.code = 'raise' then raise exception 'the code % is reserved', new.code; end if;
+    if new.code = 'coded' then raise exception 'taken' using errcode = '23505'; end if;
+    return new;
+  end $$;
+  create function keep() returns trigger language plpgsql as $$
+  begin raise exception 'rows stay'; end $$;`;
+const rulesOf = (table: string): string => `
+  alter table ${table} add constraint ${table}_price check (price >= 0);
+  alter table ${table} add constraint ${table}_code unique (code);
+  create trigger refuse before insert or update on ${table} for each row execute function refuse();
+  create trigger keep before delete on ${table} for each row execute function keep();`;
+
+const RESOURCES: Resource[] = [
+  user,
+  { model: 'silent', columns, access: 'user' },
+  { model: 'closed', columns },
+  { model: 'open', columns, access: 'user', databaseErrors: 'shown' },
+  {
+    model: 'mapped',
+    columns,
+    access: 'user',
+    constraints: {
+      mapped_price: 'The price must not be negative.',
+      mapped_code: 'Another one has this code.',
+    },
+  },
+];
+
+const HIDDEN = 'A rule of the database does not allow these values.';
+
+describe('a rule of the database that refuses a write', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(RESOURCES);
+    await service.addUser('ada');
+    await service.sql.unsafe(RULES).simple();
+    for (const table of ['silent', 'open', 'mapped']) {
+      await service.sql.unsafe(rulesOf(table)).simple();
+      await service.sql`insert into ${service.sql(table)} (price, code) values (1, 'used')`;
+    }
+  });
+  after(() => service.close());
+
+  const send = (method: string, path: string, body?: unknown): Promise<Answer> =>
+    service.request(`/api/${path}`, { method, user: 'ada', ...(body === undefined ? {} : { body }) });
+
+  for (const [name, model, method, body, status, detail] of [
+    ['a check constraint', 'silent', 'POST', { price: -1 }, 400, HIDDEN],
+    [
+      'a check constraint',
+      'open',
+      'POST',
+      { price: -1 },
+      400,
+      /^A rule of .* values: new row .* "open_price"$/,
+    ],
+    [
+      'a check constraint',
+      'open',
+      'PUT',
+      { price: -1 },
+      400,
+      /^A rule of .* values: new row .* "open_price"$/,
+    ],
+    ['a check constraint', 'mapped', 'POST', { price: -1 }, 400, 'The price must not be negative.'],
+    ['a check constraint', 'mapped', 'PUT', { price: -1 }, 400, 'The price must not be negative.'],
+    [
+      'one of several records',
+      'mapped',
+      'POST',
+      [{ price: 1 }, { price: -1 }],
+      400,
+      'The price must not be negative.',
+    ],
+    ['a duplicate', 'mapped', 'POST', { price: 1, code: 'used' }, 409, 'Another one has this code.'],
+    [
+      'a trigger',
+      'silent',
+      'POST',
+      { price: 1, code: 'raise' },
+      400,
+      'A rule of the database does not allow this.',
+    ],
+    [
+      'a trigger',
+      'open',
+      'POST',
+      { price: 1, code: 'raise' },
+      400,
+      /allow this: the code raise is reserved$/,
+    ],
+    [
+      'a trigger',
+      'mapped',
+      'POST',
+      { price: 1, code: 'raise' },
+      400,
+      'A rule of the database does not allow this.',
+    ],
+    ['a trigger', 'silent', 'DELETE', undefined, 400, 'A rule of the database does not allow this.'],
+    ['a trigger', 'open', 'DELETE', undefined, 400, /allow this: rows stay$/],
+  ] as const)
+    test(`${name}: ${method} of ${model} ${JSON.stringify(body) ?? ''}`, async () => {
+      const path = method === 'POST' ? `${model}/` : `${model}/1/`;
+      const answer = await send(method, path, body);
+      assert.equal(answer.status, status, answer.text);
+      if (typeof detail === 'string') assert.equal(answer.json.detail, detail);
+      else assert.match(answer.json.detail, detail);
+    });
+
+  test('is in the log, with its constraint and the message of PostgreSQL', async () => {
+    const refused = (text: string): Promise<Record<string, unknown>> =>
+      eventually(
+        () =>
+          service.lines.find(
+            ({ message }) =>
+              String(message).startsWith('the database refused') && String(message).includes(text),
+          ),
+        text,
+      );
+    await send('POST', 'silent/', { price: -1 });
+    const check = await refused('silent_price');
+    assert.equal(check['constraint'], 'silent_price');
+    assert.match(
+      String(check['message']),
+      /^the database refused a write: new row .* check constraint "silent_price"$/,
+    );
+    assert.ok(check['id']);
+    await send('POST', 'silent/', { price: 1, code: 'used' });
+    await send('POST', 'silent/', { price: 1, code: 'raise' });
+    const raised = await refused('the code raise is reserved');
+    assert.equal(raised['message'], 'the database refused a write: the code raise is reserved');
+    const duplicates = service.lines.filter(({ message }) => String(message).includes('silent_code'));
+    assert.deepEqual(duplicates, [], 'a duplicate is no fault of a rule');
+  });
+
+  test('or an access level that grants no one: the log names the resource, and how to open it', async () => {
+    const { status, text } = await send('POST', 'closed/', { price: 1 });
+    assert.deepEqual([status, text], [401, 'Authentication failed']);
+    const line = await eventually(
+      () => service.lines.find(({ message }) => String(message).startsWith('no one may write closed')),
+      'the log line',
+    );
+    assert.equal(
+      line['message'],
+      "no one may write closed: give it access: 'user' or 'admin', or set ACCESS",
+    );
+  });
+});

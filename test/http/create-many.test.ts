@@ -1,0 +1,341 @@
+// A POST with an array creates all records or none, with the same rules as for one record.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const RESOURCES: Resource[] = [
+  user,
+  { model: 'secret', columns: { text: { type: 'string' } }, read: 'admin', access: 'admin' },
+  {
+    model: 'book',
+    columns: {
+      title: { type: 'string', unique: true },
+      pages: { type: 'integer', null: true },
+      price: { type: 'decimal', null: true },
+      kind: { type: 'string', default: 'novel' },
+      tags: { type: 'json', null: true },
+      added: { type: 'datetime', default: 'now' },
+      author: { type: 'foreignKey', references: 'user', null: true },
+      secret: { type: 'foreignKey', references: 'secret', null: true },
+      editor: { type: 'foreignKey', references: 'user', null: true },
+    },
+    owner: 'editor',
+    access: 'user',
+    history: true,
+  },
+  {
+    model: 'place',
+    primaryKey: { type: 'string' },
+    columns: { name: { type: 'string' }, parent: { type: 'foreignKey', references: 'place', null: true } },
+    access: 'user',
+  },
+  { model: 'bare', columns: { text: { type: 'string', default: 'x' } }, access: 'user' },
+];
+
+describe('a POST with an array', () => {
+  let service: TestService;
+  let ada: number;
+  before(async () => {
+    service = await startService(RESOURCES);
+    ada = await service.addUser('ada');
+    await service.addUser('root', { admin: true });
+    await service.sql`insert into secret (text) values ('x')`;
+  });
+  after(() => service.close());
+
+  const post = (model: string, body: unknown, headers = {}, name = 'ada'): Promise<Answer> =>
+    service.request(`/api/${model}/`, { method: 'POST', user: name, body, headers });
+  const count = async (table: string): Promise<number> =>
+    Number((await service.sql`select count(*) from ${service.sql(table)}`)[0]?.['count']);
+
+  test('creates all records, in order, each as if it were sent alone', async () => {
+    const bodies = [
+      { title: 'a', pages: 3, tags: { x: [1, 'y'] } },
+      { title: 'b', kind: 'essay', price: '1.50' },
+      { title: 'c', author: ada },
+      { title: 'd', author_id: ada, pages: null, kind: 'essay' },
+      { title: 'quote " \\ { } , NULL', tags: null },
+    ];
+    const { status, json, headers, text } = await post('book', bodies);
+    assert.equal(status, 201, text);
+    assert.equal(headers.get('location'), null);
+    assert.deepEqual(
+      json.map(({ title }: { title: string }) => title),
+      bodies.map(({ title }) => title),
+    );
+    for (const record of json) {
+      const { json: read } = await service.request(`/api/book/${record.id}/`);
+      assert.deepEqual(read, record);
+      assert.equal(record.editor_id, ada);
+    }
+    assert.deepEqual(
+      [json[0].tags, json[1].kind, json[2].kind, json[2].author_id],
+      [{ x: [1, 'y'] }, 'essay', 'novel', ada],
+    );
+    const entries = await service.sql`
+      select record, user_name, action from vitrine_history where model = 'book' order by id`;
+    assert.deepEqual(
+      entries.map(({ record, user_name, action }) => [record, user_name, action]),
+      Array.from({ length: json.length }, (_, index) => [String(index + 1), 'ada', 'create']),
+    );
+  });
+
+  test('returns only the keys with Prefer: return=minimal', async () => {
+    const { status, json, headers } = await post('book', [{ title: 'e' }, { title: 'f' }], {
+      Prefer: 'return=minimal',
+    });
+    assert.equal(status, 201);
+    assert.equal(headers.get('preference-applied'), 'return=minimal');
+    const rows = await service.sql`select id from book where title in ('e', 'f') order by title`;
+    assert.deepEqual(
+      json,
+      rows.map(({ id }) => id),
+    );
+    const places = await post('place', [{ id: 'x "y"', name: 'x' }], { Prefer: 'return=minimal' });
+    assert.deepEqual(places.json, ['x "y"']);
+  });
+
+  test('names all faults with the position of their record, and writes nothing', async () => {
+    const before = await count('book');
+    const { status, json } = await post('book', [
+      { title: 'g' },
+      { pages: 'x' },
+      5,
+      { title: 'h', nosuch: 1 },
+      { title: 'i', author: 99_999 },
+      null,
+      { title: 'j', id: 7 },
+    ]);
+    assert.equal(status, 400);
+    assert.deepEqual(Object.keys(json.errors).sort(), [
+      '1.pages',
+      '1.title',
+      '2',
+      '3.nosuch',
+      '4.author',
+      '5',
+      '6.id',
+    ]);
+    assert.deepEqual(json.errors['4.author'], ['there is no such record']);
+    const missing = await post('book', [
+      { title: 'g' },
+      { title: 'h', author: 99_999 },
+      { title: 'i', author: ada },
+    ]);
+    assert.deepEqual(
+      [missing.status, missing.json.errors],
+      [400, { '1.author': ['there is no such record'] }],
+    );
+    assert.equal(await count('book'), before);
+  });
+
+  test('is 409 for duplicates of stored records and of each other, and writes nothing', async () => {
+    await post('book', [{ title: 'stored' }]);
+    const before = await count('book');
+    const { status, json } = await post('book', [{ title: 'k' }, { title: 'stored' }, { title: 'k' }]);
+    assert.equal(status, 409);
+    assert.deepEqual(Object.keys(json.errors).sort(), ['1.title', '2.title']);
+    assert.equal(await count('book'), before);
+  });
+
+  test('does not tell which hidden records exist', async () => {
+    const answers = [];
+    for (const secret of [1, 2])
+      answers.push(await post('book', [{ title: `l${secret}` }, { title: `m${secret}`, secret }]));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [201, 400],
+    );
+    const { json } = await post('book', [{ title: 'n' }, { title: 'n', secret: 2, nosuch: 1 }]);
+    assert.deepEqual(Object.keys(json.errors), ['1.nosuch']);
+  });
+
+  test('may have records that refer to each other by natural keys', async () => {
+    const { status, json } = await post('place', [
+      { id: 'berlin', name: 'Berlin', parent: 'germany' },
+      { id: 'germany', name: 'Germany' },
+    ]);
+    assert.equal(status, 201);
+    assert.deepEqual(
+      json.map(({ id }: { id: string }) => id),
+      ['berlin', 'germany'],
+    );
+    const { json: refused } = await post('place', [{ id: 'p', name: 'x', parent: 'q' }]);
+    assert.deepEqual(refused.errors, { '0.parent': ['there is no such record'] });
+  });
+
+  test('creates records of which nothing is sent', async () => {
+    const { status, json } = await post('bare', [{}, { text: 'y' }, {}]);
+    assert.equal(status, 201);
+    assert.deepEqual(
+      json.map(({ text }: { text: string }) => text),
+      ['x', 'y', 'x'],
+    );
+  });
+
+  test('hashes the passwords of users', async () => {
+    const bodies = ['u1', 'u2'].map((name) => ({
+      username: name,
+      password: `pw-${name}`,
+      email: `${name}@example.org`,
+    }));
+    const { status, text } = await post('user', bodies, {}, 'root');
+    assert.equal(status, 201, text);
+    for (const name of ['u1', 'u2']) assert.equal((await post('bare', [{}], {}, name)).status, 201);
+  });
+
+  test('writes nothing when a trigger cancels one of the records', async () => {
+    await service.sql`
+      create function cancel() returns trigger language plpgsql as
+      $$ begin if new.text = 'cancel' then return null; end if; return new; end $$`.simple();
+    await service.sql`create trigger cancel before insert on bare for each row execute function cancel()`.simple();
+    const before = await count('bare');
+    const { status } = await post('bare', [{ text: 'a' }, { text: 'cancel' }]);
+    assert.equal(status, 409);
+    assert.equal(await count('bare'), before);
+  });
+
+  test('needs the same credentials as a POST of one record', async () => {
+    const body = [{ title: 'o' }];
+    assert.equal((await service.request('/api/book/', { method: 'POST', body })).status, 401);
+    assert.equal((await post('secret', [{ text: 'x' }])).status, 403);
+    assert.equal((await post('secret', [{ text: 'x' }], {}, 'root')).status, 201);
+    // Remembered credentials that are no longer right insert nothing.
+    await service.addUser('carol');
+    assert.equal((await post('bare', [{}], {}, 'carol')).status, 201);
+    await service.sql`update "user" set active = false where username = 'carol'`;
+    const before = await count('bare');
+    assert.equal((await post('bare', [{}, {}], {}, 'carol')).status, 401);
+    assert.equal(await count('bare'), before);
+  });
+
+  for (const [name, text, detail] of [
+    ['no record', ' [ ] ', 'The body has no records.'],
+    ['more than 1,000 records', `[${'{},'.repeat(1_000)}{}]`, 'The body has more than 1000 records.'],
+    ['invalid JSON', '[{}, {]', 'The body is not valid JSON.'],
+    ['a comma at the end', '[{},]', 'The body is not valid JSON.'],
+    [
+      'too many fields',
+      `[${Array.from({ length: 11 }, () => `{${Array.from({ length: 9_999 }, (_, key) => `"${key}":1`).join()}}`).join()}]`,
+      'The body has more than 100000 fields.',
+    ],
+  ] as const)
+    test(`is 400 with ${name}`, async () => {
+      const { status, json } = await post('bare', text, { 'content-type': 'application/json' });
+      assert.deepEqual([status, json.detail], [400, detail]);
+    });
+
+  test('may have white space and any order of fields, and is taken from forms, too', async () => {
+    const body = ' \n[ { "text" : "1" } ,\t{"text":"2"}\r\n] ';
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    for (const [text, headers] of [
+      [body, { 'content-type': 'application/json' }],
+      [body.trim(), type],
+      [`data=${encodeURIComponent(body)}`, type],
+    ] as const) {
+      const { status, json } = await post('bare', text, headers);
+      assert.equal(status, 201);
+      assert.deepEqual(
+        json.map((record: { text: string }) => record.text),
+        ['1', '2'],
+      );
+    }
+  });
+
+  test('stores what was sent, for any values and any sets of fields', async () => {
+    const record = fc.record(
+      {
+        pages: fc.option(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 })),
+        kind: fc.string({ maxLength: 20, unit: 'grapheme' }).filter((text) => !text.includes('\0')),
+        tags: fc
+          .option(fc.jsonValue({ maxDepth: 2 }))
+          .filter((value) => !JSON.stringify(value ?? 0).includes('\\u0000')),
+        author: fc.option(fc.constant(ada)),
+      },
+      { requiredKeys: [] },
+    );
+    let round = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(record, { minLength: 1, maxLength: 30 }), async (bodies) => {
+        round += 1;
+        const sent = bodies.map((body, index) => ({ title: `${round} ${index}`, ...body }));
+        const { status, json, text } = await post('book', sent);
+        assert.equal(status, 201, text);
+        sent.forEach((body, index) => {
+          const { author, ...rest } = body as Record<string, unknown>;
+          const expected = { ...rest, ...(author === undefined ? {} : { author_id: author }) };
+          const shown = Object.fromEntries(Object.keys(expected).map((key) => [key, json[index][key]]));
+          assert.deepEqual(shown, JSON.parse(JSON.stringify(expected)));
+        });
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('takes 1,000 records', async () => {
+    const bodies = Array.from({ length: 1_000 }, (_, index) => ({ title: `many ${index}`, author: ada }));
+    const { status, json } = await post('book', bodies);
+    assert.equal(status, 201);
+    assert.deepEqual(
+      json.map(({ title }: { title: string }) => title),
+      bodies.map(({ title }) => title),
+    );
+  });
+});
+
+describe('a PUT with If-None-Match: *', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(RESOURCES);
+    await service.addUser('ada');
+    await service.addUser('bob');
+  });
+  after(() => service.close());
+
+  const put = (
+    path: string,
+    body: unknown,
+    headers: Record<string, string> = { 'If-None-Match': '*' },
+  ): Promise<Answer> => service.request(path, { method: 'PUT', user: 'ada', body, headers });
+
+  test('creates a record whose key the client sets, once', async () => {
+    const path = `/api/place/${encodeURIComponent('Köln/Süd')}/`;
+    const created = await put(path, { name: 'Köln' });
+    assert.equal(created.status, 201, created.text);
+    assert.deepEqual(created.json, { id: 'Köln/Süd', name: 'Köln', parent_id: null });
+    assert.equal(created.headers.get('location'), path);
+    assert.ok(created.headers.get('etag'));
+    const again = await put(path, { name: 'Other' });
+    assert.equal(again.status, 412);
+    assert.equal((await service.request(path)).json.name, 'Köln');
+    assert.equal((await put(path, { name: 'Other' }, {})).status, 200);
+  });
+
+  test('has one winner among many at once', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => put('/api/place/raced/', { name: String(index) })),
+    );
+    const statuses = answers.map(({ status }) => status).sort();
+    assert.deepEqual(statuses, [201, ...Array<number>(19).fill(412)]);
+  });
+
+  test('checks the body as a POST does, and its id', async () => {
+    assert.deepEqual((await put('/api/place/a/', {})).json.errors, { name: ['is required'] });
+    assert.deepEqual(Object.keys((await put('/api/place/a/', { id: 'b', name: 'x' })).json.errors), ['id']);
+    assert.equal((await put('/api/place/a/', { id: 'a', name: 'x' })).status, 201);
+  });
+
+  test('is 404 without the header, and where the database generates keys', async () => {
+    assert.equal((await put('/api/place/none/', { name: 'x' }, {})).status, 404);
+    assert.equal((await put('/api/bare/9999/', { text: 'x' })).status, 404);
+  });
+
+  test('needs credentials', async () => {
+    const headers = { 'If-None-Match': '*' };
+    const answer = await service.request('/api/place/b/', { method: 'PUT', body: { name: 'x' }, headers });
+    assert.equal(answer.status, 401);
+  });
+});
