@@ -127,7 +127,7 @@ describe('reads that arrive together', () => {
     const sql = await service.sql.reserve();
     await sql`begin`;
     await sql`lock table by_integer in access exclusive mode`;
-    const blocked = Array.from({ length: 12 }, (_, index) => read('integer', String((index % 2) + 1)));
+    const blocked = Array.from({ length: 100 }, (_, index) => read('integer', String((index % 2) + 1)));
     let answered = 0;
     const others = Array.from({ length: 30 }, async () => {
       const { status } = await read('string', 'a');
@@ -146,7 +146,28 @@ describe('reads that arrive together', () => {
       ...(await Promise.all(others)),
       ...(await Promise.all(blocked)).map(({ status }) => status),
     ];
-    assert.deepEqual(statuses, Array<number>(42).fill(200));
+    assert.deepEqual(statuses, Array<number>(130).fill(200));
+  });
+
+  test('are refused after a while when the lock stays, all but those whose statement was sent', async () => {
+    const sql = await service.sql.reserve();
+    await sql`begin`;
+    await sql`lock table by_bigint in access exclusive mode`;
+    const statuses: number[] = [];
+    const blocked = Array.from({ length: 40 }, async () => {
+      const { status } = await read('bigint', '1');
+      statuses.push(status);
+      return status;
+    });
+    try {
+      await eventually(() => statuses.length >= 39, 'the refusals');
+      assert.deepEqual(statuses.slice(0, 39), Array<number>(39).fill(503));
+    } finally {
+      await sql`rollback`;
+      sql.release();
+    }
+    await Promise.all(blocked);
+    await eventually(async () => (await read('bigint', '1')).status === 200, 'an answer');
   });
 
   test('are all answered when their connection ends', async () => {

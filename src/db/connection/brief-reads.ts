@@ -1,9 +1,10 @@
 // Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
 import type { RawRow } from '../rows.ts';
 import { Exclusions } from '../scheduling/exclusions.ts';
+import { increment } from '../scheduling/slow-clients.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
-import { isDatabaseError } from './database-errors.ts';
+import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
@@ -18,6 +19,11 @@ export const BRIEF_TIMEOUT = 50;
 const MAX_MEAN = 10;
 /** The weight of the newest time in the mean. */
 const NEWEST_WEIGHT = 0.05;
+/** Maximum statements of one client while other clients are present, and for how long they count as present (milliseconds). */
+const MAX_AMONG_OTHERS = 8;
+const PRESENCE_TIME = 1_000;
+/** Milliseconds without these connections after one was lost or could not be opened. */
+const UNAVAILABLE_FOR = 5_000;
 const QUERY_CANCELED = '57014';
 
 export interface BriefReadsOptions {
@@ -31,13 +37,19 @@ export class BriefReads {
   readonly #pool: Pool;
   readonly #shapes = new Exclusions<Shape>();
   readonly #clients = new Exclusions<string>();
+  /** How many statements of each client are running here. */
+  readonly #runningOf = new Map<string, number>();
+  #latestClient: string | undefined;
+  /** Until when more than one client counts as present. */
+  #othersUntil = -Infinity;
+  #unavailableUntil = -Infinity;
 
   constructor({ open, deadline }: BriefReadsOptions) {
     this.#pool = new Pool({
       open,
       connections: CONNECTIONS,
       depth: DEPTH,
-      maxPending: CONNECTIONS * DEPTH,
+      maxPending: 1_000, // `mayJoin` limits what is sent. Statements of lost connections count, too.
       deadline,
       onAnswer: (statement, rows, milliseconds) => {
         const { shape } = statement;
@@ -60,20 +72,37 @@ export class BriefReads {
     if (!isPage || shape.isEstimate || !mayPipeline(shape, statement)) return false;
     if (shape.mean === undefined || shape.mean >= BRIEF_TIMEOUT / 2) return false;
     if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
-    return this.#pool.hasRoom && !this.#pool.isStalled;
+    const now = performance.now();
+    if (now < this.#unavailableUntil || !this.#pool.hasRoom || this.#pool.isStalled) return false;
+    if (key !== (this.#latestClient ?? key)) this.#othersUntil = now + PRESENCE_TIME;
+    this.#latestClient = key;
+    return now >= this.#othersUntil || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
   }
 
-  /** @returns undefined if the statement was canceled because it took too long */
-  async run(statement: ShapedStatement, prepare: boolean, { key }: Requester): Promise<RawRow[] | undefined> {
+  /** @returns undefined if the statement must run elsewhere: it took too long, or its connection was lost */
+  async run(
+    statement: ShapedStatement,
+    prepare: boolean,
+    requester: Requester,
+  ): Promise<RawRow[] | undefined> {
+    const { key } = requester;
+    increment(this.#runningOf, key, 1);
     try {
-      const rows = await this.#pool.run(statement, prepare);
+      const rows = await this.#pool.run(statement, prepare, requester);
       this.#clients.noteSuccess(key);
       return rows;
     } catch (error) {
-      if (!isDatabaseError(error) || error.code !== QUERY_CANCELED) throw error;
-      this.#exclude(statement.shape);
-      this.#clients.noteDelay(key);
-      return undefined;
+      const isCanceled = isDatabaseError(error) && error.code === QUERY_CANCELED;
+      const isLost = !isDatabaseError(error) || isConnectionError(error);
+      if (!isCanceled && !isLost) throw error;
+      if (isLost) this.#unavailableUntil = performance.now() + UNAVAILABLE_FOR;
+      else {
+        this.#exclude(statement.shape);
+        this.#clients.noteDelay(key);
+      }
+      return undefined; // A read may run again.
+    } finally {
+      increment(this.#runningOf, key, -1);
     }
   }
 

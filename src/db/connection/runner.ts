@@ -11,7 +11,7 @@ import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
-import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
+import { classify, COSTLY, newShape, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
@@ -49,6 +49,9 @@ const DEADLINE = 15_000;
 /** Disables parallel workers, so that a costly query uses one processor only. */
 const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 
+/** Characters above which the text of a write is not remembered. */
+const MAX_WRITE_LENGTH = 16_384;
+
 /** How often the time limits of anonymous reads are checked (milliseconds). */
 const LIMIT_CHECK = 50;
 
@@ -80,10 +83,8 @@ export class Runner {
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
-    send: (statement, requester) =>
-      statement.shape.wasSlow || this.#quick.isStalled
-        ? this.#runShort(statement, requester)
-        : this.#quick.run(statement, this.#isPrepared(statement), requester),
+    send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
+    maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
     runAlone: (statement, requester) => this.#runShort(statement, requester),
   });
   /** The reads of anonymous clients, in the order in which they began. */
@@ -132,7 +133,9 @@ export class Runner {
     requester: Requester,
     options?: RunOptions,
   ): Promise<RawRow[]> {
-    const shape = this.#shapes.use(statement.text, statement.fixed);
+    // A write of many records has a long text that is hardly repeated.
+    const isRemembered = kind !== 'write' || statement.text.length <= MAX_WRITE_LENGTH;
+    const shape = isRemembered ? this.#shapes.use(statement.text, statement.fixed) : newShape(statement.text);
     // The shape's text is the same object each time, which makes later look-ups faster.
     const { values, fixed, isPage, many } = statement;
     const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, many, shape };
@@ -155,10 +158,16 @@ export class Runner {
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
-    const isPipelined = mayPipeline(statement.shape, statement);
-    if (isPipelined && !this.#quick.isStalled) return this.#shared.run(statement, requester);
+    const { shape, many, isPage } = statement;
+    const isPipelined = mayPipeline(shape, statement);
+    const isShared = many !== undefined || isPage === true;
+    // Readers of a locked table wait together, and not on connections that others need.
+    if (isPipelined && (!this.#quick.isStalled || (isShared && this.#shared.isRunning(shape))))
+      return isShared
+        ? this.#shared.run(statement, requester)
+        : this.#quick.run(statement, this.#isPrepared(statement), requester);
     // A page that may be large runs like other reads: it may turn out to be slow.
-    if (!isPipelined && statement.isPage) return this.#runPage(statement, requester, options);
+    if (!isPipelined && isPage) return this.#runPage(statement, requester, options);
     return this.#runShort(statement, requester);
   }
 

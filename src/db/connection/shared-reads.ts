@@ -1,9 +1,10 @@
 // Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
+import { OVERLOADED } from '../../errors.ts';
 import { valueList, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
-import { SERVICE, type Requester } from '../scheduling/requester.ts';
+import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
-import { isDatabaseError } from './database-errors.ts';
+import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import { noteLarge } from './quick-shapes.ts';
 
 /** Maximum keys in one statement. */
@@ -16,6 +17,8 @@ interface Reader {
   readonly requester: Requester;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: unknown) => void;
+  /** When it began to wait (milliseconds of `performance.now`). */
+  readonly since: number;
 }
 
 /** The readers of one shape. */
@@ -26,14 +29,18 @@ interface Group {
 }
 
 export interface SharedReadsOptions {
-  /** Runs a statement over the pipelined connection, or on one to itself if it may delay others there. */
-  readonly send: (statement: ShapedStatement, requester: Requester) => Promise<RawRow[]>;
+  /** Runs a statement over the pipelined connection. */
+  readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'park'>) => Promise<RawRow[]>;
+  /** Whether a statement of the shape may be sent over it now: it would not delay others. */
+  readonly maySend: (shape: Shape) => boolean;
   /** Runs a statement on a connection to itself. */
   readonly runAlone: (statement: ShapedStatement, requester: Requester) => Promise<RawRow[]>;
 }
 
-/** Whether a value of one of the readers is at fault: a character that the database's encoding lacks. */
-const isFaultOfValue = (error: unknown): boolean => isDatabaseError(error) && error.code.startsWith('22');
+/** Maximum readers of one shape that wait. */
+const MAX_WAITING = 1_000;
+/** Maximum milliseconds of waiting for a statement that takes long. */
+const MAX_WAIT = 2_000;
 
 /**
  * A read only joins a statement that was not sent yet, so no reader sees a state older than its request. Reads of single records
@@ -47,22 +54,43 @@ export class SharedReads {
     this.#options = options;
   }
 
+  /** Whether a statement of the shape is running, so that a reader would wait for it. */
+  isRunning(shape: Shape): boolean {
+    return this.#groups.has(shape);
+  }
+
+  /** @throws Problem 503 when too many wait, or for too long */
   run(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     let group = this.#groups.get(statement.shape);
+    if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
     if (!group) this.#groups.set(statement.shape, (group = { running: 0, waiting: [] }));
     return new Promise((resolve, reject) => {
-      group.waiting.push({ statement, requester, resolve, reject });
+      group.waiting.push({ statement, requester, resolve, reject, since: performance.now() });
       if (group.running === 0) this.#sendNext(statement.shape, group);
     });
   }
 
   /**
    * Gives waiting readers connections to themselves while a statement delays those behind it.
-   * @param delaying the shape of this statement: its own readers would only be delayed, too
+   * @param delaying the shape of this statement: its own readers would only be delayed there, too. They wait, and those that
+   * have waited for long are refused.
    */
   disperse(delaying: Shape | undefined): void {
-    for (const [shape, { waiting }] of this.#groups)
-      if (shape !== delaying) for (const reader of waiting.splice(0)) this.#leave(reader);
+    const latest = performance.now() - MAX_WAIT;
+    for (const [shape, group] of this.#groups) {
+      if (shape !== delaying) {
+        this.#leaveAll(group);
+        continue;
+      }
+      for (const { requester } of group.waiting) requester.park();
+      const late = group.waiting.filter(({ since }) => since <= latest);
+      group.waiting = group.waiting.filter(({ since }) => since > latest);
+      for (const { reject } of late) reject(OVERLOADED);
+    }
+  }
+
+  #leaveAll(group: Group): void {
+    for (const reader of group.waiting.splice(0)) this.#leave(reader);
   }
 
   #leave({ statement, requester, resolve, reject }: Reader): void {
@@ -70,6 +98,7 @@ export class SharedReads {
   }
 
   #sendNext(shape: Shape, group: Group): void {
+    if (!this.#options.maySend(shape)) this.#leaveAll(group);
     const readers = group.waiting.splice(0, MAX_KEYS);
     if (readers.length === 0) return void this.#groups.delete(shape);
     const byValues = new Map<string, Reader[]>();
@@ -123,29 +152,19 @@ export class SharedReads {
     deliver: (rows: RawRow[]) => void,
   ): void {
     group.running += 1;
-    const [first] = readers;
-    const requester: Requester = {
-      key: first?.requester.key ?? SERVICE.key,
-      origin: first?.requester.origin ?? SERVICE.origin,
-      onGone: SERVICE.onGone, // The others still wait when the client of one is gone.
-      park: () => readers.forEach((reader) => reader.requester.park()),
-    };
+    const park = (): void => readers.forEach(({ requester }) => requester.park());
     const end = (): void => {
       group.running -= 1;
       if (group.running === 0) this.#sendNext(statement.shape, group);
     };
-    this.#options.send(statement, requester).then(
-      (rows) => {
-        deliver(rows);
-        end();
-      },
-      (error: unknown) => {
-        for (const reader of readers) {
-          if (readers.length > 1 && isFaultOfValue(error)) this.#leave(reader);
-          else reader.reject(error);
-        }
-        end();
-      },
-    );
+    const fail = (error: unknown): void => {
+      // The record of one reader may be the reason: the others must not fail with it.
+      const isShared = readers.length > 1 && isDatabaseError(error) && !isConnectionError(error);
+      for (const reader of readers) {
+        if (isShared) this.#leave(reader);
+        else reader.reject(error);
+      }
+    };
+    void this.#options.send(statement, { park }).then(deliver).catch(fail).finally(end);
   }
 }
