@@ -93,13 +93,20 @@ async function copyAssets(folder: string): Promise<void> {
     await cp(join('src/admin/web', name), join(folder, 'admin/web', name));
 }
 
+/** Files that need a process of their own: they change what all services of a process share. */
+const ALONE: ReadonlySet<string> = new Set([join('test', 'http', 'base-path.test.ts')]);
+
 /** Writes a file for each process, which imports its test files. */
 async function writeShares(folder: string): Promise<string[]> {
   await mkdir(folder);
   const root = await compiled;
-  const shares = Array.from({ length: Math.min(PROCESSES, files.length) }, (_, turn) =>
-    files.filter((_file, index) => index % PROCESSES === turn),
-  );
+  const together = files.filter((file) => !ALONE.has(file));
+  const shares = [
+    ...Array.from({ length: Math.min(PROCESSES, together.length) }, (_, turn) =>
+      together.filter((_file, index) => index % PROCESSES === turn),
+    ),
+    ...files.filter((file) => ALONE.has(file)).map((file) => [file]),
+  ];
   return Promise.all(
     shares.map(async (share, turn) => {
       const imports = share.map((file) => {

@@ -6,6 +6,8 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 
+const DEFAULTS = ['a', 'b', 'c', 'd', 'e', 'f'];
+
 const RESOURCES: Resource[] = [
   user,
   { model: 'secret', columns: { text: { type: 'string' } }, read: 'admin', access: 'admin' },
@@ -33,6 +35,11 @@ const RESOURCES: Resource[] = [
     access: 'user',
   },
   { model: 'bare', columns: { text: { type: 'string', default: 'x' } }, access: 'user' },
+  {
+    model: 'varied',
+    columns: Object.fromEntries(DEFAULTS.map((name) => [name, { type: 'string', default: 'x' }])),
+    access: 'user',
+  },
 ];
 
 describe('a POST with an array', () => {
@@ -196,6 +203,27 @@ describe('a POST with an array', () => {
     const { status } = await post('bare', [{ text: 'a' }, { text: 'cancel' }]);
     assert.equal(status, 409);
     assert.equal(await count('bare'), before);
+  });
+
+  test('is 400, as for one record, when a rule of the database cannot be computed', async () => {
+    await service.sql`alter table bare add constraint computed check (1 / length(text) >= 0)`;
+    assert.equal((await post('bare', { text: '' })).status, 400);
+    assert.equal((await post('bare', [{ text: 'a' }, { text: '' }])).status, 400);
+    await service.sql`alter table bare drop constraint computed`;
+  });
+
+  test('may have at most 32 different sets of fields', async () => {
+    const sets = Array.from({ length: 33 }, (_, bits) =>
+      Object.fromEntries(DEFAULTS.filter((_name, bit) => (bits >> bit) % 2 === 1).map((name) => [name, 'y'])),
+    );
+    const created = await post('varied', sets.slice(0, 32));
+    assert.equal(created.status, 201);
+    assert.deepEqual(
+      created.json.map((record: Record<string, unknown>) => DEFAULTS.map((name) => record[name])),
+      sets.slice(0, 32).map((set) => DEFAULTS.map((name) => set[name] ?? 'x')),
+    );
+    const { status, json } = await post('varied', sets);
+    assert.deepEqual([status, json.detail], [400, 'The records have more than 32 different sets of fields.']);
   });
 
   test('needs the same credentials as a POST of one record', async () => {

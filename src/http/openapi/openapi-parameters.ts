@@ -109,6 +109,12 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
       'The `ETag` of an earlier response. If the record has not changed since, the response is 304.',
     schema: { type: 'string' },
   },
+  IfNoneMatchAny: {
+    name: 'If-None-Match',
+    in: 'header',
+    description: '`*` creates the record; if there is one already, the response is 412.',
+    schema: { type: 'string', enum: ['*'] },
+  },
   PreferReturn: {
     name: 'Prefer',
     in: 'header',

@@ -147,14 +147,18 @@ export function resourcePaths(
     });
   }
   if (methods.has('PUT') && writable) {
+    const mayCreate = !model.primaryKey.hasDefault && methods.has('POST');
     const change = {
-      parameters: [refTo('parameters', 'IfMatch')],
+      parameters: [
+        refTo('parameters', 'IfMatch'),
+        ...(mayCreate ? [refTo('parameters', 'IfNoneMatchAny')] : []),
+      ],
       requestBody: requestBody(refTo('schemas', `${name}.Change`)),
       responses: {
         200: ok('The changed record.', name, 'ETag'),
-        ...(model.primaryKey.hasDefault || !methods.has('POST')
-          ? {}
-          : { 201: ok('The new record, with `If-None-Match: *`.', name, 'Location', 'ETag') }),
+        ...(mayCreate
+          ? { 201: ok('The new record, with `If-None-Match: *`.', name, 'Location', 'ETag') }
+          : {}),
         ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },
     };

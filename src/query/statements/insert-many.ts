@@ -3,6 +3,7 @@ import {
   EMPTY,
   identifier,
   join,
+  literal,
   raw,
   sql,
   table,
@@ -43,8 +44,11 @@ export interface InsertedRecord {
   readonly key: string;
 }
 
-/** SQLSTATE of the statement when a trigger has canceled some of the inserts. */
-export const INCOMPLETE = '22012';
+/** What PostgreSQL cannot turn into a number when a trigger has canceled some of the inserts. */
+const INCOMPLETE = 'vitrine incomplete';
+
+/** Whether the statement ended because a trigger has canceled some of the inserts. */
+export const isIncomplete = ({ message }: Error): boolean => message.includes(`"${INCOMPLETE}"`);
 
 /** Which of the keys exist, as an array in their order. */
 function existingSql({ column, keys }: References): Fragment {
@@ -112,7 +116,7 @@ const readMany =
 /**
  * Inserts all records if all references exist and the author's precondition holds. PostgreSQL inserts and returns the rows of a
  * group in their order.
- * @throws DatabaseError `INCOMPLETE` when a trigger has canceled some of them
+ * @throws DatabaseError `isIncomplete` when a trigger has canceled some of them
  */
 export function insertManyStatement(
   target: WriteTarget,
@@ -143,8 +147,9 @@ export function insertManyStatement(
     ? logInsert(recording, authorSql(author), 'create', 'inserted', isReused ? raw('inserted.record') : AFTER)
     : EMPTY;
   const count = value(String(groups.reduce((sum, { rows }) => sum + rows.length, 0)));
-  // Dividing by zero ends the statement, so that nothing is inserted.
-  const isComplete = sql`1 / (case when not c.ok or (select count(*) from inserted) = ${count}::int8 then 1 else 0 end)`;
+  // The error of the cast ends the statement, so that nothing is inserted.
+  const inserted = raw('(select count(*) from inserted)');
+  const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
   return createStatement(
     sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select i.record, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,

@@ -15,7 +15,7 @@ import type { Change } from '../../query/statements/change.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 
 export const UNIQUE_VIOLATION = '23505';
-const FOREIGN_KEY_VIOLATION = '23503';
+export const FOREIGN_KEY_VIOLATION = '23503';
 
 /**
  * Wraps a database error that comes from the history table, so that it becomes a 500 that the log explains. The client did
@@ -105,11 +105,10 @@ export async function conflictProblem(
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */
-export const unspecificConflict = (): Problem =>
-  new Problem(
-    409,
-    'A record with the same value already exists, or a record that this one refers to does not exist.',
-  );
+export const unspecificConflict = (): Problem => new Problem(409, UNSPECIFIC);
+
+const UNSPECIFIC =
+  'A record with the same value already exists, or a record that this one refers to does not exist.';
 
 /** The second code is that of RESTRICT since PostgreSQL 18. */
 export const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
@@ -168,6 +167,8 @@ export function explainRule(
     made.cause = error;
     return made;
   };
+  // The name of the constraint would tell which of them it is.
+  if (problem.message === UNSPECIFIC) return explained;
   if (text !== undefined) return shown(text);
   if (databaseErrors !== 'shown' || explained instanceof Problem || !isRuleError(error)) return explained;
   return shown(`${message.replace(/\.$/, '')}: ${error.message}`);

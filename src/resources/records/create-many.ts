@@ -1,14 +1,14 @@
 // Creates several records with one statement: all of them, or none.
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../db/connection/database.ts';
-import { isDatabaseError, type DatabaseError } from '../../db/connection/database-errors.ts';
+import { isDatabaseError, isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { duplicatesStatement } from '../../query/statements/check-statements.ts';
 import {
   existingStatement,
-  INCOMPLETE,
+  isIncomplete,
   type InsertedRecord,
   type InsertGroup,
   type References,
@@ -18,7 +18,7 @@ import { CallerChanged, type Caller, type ServedResource } from '../serve/served
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import {
   explainRule,
-  FOREIGN_KEY_VIOLATIONS,
+  FOREIGN_KEY_VIOLATION,
   historyFault,
   UNIQUE_VIOLATION,
   unspecificConflict,
@@ -29,6 +29,8 @@ import { NOT_SUPPORTED, runWrite, suppressed } from './write-result.ts';
 
 /** Maximum number of records. */
 export const MAX_RECORDS = 1_000;
+/** Maximum number of different sets of fields. Nullable fields without a default do not count. */
+const MAX_GROUPS = 32;
 /** Records that are checked in one turn of the event loop. */
 const RECORDS_PER_TURN = 50;
 
@@ -88,28 +90,32 @@ interface NewRecord extends Pick<CheckedBody, 'hiddenReferences'> {
   readonly changes: readonly Change[];
 }
 
-/** Adds the nulls of nullable columns without a default that a record leaves out, so that fewer sets of columns differ. */
-function withNulls(changes: readonly Change[], { columns }: Model): Change[] {
-  const present = new Set(changes.map(({ column }) => column));
-  const missing = columns.filter(
-    (column) => column.nullable && !column.hasDefault && !column.generated && !present.has(column),
-  );
-  return [...changes, ...missing.map((column) => ({ column, value: null }))];
-}
-
-/** Groups records by their columns. @returns the groups, and the positions of their records in the request */
-function groupRecords(records: readonly NewRecord[], model: Model): [InsertGroup[], number[]] {
+/**
+ * Groups records by their columns. A nullable column without a default that only some records have is NULL in the others, so that
+ * fewer sets of columns differ.
+ * @returns the groups, and the positions of their records in the request
+ * @throws Problem 400 for too many groups, each of which is a part of the statement
+ */
+function groupRecords(
+  records: readonly NewRecord[],
+  { primaryKey, columns }: Model,
+): [InsertGroup[], number[]] {
+  const used = new Set(records.flatMap(({ changes }) => changes.map(({ column }) => column)));
+  const filled = [...used].filter(({ nullable, hasDefault }) => nullable && !hasDefault);
+  const inOrder = [primaryKey, ...columns].filter((column) => used.has(column));
   const groups = new Map<string, { columns: Column[]; rows: (string | null)[][]; positions: number[] }>();
   records.forEach(({ changes }, index) => {
-    const all = withNulls(changes, model);
-    const values = new Map(all.map(({ column, value, hash }) => [column, hash ?? value]));
-    const columns = [model.primaryKey, ...model.columns].filter((column) => values.has(column));
-    const shape = columns.map(({ key }) => key).join();
+    const values = new Map<Column, string | null>(filled.map((column) => [column, null]));
+    for (const { column, value, hash } of changes) values.set(column, hash ?? value);
+    const own = inOrder.filter((column) => values.has(column));
+    const shape = own.map(({ key }) => key).join();
     let group = groups.get(shape);
-    if (!group) groups.set(shape, (group = { columns, rows: [], positions: [] }));
-    group.rows.push(columns.map((column) => values.get(column) ?? null));
+    if (!group) groups.set(shape, (group = { columns: own, rows: [], positions: [] }));
+    group.rows.push(own.map((column) => values.get(column) ?? null));
     group.positions.push(index);
   });
+  if (groups.size > MAX_GROUPS)
+    throw new Problem(400, `The records have more than ${MAX_GROUPS} different sets of fields.`);
   return [[...groups.values()], [...groups.values()].flatMap(({ positions }) => positions)];
 }
 
@@ -161,7 +167,7 @@ async function rejection(
 ): Promise<unknown> {
   const error = historyFault(cause, resource);
   if (!isDatabaseError(error)) return error;
-  if (error.code === NOT_SUPPORTED || error.code === INCOMPLETE) return suppressed();
+  if (error.code === NOT_SUPPORTED || isIncomplete(error)) return suppressed();
   const explained = await explain(error, records, resource, database);
   if (explained instanceof Problem) explained.cause = error;
   return explainRule(error, resource, explained);
@@ -185,8 +191,9 @@ async function explain(
     if (!isExplained && sendsHidden && hidden.length > 0) return unspecificConflict();
     return new Problem(409, 'A record with the same value already exists.', isExplained ? { errors } : {});
   }
-  if (!FOREIGN_KEY_VIOLATIONS.has(error.code) || hidden.length === 0) return error;
+  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
   if (sendsHidden) return unspecificConflict();
+  if (!isOfTable(resource.model, error)) return error;
   const fault = 'at least one of the records that these fields refer to does not exist';
   return badBody(Object.fromEntries(hidden.map((name) => [name, [fault]])));
 }

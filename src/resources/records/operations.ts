@@ -4,7 +4,7 @@ import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { duplicateColumns, isDatabaseError } from '../../db/connection/database-errors.ts';
+import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany } from './create-many.ts';
@@ -179,8 +179,7 @@ export function createOperations(
       isStrict?: boolean,
     ): Promise<CreatedRecord> {
       const id = requireId(resource, idText);
-      const { model } = resource;
-      const { primaryKey } = model;
+      const { primaryKey } = resource.model;
       const sent = fields.get('id');
       const key = keyField(id, primaryKey);
       if (sent && parseField(sent, primaryKey).value !== parseField(key, primaryKey).value)
@@ -189,9 +188,8 @@ export function createOperations(
         return await create(resource, new Map([...fields, ['id', key]]), caller, isStrict);
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : undefined;
-        const columns =
-          isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION ? duplicateColumns(model, cause) : [];
-        if (columns.length === 1 && columns[0] === primaryKey)
+        const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
+        if (isDuplicate && (await database.run(resource.byKey(id), 'quick')))
           throw new Problem(412, 'There is a record with this key already.');
         throw error;
       }
