@@ -91,16 +91,18 @@ function encodeQuery(query: object): URLSearchParams {
   return parameters;
 }
 
-/** The body as JSON, with bigints as strings: the service accepts both, and a JSON number would lose digits. */
-const encodeBody = (body: object): string =>
-  JSON.stringify(
-    Object.fromEntries(
-      Object.entries(body).map(([key, value]: [string, unknown]) => [
-        key,
-        typeof value === 'bigint' ? String(value) : value,
-      ]),
-    ),
+/** A record with bigints as strings: the service accepts both, and a JSON number would lose digits. */
+const withoutBigints = (record: object): object =>
+  Object.fromEntries(
+    Object.entries(record).map(([key, value]: [string, unknown]) => [
+      key,
+      typeof value === 'bigint' ? String(value) : value,
+    ]),
   );
+
+/** The JSON of a record or of several ones. */
+const encodeBody = (body: object): string =>
+  JSON.stringify(Array.isArray(body) ? (body as object[]).map(withoutBigints) : withoutBigints(body));
 
 const toBase64 = (text: string): string =>
   btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));

@@ -44,6 +44,25 @@ describe('the typed client', () => {
     await account.delete(made.id);
   });
 
+  test('creates several records, with all digits of their bigints, or none', async () => {
+    const { account } = connect();
+    const big = 9007199254740993n;
+    const made = await account.createMany([{ balance: 1, total: big }, { balance: 2 }]);
+    assert.deepEqual(
+      made.map(({ balance, total }) => [balance, total]),
+      [
+        ['1.00', String(big)],
+        ['2.00', '0'],
+      ],
+    );
+    for (const one of made) assert.deepEqual(await account.get(BigInt(one.id)), one);
+    for (const { id } of made) await account.delete(id);
+    const before = await account.count();
+    await assert.rejects(account.createMany([]), { status: 400 });
+    await assert.rejects(account.createMany([{ balance: 1 }, { balance: 'x' }]), { status: 400 });
+    assert.equal(await account.count(), before);
+  });
+
   test('has the ETag of a single record, but not of copies and list entries', async () => {
     const { message } = connect();
     const record = await message.get(1);

@@ -50,7 +50,8 @@ export async function run(baseUrl: string, authorization: string): Promise<unkno
   found.push([user.data?.username, user.data?.password ?? null]);
 
   const made = await client.POST('/api/message', { body: { content: 'x' } });
-  const path = { id: made.data?.id ?? 0 };
+  // One record was sent, so the response is no array.
+  const path = { id: Array.isArray(made.data) ? 0 : (made.data?.id ?? 0) };
   const header = { 'If-Match': made.response.headers.get('etag') ?? '' };
   const changed = await client.PUT('/api/message/{id}', { params: { path, header }, body: { stars: 5 } });
   const late = await client.PUT('/api/message/{id}', { params: { path, header }, body: { stars: 6 } });
@@ -141,6 +142,8 @@ describe('the OpenAPI document', () => {
       ['/api/message', 'list_message', 'get', '/api/message?limit=0'],
       ['/api/message', 'create_message', 'post', '/api/message', { content: 'x' }],
       ['/api/message', 'create_message', 'post', '/api/message', {}],
+      ['/api/land', 'create_land', 'post', '/api/land', [{ id: 'd', name: 'x' }]],
+      ['/api/land', 'create_land', 'post', '/api/land', [{ id: 'd', name: 'x' }]],
       ['/api/message/{id}', 'get_message', 'get', '/api/message/46'],
       ['/api/message/{id}', 'get_message', 'get', '/api/message/9999'],
       ['/api/message/{id}', 'update_message', 'put', '/api/message/46', { stars: 1 }],
@@ -165,6 +168,8 @@ describe('the OpenAPI document', () => {
       for (const [name, header] of Object.entries<any>(response.headers ?? {})) {
         const value = answer.headers.get(name);
         if (value !== null) assert.deepEqual(typeof value, 'string', resolve(document, header).description);
+        // Several new records have neither of these two.
+        else if (Array.isArray(body) && /^(Location|ETag)$/.test(name)) continue;
         else assert.match(name, /^(X-Total-Count|Preference-Applied)$/, `${method} ${target}`);
       }
       if (body && answer.status < 300) {

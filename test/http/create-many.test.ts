@@ -361,6 +361,13 @@ describe('a PUT with If-None-Match: *', () => {
     assert.equal((await put('/api/bare/9999/', { text: 'x' })).status, 404);
   });
 
+  test('never creates a record that If-Match requires', async () => {
+    for (const tag of ['*', '"1-abc"']) {
+      const headers = { 'If-None-Match': '*', 'If-Match': tag };
+      assert.equal((await put('/api/place/matched/', { name: 'x' }, headers)).status, 404);
+    }
+  });
+
   test('needs credentials', async () => {
     const headers = { 'If-None-Match': '*' };
     const answer = await service.request('/api/place/b/', { method: 'PUT', body: { name: 'x' }, headers });

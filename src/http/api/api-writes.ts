@@ -48,7 +48,10 @@ function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): ()
 
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
 const mayCreate = ({ headers }: ApiRequest, { model, methods }: ServedResource): boolean =>
-  headers['if-none-match']?.trim() === '*' && !model.primaryKey.hasDefault && methods.has('POST');
+  headers['if-none-match']?.trim() === '*' &&
+  headers['if-match'] === undefined &&
+  !model.primaryKey.hasDefault &&
+  methods.has('POST');
 
 /** The response to one new record. */
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {

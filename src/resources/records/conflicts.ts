@@ -70,7 +70,7 @@ const conflict = (errors: FieldErrors): Problem =>
   );
 
 /** The error for references to hidden records. With several of them it does not say which one is missing. */
-function missingReferences(keys: readonly string[]): Problem {
+export function missingReferences(keys: readonly string[]): Problem {
   const fault =
     keys.length === 1
       ? 'there is no such record'
@@ -171,5 +171,5 @@ export function explainRule(
   if (problem.message === UNSPECIFIC) return explained;
   if (text !== undefined) return shown(text);
   if (databaseErrors !== 'shown' || explained instanceof Problem || !isRuleError(error)) return explained;
-  return shown(`${message.replace(/\.$/, '')}: ${error.message}`);
+  return error.message === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${error.message}`);
 }

@@ -19,6 +19,7 @@ import { checkBody, type CheckedBody } from './checked-body.ts';
 import {
   explainRule,
   FOREIGN_KEY_VIOLATION,
+  missingReferences,
   historyFault,
   UNIQUE_VIOLATION,
   unspecificConflict,
@@ -194,8 +195,7 @@ async function explain(
   if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
   if (sendsHidden) return unspecificConflict();
   if (!isOfTable(resource.model, error)) return error;
-  const fault = 'at least one of the records that these fields refer to does not exist';
-  return badBody(Object.fromEntries(hidden.map((name) => [name, [fault]])));
+  return missingReferences(hidden);
 }
 
 /**
