@@ -93,7 +93,7 @@ async function copyAssets(folder: string): Promise<void> {
     await cp(join('src/admin/web', name), join(folder, 'admin/web', name));
 }
 
-/** Files that need a process of their own: they change what all services of a process share. */
+/** Files that run in a separate process: they change what all services of a process share. */
 const ALONE: ReadonlySet<string> = new Set([join('test', 'http', 'base-path.test.ts')]);
 
 /** Writes a file for each process, which imports its test files. */

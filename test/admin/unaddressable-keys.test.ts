@@ -11,7 +11,7 @@ const RESOURCES: Resource[] = [
   { model: 'word', primaryKey: { type: 'string' }, columns: { text: { type: 'string' } } },
 ];
 
-test('records with the keys "", "." and ".." have no links to pages of their own', async () => {
+test('records with the keys "", "." and ".." have no links', async () => {
   const service = await startService(RESOURCES);
   try {
     await service.addUser('root', { admin: true });

@@ -14,7 +14,7 @@ const bob = client('bob');
 /** Seconds for which a read runs that is slow. */
 const SLOW = '0.2';
 
-/** A page that takes as long as its value says. The number makes it a shape of its own. */
+/** A page that takes as long as its value says. The number makes its shape different. */
 const page = (shape: number, seconds = '0'): Statement<string> => ({
   text: `select '${shape}:' || $1::text, pg_sleep($1::text::float8)::text`,
   values: [seconds],

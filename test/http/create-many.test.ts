@@ -174,7 +174,7 @@ describe('a POST with an array', () => {
     assert.deepEqual(refused.errors, { '0.parent': ['there is no such record'] });
   });
 
-  test('creates records of which nothing is sent', async () => {
+  test('creates records without any fields', async () => {
     const { status, json } = await post('bare', [{}, { text: 'y' }, {}]);
     assert.equal(status, 201);
     assert.deepEqual(

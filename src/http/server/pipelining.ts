@@ -65,7 +65,7 @@ export function resumePipelined(
   return true;
 }
 
-/** Whether a connection that is read in turns has sent a request line without its end. */
+/** Whether a connection that is read in turns is within a request line. */
 export const isInRequestLine = (socket: Socket): boolean => readers.get(socket)?.isInRequestLine === true;
 
 /** Ignores all further input of a connection. */
