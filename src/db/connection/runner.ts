@@ -161,8 +161,7 @@ export class Runner {
     const { shape, many, isPage } = statement;
     const isPipelined = mayPipeline(shape, statement);
     const isShared = many !== undefined || isPage === true;
-    // Readers of a locked table wait together, and not on connections that others need.
-    if (isPipelined && (!this.#quick.isStalled || (isShared && this.#shared.isRunning(shape))))
+    if (isPipelined && !this.#quick.isStalled)
       return isShared
         ? this.#shared.run(statement, requester)
         : this.#quick.run(statement, this.#isPrepared(statement), requester);

@@ -54,11 +54,6 @@ export class SharedReads {
     this.#options = options;
   }
 
-  /** Whether a statement of the shape is running, so that a reader would wait for it. */
-  isRunning(shape: Shape): boolean {
-    return this.#groups.has(shape);
-  }
-
   /** @throws Problem 503 when too many wait, or for too long */
   run(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     let group = this.#groups.get(statement.shape);
