@@ -91,33 +91,44 @@ interface NewRecord extends Pick<CheckedBody, 'hiddenReferences'> {
   readonly changes: readonly Change[];
 }
 
+/** Records with the same columns. */
+interface Group {
+  readonly columns: readonly Column[];
+  /** The positions of the records in the request. */
+  readonly positions: number[];
+}
+
 /**
  * Groups records by their columns. A nullable column without a default that only some records have is NULL in the others, so that
  * fewer sets of columns differ.
- * @returns the groups, and the positions of their records in the request
  * @throws Problem 400 for too many groups, each of which is a part of the statement
  */
-function groupRecords(
-  records: readonly NewRecord[],
-  { primaryKey, columns }: Model,
-): [InsertGroup[], number[]] {
+function groupRecords(records: readonly NewRecord[], { primaryKey, columns }: Model): Group[] {
   const used = new Set(records.flatMap(({ changes }) => changes.map(({ column }) => column)));
   const filled = [...used].filter(({ nullable, hasDefault }) => nullable && !hasDefault);
   const inOrder = [primaryKey, ...columns].filter((column) => used.has(column));
-  const groups = new Map<string, { columns: Column[]; rows: (string | null)[][]; positions: number[] }>();
+  const groups = new Map<string, Group>();
   records.forEach(({ changes }, index) => {
-    const values = new Map<Column, string | null>(filled.map((column) => [column, null]));
-    for (const { column, value, hash } of changes) values.set(column, hash ?? value);
-    const own = inOrder.filter((column) => values.has(column));
-    const shape = own.map(({ key }) => key).join();
+    const own = new Set([...filled, ...changes.map(({ column }) => column)]);
+    const ordered = inOrder.filter((column) => own.has(column));
+    const shape = ordered.map(({ key }) => key).join();
     let group = groups.get(shape);
-    if (!group) groups.set(shape, (group = { columns: own, rows: [], positions: [] }));
-    group.rows.push(own.map((column) => values.get(column) ?? null));
+    if (!group) groups.set(shape, (group = { columns: ordered, positions: [] }));
     group.positions.push(index);
   });
   if (groups.size > MAX_GROUPS)
     throw new Problem(400, `The records have more than ${MAX_GROUPS} different sets of fields.`);
-  return [[...groups.values()], [...groups.values()].flatMap(({ positions }) => positions)];
+  return [...groups.values()];
+}
+
+/** The values of a group's records. */
+function rowsOf({ columns, positions }: Group, records: readonly NewRecord[]): InsertGroup {
+  const rows = positions.map((position) => {
+    const changes = records[position]?.changes ?? [];
+    const values = new Map(changes.map(({ column, value, hash }) => [column, hash ?? value]));
+    return columns.map((column) => values.get(column) ?? null);
+  });
+  return { columns, rows };
 }
 
 /** Duplicates among the records and with stored ones, in unique columns that the caller may see. */
@@ -243,12 +254,16 @@ export async function createMany(
       references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
     throw badBody(errors);
   }
+  const groups = groupRecords(checked, model);
   const records: NewRecord[] = [];
   // One after the other: hashing takes long, and each password waits for its turn.
   for (const { changes, hiddenReferences } of checked)
     records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences });
-  const [groups, positions] = groupRecords(records, model);
-  const statement = resource.writes.insertMany({ groups, references: wanted, author: caller });
+  const statement = resource.writes.insertMany({
+    groups: groups.map((group) => rowsOf(group, records)),
+    references: wanted,
+    author: caller,
+  });
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
     throw await rejection(error, records, resource, database);
   });
@@ -258,6 +273,7 @@ export async function createMany(
     if (caller.precondition && !(await holds(caller))) throw new CallerChanged();
     throw suppressed();
   }
+  const positions = groups.flatMap((group) => group.positions);
   const inOrder: InsertedRecord[] = [];
   result.records.forEach((record, at) => (inOrder[positions[at] ?? 0] = record));
   return inOrder;
