@@ -7,7 +7,12 @@ import { createTally, type Tally } from './attackers/tally.ts';
 import type { Job } from './jobs.ts';
 
 function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
-  if (job.kind === 'flood') return flood(job, tally, stopped);
+  const begin = (): void => {
+    tally.begin();
+    process.send?.('begun');
+  };
+  if (job.kind === 'flood') return flood(job, tally, stopped, begin);
+  begin();
   if (job.kind === 'pipeline') return pipeline(job, tally, stopped);
   return readSlowly(job, tally, stopped);
 }
@@ -16,7 +21,7 @@ const stopping = new AbortController();
 setMaxListeners(0, stopping.signal);
 process.on('message', (message: Job | 'stop') => {
   if (message === 'stop') return stopping.abort();
-  const tally = createTally(message.kind === 'flood' ? message.ramp : 0);
+  const tally = createTally();
   const started = performance.now();
   let done = (): void => undefined;
   const stopped = new Promise<void>((resolve) => (done = resolve));

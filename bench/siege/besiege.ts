@@ -15,10 +15,12 @@ export interface Siege {
   readonly reports: readonly (AttackReport & { readonly seconds: number })[];
 }
 
-/** Milliseconds in which an attack gets going before it is measured. */
 /** Milliseconds after the attack until the second reference. */
 const SETTLING = 1000;
+/** Milliseconds in which an attack gets going before it is measured. */
 const RAMP = { full: 1500, short: 1000 };
+/** Milliseconds after which a gradual attack is measured even if it has not begun. */
+const MAX_BEGINNING = 30_000;
 
 export interface SiegeOptions extends Partial<ServiceOptions> {
   /** Seconds that the attackers may go on after that, unless they have done all they were asked. */
@@ -48,6 +50,7 @@ export async function besiege(
   const reference = await stage.probe(service, stage.either(3, 1));
   const watch = service.watch();
   const attacks = await Promise.all(jobs(service.port).map((job) => stage.attack(job)));
+  await Promise.race([Promise.all(attacks.map(({ begun }) => begun)), sleep(MAX_BEGINNING)]);
   await sleep(ramp);
   const during = await stage.probe(service, stage.either(12, 2.5), stage.either(3, 1));
   await Promise.all(attacks.map((attack) => attack.finished(finish)));

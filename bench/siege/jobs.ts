@@ -30,8 +30,11 @@ export interface Flood {
   readonly pause?: number;
   /** Disconnects after so many milliseconds instead of waiting for the answer. */
   readonly abandonAfter?: number;
-  /** Milliseconds at the start whose refusals are not timed: the connections are made then, which takes processor time. */
-  readonly ramp?: number;
+  /**
+   * Whether the attack has begun only once every connection has had an answer or was closed. Making many connections takes
+   * processor time, and refusals are not timed until then.
+   */
+  readonly isGradual?: boolean;
   /** Milliseconds between the first requests of two connections. */
   readonly stagger?: number;
   /** Requests in all; else until it is stopped. */

@@ -1,6 +1,6 @@
 // What a scenario has at hand: the database, a fresh service, the honest client and attackers, each a process of its own.
 import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackReport, Job } from './jobs.ts';
 import type { Probed, ProbeJob } from './probe.ts';
@@ -8,6 +8,8 @@ import { startService, type Service, type ServiceOptions } from './service.ts';
 import type { World } from './world.ts';
 
 export interface Attack {
+  /** Resolves when the attack has begun, see `Flood.isGradual`. */
+  readonly begun: Promise<void>;
   /** Ends the attack. A process that does not answer is killed, and its report is empty. */
   readonly stop: () => Promise<AttackReport & { readonly seconds: number }>;
   /** Resolves when the attacker has done all it was asked, or after so many seconds; false then. */
@@ -88,12 +90,15 @@ export function createStage({ world, registry, gauge, isShort }: StageOptions): 
       assertOpen();
       const child = await start('./attacker.ts');
       children.add(child);
-      const reported = once(child, 'message').then(
-        ([report]) => report as AttackReport & { seconds: number },
+      const seen = new EventEmitter<{ begun: []; report: [AttackReport & { seconds: number }] }>();
+      const begun = once(seen, 'begun').then(() => undefined);
+      const reported = once(seen, 'report').then(([report]) => report as AttackReport & { seconds: number });
+      child.on('message', (message: 'begun' | (AttackReport & { seconds: number })) =>
+        message === 'begun' ? seen.emit('begun') : seen.emit('report', message),
       );
-      reported.catch(() => undefined);
       child.send(job);
       return {
+        begun,
         finished: (seconds) => {
           const late = sleep(seconds * 1000, false, { ref: false });
           return Promise.race([reported.then(() => true), late]);

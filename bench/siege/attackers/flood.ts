@@ -37,8 +37,18 @@ const credentials = (text: string): string =>
     ? `Basic ${Buffer.from(text.slice('Basic '.length)).toString('base64')}`
     : text;
 
-/** Runs a flood until it is stopped or all its requests are sent. */
-export async function flood(job: Flood, tally: Tally, stopped: AbortSignal): Promise<void> {
+/**
+ * Runs a flood until it is stopped or all its requests are sent.
+ * @param begin runs when the attack has begun
+ */
+export async function flood(
+  job: Flood,
+  tally: Tally,
+  stopped: AbortSignal,
+  begin: () => void,
+): Promise<void> {
+  let unmade = job.isGradual ? job.connections : 0;
+  if (unmade === 0) begin();
   const requests = job.requests.map(prepare);
   const most = job.most ?? Infinity;
   const offset = Math.floor(Math.random() * 1e6);
@@ -66,6 +76,7 @@ export async function flood(job: Flood, tally: Tally, stopped: AbortSignal): Pro
   async function drive(index: number): Promise<void> {
     if (job.stagger) await sleep(job.stagger * index, undefined, { signal: stopped });
     let connection: Connection | undefined;
+    let isMade = false;
     while (!stopped.aborted && count < most) {
       if (!connection?.isOpen()) {
         if (connection) open.delete(connection);
@@ -79,6 +90,8 @@ export async function flood(job: Flood, tally: Tally, stopped: AbortSignal): Pro
         tally.closed();
         await sleep(AFTER_CLOSE, undefined, { signal: stopped });
       }
+      if (!isMade && (unmade -= 1) === 0) begin();
+      isMade = true;
       if (job.pause) await sleep(job.pause, undefined, { signal: stopped });
     }
     connection?.destroy();

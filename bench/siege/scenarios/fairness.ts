@@ -64,10 +64,9 @@ const crowd: Scenario = {
   async run(stage) {
     // What is measured is life with the connections: how new ones are made among many others, `churn` measures, and 2,000 that
     // close in one millisecond hold the event loop of a bare Node server for up to 50 ms.
-    const ramp = stage.either(4000, 3500);
     const attack = (port: number): Flood[] => {
       const job = (connections: number, requests: Flood['requests']): Flood => ({
-        ...heavy(port, { connections, requests, pause: 1000, stagger: 1, ramp }),
+        ...heavy(port, { connections, requests, pause: 1000, stagger: 1, isGradual: true }),
       });
       const login = { path: '/api/diary/', headers: { Authorization: 'Basic user{n}:wrong' } };
       return [
@@ -76,7 +75,7 @@ const crowd: Scenario = {
         job(250, [login]),
       ];
     };
-    const siege = await besiege(stage, attack, { ramp, countsEnd: false, comparesRates: true });
+    const siege = await besiege(stage, attack, { countsEnd: false, comparesRates: true });
     const { reference, during, watched, reports } = siege;
     const rate = during.readRate;
     return [
