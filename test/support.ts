@@ -127,6 +127,7 @@ export async function startService(
     resources,
     port: 0,
     log,
+    slowTimeout: 10, // a busy machine may be slow
     ...settings,
   }).catch(async (error: unknown) => {
     await database.drop();

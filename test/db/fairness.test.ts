@@ -21,7 +21,7 @@ const resources: Resource[] = [
 describe('statements of several clients', () => {
   let service: TestService;
   before(async () => {
-    service = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
+    service = await startService(resources, { trustProxy: 1 });
     for (const name of ['bob', 'eve']) await service.addUser(name);
     for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
       await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
@@ -34,16 +34,16 @@ describe('statements of several clients', () => {
     service.request(path, { headers: { 'X-Forwarded-For': address } });
 
   /** The number of statements of the service that wait for a lock. */
-  const waiting = async (): Promise<number> => {
-    const rows = await service.sql`
+  const waiting = async ({ sql } = service): Promise<number> => {
+    const rows = await sql`
       select from pg_stat_activity
       where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
     return rows.count;
   };
 
   /** Runs the work while every statement on a table waits. */
-  async function whileLocked<T>(table: string, work: () => Promise<T>): Promise<T> {
-    return service.sql.begin(async (own) => {
+  async function whileLocked<T>(table: string, work: () => Promise<T>, { sql } = service): Promise<T> {
+    return sql.begin(async (own) => {
       await own.unsafe(`lock table ${table} in access exclusive mode`);
       return work();
     }) as Promise<T>;
@@ -156,17 +156,24 @@ describe('statements of several clients', () => {
   });
 
   test('an anonymous query is canceled after SLOW_TIMEOUT, and a query of a user is not', async () => {
-    const anonymous = await whileLocked('note', () => from('10.0.0.3', '/api/note/?message=x'));
-    assertProblem(anonymous, 503);
-    let done = false;
-    const known = await whileLocked('member', async () => {
-      const response = service.request('/api/member/?name=x', { user: 'bob' }).finally(() => (done = true));
-      await eventually(async () => (await waiting()) === 1, 'the statement');
-      await sleep(1_500);
-      assert.equal(done, false);
-      return { response };
-    });
-    assert.equal((await known.response).status, 200);
+    const own = await startService(resources, { slowTimeout: 1 });
+    try {
+      await own.addUser('bob');
+      const anonymous = await whileLocked('note', () => own.request('/api/note/?message=x'), own);
+      assertProblem(anonymous, 503);
+      let done = false;
+      const work = async (): Promise<{ response: Promise<Answer> }> => {
+        const response = own.request('/api/member/?name=x', { user: 'bob' }).finally(() => (done = true));
+        await eventually(async () => (await waiting(own)) === 1, 'the statement');
+        await sleep(1_500);
+        assert.equal(done, false);
+        return { response };
+      };
+      const known = await whileLocked('member', work, own);
+      assert.equal((await known.response).status, 200);
+    } finally {
+      await own.close();
+    }
   });
 
   test('a query that is known to be costly needs the level of costly', async () => {

@@ -47,16 +47,16 @@ describe('a verification', () => {
   test('costs as much processor time for a missing user as for a real one, and more than for a cheap hash', async () => {
     const passwords = await readyPasswords();
     const kinds = { nobody: undefined, real: await hash('right'), cheap: await cheapHash('x') };
-    const work = { nobody: 0, real: 0, cheap: 0 };
+    const work = { nobody: Infinity, real: Infinity, cheap: Infinity };
     for (let round = 0; round < 5; round += 1) {
       for (const kind of ['nobody', 'real', 'cheap'] as const) {
         const before = process.cpuUsage();
         await passwords.verify(kinds[kind], 'wrong');
         const { user, system } = process.cpuUsage(before);
-        work[kind] += user + system;
+        work[kind] = Math.min(work[kind], user + system);
       }
     }
-    // This is processor time, so the load of the machine does not matter.
+    // This is the least processor time of several tries, so the load of the machine does not matter.
     assert.ok(work.nobody > work.real / 2 && work.nobody > 2 * work.cheap, JSON.stringify(work));
   });
 
