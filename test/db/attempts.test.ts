@@ -110,6 +110,18 @@ describe('a client whose reads are slow on purpose', () => {
     assert.ok(clients.cooldownOf('mallory') > 1.5 * longer);
   });
 
+  test('is suspect after the second ended read, also in a process that is older than the memory of the first', ({
+    mock,
+  }) => {
+    const clients = new SlowClients();
+    clients.noteEndedRead('alice', 1_000, { since: 800, isProven: true });
+    assert.equal(clients.isSuspect('alice'), false);
+    const late = performance.now() + 90_000; // as if the process had run for so long
+    mock.method(performance, 'now', () => late);
+    clients.noteEndedRead('alice', 1_400, { since: 1_200, isProven: true });
+    assert.equal(clients.isSuspect('alice'), true);
+  });
+
   test('is suspect after the second read that is ended for being slow, or one whose cost is unknown', async () => {
     const slow = await Promise.all([1, 2, 3, 4].map((one) => enter('brief', `other ${one}`, brief())));
     await eventually(() => scheduler.state.slow.running === 4, 'four slow statements');

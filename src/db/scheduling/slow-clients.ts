@@ -39,7 +39,7 @@ export class SlowClients {
   readonly #passedAttempts = new Map<string, number>();
   /** When a failed attempt of a client was last excused, the oldest first. */
   readonly #excusedAttempts = new Map<string, number>();
-  /** When a read of an anonymous client was last ended because too many slow ones were running, the oldest first. */
+  /** When a read of an anonymous client was last ended because too many slow ones were running, by the scheduler's clock. */
   readonly #endedReads = new Map<string, number>();
   /** The latest cooldown, as a multiple of the duration of the statement before it. */
   cooldownFactor = 0;
@@ -89,7 +89,7 @@ export class SlowClients {
    * @param now when it was ended, and `since` when it began, both by the scheduler's clock
    */
   noteEndedRead(key: string, now: number, { since, isProven }: EndedRead): void {
-    const isRepeated = isRecent(this.#endedReads, key, SUSPECT_FOR);
+    const isRepeated = isRecent(this.#endedReads, key, SUSPECT_FOR, now);
     if (!isProven || (isRepeated && (this.#endedReads.get(key) ?? Infinity) <= since)) this.markSuspect(key);
     if (!isRepeated) remember(this.#endedReads, key, now);
   }
