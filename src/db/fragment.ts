@@ -18,6 +18,11 @@ export interface BoundSql {
   readonly fixed?: boolean | undefined;
   /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
+  /**
+   * The same read for an array of its only value, so that readers can share it. Its rows begin with the position in the array, and
+   * the first value of a large row is null.
+   */
+  readonly many?: string | undefined;
   /** Statistics for statements with this text; set when the statement runs. */
   readonly shape?: Shape;
 }

@@ -57,6 +57,8 @@ export interface Shape {
   largeAt: number;
   /** Pages: whether the latest result was small, with no large one in recent minutes. */
   isSmall: boolean;
+  /** Pages: mean milliseconds on a pipelined connection. */
+  pipelinedMean: number;
   /** Single records: the values of the statements whose results were large. */
   large: Set<string> | undefined;
 }
@@ -77,6 +79,7 @@ export const newShape = (text: string, isFixed = false): Shape => ({
   wasSlow: false,
   largeAt: -Infinity,
   isSmall: false,
+  pipelinedMean: 0,
   large: undefined,
 });
 

@@ -1,11 +1,12 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import type postgres from 'postgres';
+import { BRIEF_TIMEOUT } from './brief-reads.ts';
 import { createCursors } from './cursors.ts';
 import { openPostgres, supportsPipelining, type OpenClient } from './driver.ts';
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
-import { Runner, type RunOptions, type StatementKind } from './runner.ts';
+import { Runner, type PoolName, type RunOptions, type StatementKind } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
 import { createTransactions, type Transaction, type TransactionLimits } from './transactions.ts';
@@ -30,7 +31,7 @@ export interface Database {
    */
   readonly cursor: <T>(statement: Statement<T>, maxRows: number) => AsyncGenerator<T, void>;
   /** The counters of the pools. */
-  readonly pools: () => Readonly<Record<'quick' | 'work', PoolState>>;
+  readonly pools: () => Readonly<Record<PoolName, PoolState>>;
   /** The counters of the work classes, whose statements use exclusive connections. */
   readonly classes: () => Readonly<Record<WorkClass, ClassState>>;
   readonly close: () => Promise<void>;
@@ -113,8 +114,10 @@ class RequesterDatabase implements Database {
  */
 export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
+  const connection = { ...OPTIONS.connection, statement_timeout: BRIEF_TIMEOUT };
+  const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
   const shared: Shared = {
-    runner: new Runner({ open, isPipelined: supportsPipelining(url), slowTimeout }),
+    runner: new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout }),
     transaction: createTransactions(open),
     cursor: createCursors(open, slowTimeout),
   };

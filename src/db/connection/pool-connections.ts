@@ -9,6 +9,8 @@ export interface Connection {
   underway: number;
   /** Whether it has answered a statement. */
   hasAnswered: boolean;
+  /** When its last answer came (milliseconds of `performance.now`). */
+  answeredAt: number;
   /** The texts of its prepared statements, except `fixed` ones, whose number is bounded. */
   readonly prepared: Set<string>;
   /** The characters of these texts. */
@@ -148,6 +150,7 @@ export class PoolConnections {
       }),
       underway: 0,
       hasAnswered: false,
+      answeredAt: -Infinity,
       prepared: new Set(),
       preparedLength: 0,
     };

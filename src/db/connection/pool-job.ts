@@ -16,7 +16,7 @@ export interface Execution {
 export interface Job {
   readonly statement: BoundSql;
   /** Cleared with the answer: a finished statement must not keep the request in memory. */
-  requester: Requester | undefined;
+  requester: Pick<Requester, 'park'> | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
   prepare: boolean;
   /** How many more times it may be sent again after a deadlock or serialization failure. */

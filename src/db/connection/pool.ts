@@ -29,10 +29,12 @@ export interface PoolOptions {
   readonly deadline: number;
   /** A statement that sets up each connection, after the first answer on it. */
   readonly prelude?: string;
-  /** Runs with every answer. */
-  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[]) => void;
+  /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
+  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Runs after a statement that has delayed those behind it. */
   readonly onSlow?: (statement: BoundSql) => void;
+  /** Runs repeatedly while a statement delays those behind it. */
+  readonly onStalled?: (statement: BoundSql) => void;
 }
 
 /** The counters of a pool, for the metrics. */
@@ -64,6 +66,7 @@ export class Pool {
   readonly #durations = new Histogram();
   readonly #stall = new StallTimer(() => {
     for (const { requester } of this.#pending) requester?.park();
+    for (const { statement } of this.#pending) return this.#options.onStalled?.(statement);
   });
   #refused = 0;
   #abandoned = 0;
@@ -94,13 +97,18 @@ export class Pool {
     };
   }
 
+  /** Whether a statement would be sent at once. */
+  get hasRoom(): boolean {
+    return this.#connections.free() !== undefined;
+  }
+
   /** Whether the statement in front takes so long that the next one should use another pool. */
   get isStalled(): boolean {
     return this.#pending.size > 0 && this.#stall.isStalled;
   }
 
   /** @param requester is parked when the statement in front takes long */
-  run(statement: BoundSql, prepare: boolean, requester?: Requester): Promise<RawRow[]> {
+  run(statement: BoundSql, prepare: boolean, requester?: Pick<Requester, 'park'>): Promise<RawRow[]> {
     return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
   }
 
@@ -141,7 +149,7 @@ export class Pool {
   #add(
     statement: BoundSql,
     prepare: boolean,
-    requester: Requester | undefined,
+    requester: Pick<Requester, 'park'> | undefined,
     resolve: Job['resolve'],
     reject: Job['reject'],
   ): Job | undefined {
@@ -201,7 +209,11 @@ export class Pool {
   }
 
   #succeed(job: Job, connection: Connection, rows: RawRow[]): void {
-    this.#options.onAnswer?.(job.statement, rows);
+    const now = performance.now();
+    // The first statement of a connection waited until it was open.
+    const began = connection.hasAnswered ? Math.max(job.started, connection.answeredAt) : now;
+    this.#options.onAnswer?.(job.statement, rows, now - began);
+    connection.answeredAt = now;
     this.#connections.markAnswered(connection);
     this.#finish(job, connection);
     job.resolve(withoutGaps(rows));

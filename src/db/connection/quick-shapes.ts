@@ -31,6 +31,9 @@ export function mayPipeline(shape: Shape, statement: BoundSql): boolean {
   return shape.large === undefined || !shape.large.has(keyOf(statement));
 }
 
+/** Remembers that the record of a statement is large. */
+export const noteLarge = (shape: Shape, statement: BoundSql): void => noteRecord(shape, statement, true);
+
 /** Remembers whether an answer was large. */
 export function noteAnswer(shape: Shape, statement: BoundSql, rows: readonly RawRow[]): void {
   const isLargeAnswer = isLarge(statement, rows);

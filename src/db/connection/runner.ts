@@ -6,10 +6,12 @@ import type { RawRow } from '../rows.ts';
 import { Pool, type PoolState } from './pool.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { BriefReads } from './brief-reads.ts';
+import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
-import { classify, COSTLY, newShape, noteEstimate, Shapes, type Shape } from '../statement-shapes.ts';
+import { classify, COSTLY, newShape, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 /**
@@ -30,8 +32,12 @@ export interface RunOptions {
   readonly isExplain?: boolean;
 }
 
+export type PoolName = 'quick' | 'brief' | 'work';
+
 export interface RunnerOptions {
   readonly open: OpenClient;
+  /** Opens connections for brief reads, see `BriefReads`. */
+  readonly openBrief: OpenClient;
   /** Whether statements may be sent before the answers to earlier ones. */
   readonly isPipelined: boolean;
   /** Milliseconds after which a read of an anonymous client is canceled. */
@@ -68,20 +74,27 @@ interface Limited {
   readonly cancel: (reason: Error) => void;
 }
 
-type ShapedStatement = BoundSql & { readonly shape: Shape };
-
 export class Runner {
   readonly #quick: Pool;
+  readonly #brief: BriefReads;
   readonly #work: Pool;
   readonly #scheduler = new Scheduler();
+  readonly #isPipelined: boolean;
   readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
+  readonly #shared = new SharedReads({
+    send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
+    maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
+    runAlone: (statement, requester) => this.#runShort(statement, requester),
+  });
   /** The reads of anonymous clients, in the order in which they began. */
   readonly #limited = new Set<Limited>();
   readonly #sweep: NodeJS.Timeout;
   readonly #check = setInterval(() => this.#endLimited(), LIMIT_CHECK).unref();
 
-  constructor({ open, isPipelined, slowTimeout }: RunnerOptions) {
+  constructor({ open, openBrief, isPipelined, slowTimeout }: RunnerOptions) {
+    this.#isPipelined = isPipelined;
+    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE });
     this.#slowTimeout = slowTimeout;
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
@@ -93,6 +106,7 @@ export class Runner {
       onSlow: ({ shape }) => {
         if (shape) shape.wasSlow = true;
       },
+      onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
     const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
     // Behind a transaction pooler, the setting would stay on a connection that other programs use.
@@ -100,12 +114,13 @@ export class Runner {
     this.#sweep = setInterval(() => {
       const now = Date.now();
       this.#quick.sweep(now);
+      this.#brief.sweep(now);
       this.#work.sweep(now);
     }, 1000).unref();
   }
 
-  get pools(): Readonly<Record<'quick' | 'work', PoolState>> {
-    return { quick: this.#quick.state, work: this.#work.state };
+  get pools(): Readonly<Record<PoolName, PoolState>> {
+    return { quick: this.#quick.state, brief: this.#brief.state, work: this.#work.state };
   }
 
   get classes(): Readonly<Record<WorkClass, ClassState>> {
@@ -122,8 +137,8 @@ export class Runner {
     const isRemembered = kind !== 'write' || statement.text.length <= MAX_WRITE_LENGTH;
     const shape = isRemembered ? this.#shapes.use(statement.text, statement.fixed) : newShape(statement.text);
     // The shape's text is the same object each time, which makes later look-ups faster.
-    const { values, fixed, isPage } = statement;
-    const shaped = { text: shape.text, values, fixed, isPage, shape };
+    const { values, fixed, isPage, many } = statement;
+    const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, many, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
     return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, (running) =>
@@ -135,7 +150,7 @@ export class Runner {
     clearInterval(this.#sweep);
     clearInterval(this.#check);
     this.#scheduler.close();
-    await Promise.all([this.#quick.close(), this.#work.close()]);
+    await Promise.all([this.#quick.close(), this.#brief.close(), this.#work.close()]);
   }
 
   #runQuick(
@@ -143,15 +158,24 @@ export class Runner {
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
-    const { shape } = statement;
-    const prepare = this.#isPrepared(statement);
+    const { shape, many, isPage } = statement;
     const isPipelined = mayPipeline(shape, statement);
-    if (isPipelined && !this.#quick.isStalled) return this.#quick.run(statement, prepare, requester);
+    const isShared = many !== undefined || isPage === true;
+    if (isPipelined && !this.#quick.isStalled)
+      return isShared
+        ? this.#shared.run(statement, requester)
+        : this.#quick.run(statement, this.#isPrepared(statement), requester);
     // A page that may be large runs like other reads: it may turn out to be slow.
-    if (!isPipelined && statement.isPage) return this.#runPage(statement, requester, options);
+    if (!isPipelined && isPage) return this.#runPage(statement, requester, options);
+    return this.#runShort(statement, requester);
+  }
+
+  /** Runs a short read on a connection to itself. */
+  #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+    const { shape } = statement;
     return this.#scheduler.run('short', requester, async () => {
       const started = performance.now();
-      const rows = await this.#execute(statement, requester, prepare);
+      const rows = await this.#execute(statement, requester, this.#isPrepared(statement));
       shape.wasSlow = performance.now() - started >= COSTLY;
       noteAnswer(shape, statement, rows);
       return rows;
@@ -180,6 +204,12 @@ export class Runner {
       const isUnknown = shape.cost === undefined;
       const name = this.#scheduler.classOf(shape, requester);
       if (options?.refuseCostly === true && classify(shape) === 'slow') throw new CostlyStatement();
+      const isCheap = name === 'brief' || name === 'read';
+      if (isCheap && this.#isPipelined && this.#brief.mayJoin(statement, requester)) {
+        const rows = await this.#brief.run(statement, this.#isPrepared(statement), requester);
+        if (rows) return rows;
+        continue;
+      }
       const entered = this.#scheduler.enter(name, requester, shape, since);
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;
@@ -193,6 +223,7 @@ export class Runner {
         started = this.#scheduler.clock.now();
         const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
         isComplete = true;
+        noteAnswer(shape, statement, rows);
         return rows;
       } catch (error) {
         if (error !== PREEMPTED) throw error;

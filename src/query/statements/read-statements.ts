@@ -8,6 +8,7 @@ import {
   sql,
   table,
   value,
+  valueList,
   type Fragment,
 } from '../../db/fragment.ts';
 import {
@@ -20,6 +21,7 @@ import {
   text,
 } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { cast } from '../../db/types/column-types.ts';
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';
 import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
@@ -254,10 +256,23 @@ export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: text(row[1]) ?? '' } : undefined;
 
+/** Larger records (bytes) are left out of a statement that several readers share. */
+const MAX_SHARED = 256 * 1024;
+
 export function recordStatement(model: Model, { value: shown, joins }: RowOutput): RecordStatement {
-  const key = sql`${reference(ROOT, model.primaryKey)} = ${typed('', model.primaryKey)}`;
-  const { text: select } = compile(
-    sql`select ${shown}, ${version(ROOT)} from ${rowsFrom(model)} ${raw(ROOT)}${joins} where ${key}`,
+  const key = reference(ROOT, model.primaryKey);
+  const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
+  const columns = sql`${shown} as json, ${version(ROOT)} as version`;
+  const { text: one } = compile(
+    sql`select ${columns} from ${rows}${joins} where ${key} = ${typed('', model.primaryKey)}`,
   );
-  return (id) => ({ text: select, values: [id], fixed: true, decode: readFound });
+  const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
+  const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
+  // `offset 0` keeps PostgreSQL from computing the JSON twice.
+  const found = sql`(select position, ${columns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const isSmall = sql`octet_length(json) <= ${raw(String(MAX_SHARED))}`;
+  const { text: many } = compile(
+    sql`select position, case when ${isSmall} then json end, version from ${found}`,
+  );
+  return (id) => ({ text: one, many, values: [id], fixed: true, decode: readFound });
 }

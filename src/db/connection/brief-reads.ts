@@ -1,0 +1,121 @@
+// Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
+import type { RawRow } from '../rows.ts';
+import { Exclusions } from '../scheduling/exclusions.ts';
+import { increment } from '../scheduling/slow-clients.ts';
+import type { Requester } from '../scheduling/requester.ts';
+import type { Shape } from '../statement-shapes.ts';
+import { isConnectionError, isDatabaseError } from './database-errors.ts';
+import type { OpenClient } from './driver.ts';
+import { Pool, type PoolState } from './pool.ts';
+import { mayPipeline, noteAnswer } from './quick-shapes.ts';
+import type { ShapedStatement } from './shared-reads.ts';
+
+const CONNECTIONS = 3;
+/** Maximum statements on a connection at once. */
+const DEPTH = 8;
+/** Milliseconds after which PostgreSQL cancels a statement. */
+export const BRIEF_TIMEOUT = 50;
+/** Mean milliseconds of a shape above which its statements delay others too much. */
+const MAX_MEAN = 10;
+/** The weight of the newest time in the mean. */
+const NEWEST_WEIGHT = 0.05;
+/** Maximum statements of one client while other clients are present, and for how long they count as present (milliseconds). */
+const MAX_AMONG_OTHERS = 8;
+const PRESENCE_TIME = 1_000;
+/** Milliseconds without these connections after one was lost or could not be opened. */
+const UNAVAILABLE_FOR = 5_000;
+const QUERY_CANCELED = '57014';
+
+export interface BriefReadsOptions {
+  /** Opens connections whose statements end after `BRIEF_TIMEOUT`. */
+  readonly open: OpenClient;
+  /** Milliseconds after which a statement without an answer is abandoned. */
+  readonly deadline: number;
+}
+
+export class BriefReads {
+  readonly #pool: Pool;
+  readonly #shapes = new Exclusions<Shape>();
+  readonly #clients = new Exclusions<string>();
+  /** How many statements of each client are running here. */
+  readonly #runningOf = new Map<string, number>();
+  #latestClient: string | undefined;
+  /** Until when more than one client counts as present. */
+  #othersUntil = -Infinity;
+  #unavailableUntil = -Infinity;
+
+  constructor({ open, deadline }: BriefReadsOptions) {
+    this.#pool = new Pool({
+      open,
+      connections: CONNECTIONS,
+      depth: DEPTH,
+      maxPending: 1_000, // `mayJoin` limits what is sent. Statements of lost connections count, too.
+      deadline,
+      onAnswer: (statement, rows, milliseconds) => {
+        const { shape } = statement;
+        if (!shape) return;
+        noteAnswer(shape, statement, rows);
+        this.#shapes.noteSuccess(shape);
+        shape.pipelinedMean += (milliseconds - shape.pipelinedMean) * NEWEST_WEIGHT;
+        if (shape.pipelinedMean > MAX_MEAN) this.#exclude(shape);
+      },
+    });
+  }
+
+  get state(): PoolState {
+    return this.#pool.state;
+  }
+
+  /** Whether a read may join: statements of its shape were fast and their pages small, and there is room without waiting. */
+  mayJoin(statement: ShapedStatement, { key }: Requester): boolean {
+    const { shape, isPage } = statement;
+    if (!isPage || shape.isEstimate || !mayPipeline(shape, statement)) return false;
+    if (shape.mean === undefined || shape.mean >= BRIEF_TIMEOUT / 2) return false;
+    if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
+    const now = performance.now();
+    if (now < this.#unavailableUntil || !this.#pool.hasRoom || this.#pool.isStalled) return false;
+    if (key !== (this.#latestClient ?? key)) this.#othersUntil = now + PRESENCE_TIME;
+    this.#latestClient = key;
+    return now >= this.#othersUntil || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
+  }
+
+  /** @returns undefined if the statement must run elsewhere: it took too long, or its connection was lost */
+  async run(
+    statement: ShapedStatement,
+    prepare: boolean,
+    requester: Requester,
+  ): Promise<RawRow[] | undefined> {
+    const { key } = requester;
+    increment(this.#runningOf, key, 1);
+    try {
+      const rows = await this.#pool.run(statement, prepare, requester);
+      this.#clients.noteSuccess(key);
+      return rows;
+    } catch (error) {
+      const isCanceled = isDatabaseError(error) && error.code === QUERY_CANCELED;
+      const isLost = !isDatabaseError(error) || isConnectionError(error);
+      if (!isCanceled && !isLost) throw error;
+      if (isLost) this.#unavailableUntil = performance.now() + UNAVAILABLE_FOR;
+      else {
+        this.#exclude(statement.shape);
+        this.#clients.noteDelay(key);
+      }
+      return undefined; // A read may run again.
+    } finally {
+      increment(this.#runningOf, key, -1);
+    }
+  }
+
+  sweep(now: number): void {
+    this.#pool.sweep(now);
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  #exclude(shape: Shape): void {
+    this.#shapes.noteDelay(shape);
+    shape.pipelinedMean = 0;
+  }
+}

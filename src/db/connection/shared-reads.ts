@@ -1,0 +1,165 @@
+// Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
+import { OVERLOADED } from '../../errors.ts';
+import { valueList, type BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
+import type { Requester } from '../scheduling/requester.ts';
+import type { Shape } from '../statement-shapes.ts';
+import { isConnectionError, isDatabaseError } from './database-errors.ts';
+import { noteLarge } from './quick-shapes.ts';
+
+/** Maximum keys in one statement. */
+const MAX_KEYS = 64;
+
+export type ShapedStatement = BoundSql & { readonly shape: Shape };
+
+interface Reader {
+  readonly statement: ShapedStatement;
+  readonly requester: Requester;
+  readonly resolve: (rows: RawRow[]) => void;
+  readonly reject: (error: unknown) => void;
+  /** When it began to wait (milliseconds of `performance.now`). */
+  readonly since: number;
+}
+
+/** The readers of one shape. */
+interface Group {
+  /** Statements that were sent and have no answer yet. */
+  running: number;
+  waiting: Reader[];
+}
+
+export interface SharedReadsOptions {
+  /** Runs a statement over the pipelined connection. */
+  readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'park'>) => Promise<RawRow[]>;
+  /** Whether a statement of the shape may be sent over it now: it would not delay others. */
+  readonly maySend: (shape: Shape) => boolean;
+  /** Runs a statement on a connection to itself. */
+  readonly runAlone: (statement: ShapedStatement, requester: Requester) => Promise<RawRow[]>;
+}
+
+/** Maximum readers of one shape that wait. */
+const MAX_WAITING = 1_000;
+/** Maximum milliseconds of waiting for a statement that takes long. */
+const MAX_WAIT = 2_000;
+
+/**
+ * A read only joins a statement that was not sent yet, so no reader sees a state older than its request. Reads of single records
+ * become one statement with all keys; reads of the same page become one statement with several readers.
+ */
+export class SharedReads {
+  readonly #groups = new Map<Shape, Group>();
+  readonly #options: SharedReadsOptions;
+
+  constructor(options: SharedReadsOptions) {
+    this.#options = options;
+  }
+
+  /** @throws Problem 503 when too many wait, or for too long */
+  run(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+    let group = this.#groups.get(statement.shape);
+    if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
+    if (!group) this.#groups.set(statement.shape, (group = { running: 0, waiting: [] }));
+    return new Promise((resolve, reject) => {
+      group.waiting.push({ statement, requester, resolve, reject, since: performance.now() });
+      if (group.running === 0) this.#sendNext(statement.shape, group);
+    });
+  }
+
+  /**
+   * Gives waiting readers connections to themselves while a statement delays those behind it.
+   * @param delaying the shape of this statement: its own readers would only be delayed there, too. They wait, and those that
+   * have waited for long are refused.
+   */
+  disperse(delaying: Shape | undefined): void {
+    const latest = performance.now() - MAX_WAIT;
+    for (const [shape, group] of this.#groups) {
+      if (shape !== delaying) {
+        this.#leaveAll(group);
+        continue;
+      }
+      for (const { requester } of group.waiting) requester.park();
+      const late = group.waiting.filter(({ since }) => since <= latest);
+      group.waiting = group.waiting.filter(({ since }) => since > latest);
+      for (const { reject } of late) reject(OVERLOADED);
+    }
+  }
+
+  #leaveAll(group: Group): void {
+    for (const reader of group.waiting.splice(0)) this.#leave(reader);
+  }
+
+  #leave({ statement, requester, resolve, reject }: Reader): void {
+    this.#options.runAlone(statement, requester).then(resolve, reject);
+  }
+
+  #sendNext(shape: Shape, group: Group): void {
+    if (!this.#options.maySend(shape)) this.#leaveAll(group);
+    const readers = group.waiting.splice(0, MAX_KEYS);
+    if (readers.length === 0) return void this.#groups.delete(shape);
+    const byValues = new Map<string, Reader[]>();
+    for (const reader of readers) {
+      const key = reader.statement.values.join('\0');
+      const same = byValues.get(key);
+      if (same) same.push(reader);
+      else byValues.set(key, [reader]);
+    }
+    const distinct = [...byValues.values()];
+    const [first] = readers;
+    if (distinct.length > 1 && first?.statement.many !== undefined)
+      this.#sendKeys(group, first.statement, distinct);
+    else for (const same of distinct) this.#sendOne(group, same);
+  }
+
+  /** Sends one statement for readers of the same values. */
+  #sendOne(group: Group, readers: readonly Reader[]): void {
+    const [first] = readers;
+    if (first)
+      this.#send(group, first.statement, readers, (rows) => readers.forEach(({ resolve }) => resolve(rows)));
+  }
+
+  /** Sends one statement for readers of different keys. */
+  #sendKeys(
+    group: Group,
+    { many = '', shape }: ShapedStatement,
+    distinct: readonly (readonly Reader[])[],
+  ): void {
+    const { values } = valueList(distinct.map(([reader]) => reader?.statement.values[0] ?? ''));
+    const statement = { text: many, values, fixed: true, shape };
+    this.#send(group, statement, distinct.flat(), (rows) => {
+      const found = new Map(rows.map(([position, ...row]) => [Number(position) - 1, row]));
+      distinct.forEach((readers, index) => {
+        const row = found.get(index);
+        for (const reader of readers) {
+          // The statement leaves out a large value, which would delay the others.
+          if (row && row[0] === null) {
+            noteLarge(shape, reader.statement);
+            this.#leave(reader);
+          } else reader.resolve(row ? [row] : []);
+        }
+      });
+    });
+  }
+
+  #send(
+    group: Group,
+    statement: ShapedStatement,
+    readers: readonly Reader[],
+    deliver: (rows: RawRow[]) => void,
+  ): void {
+    group.running += 1;
+    const park = (): void => readers.forEach(({ requester }) => requester.park());
+    const end = (): void => {
+      group.running -= 1;
+      if (group.running === 0) this.#sendNext(statement.shape, group);
+    };
+    const fail = (error: unknown): void => {
+      // The record of one reader may be the reason: the others must not fail with it.
+      const isShared = readers.length > 1 && isDatabaseError(error) && !isConnectionError(error);
+      for (const reader of readers) {
+        if (isShared) this.#leave(reader);
+        else reader.reject(error);
+      }
+    };
+    void this.#options.send(statement, { park }).then(deliver).catch(fail).finally(end);
+  }
+}

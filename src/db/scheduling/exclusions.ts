@@ -1,0 +1,42 @@
+// Excludes what has delayed others, for a time that doubles with each delay.
+
+/** Milliseconds of the first exclusion, and of the longest. */
+const FIRST = 2_000;
+const LONGEST = 10 * 60_000;
+/** How many good events undo one delay. */
+const EVENTS_PER_DELAY = 500;
+/** Maximum number of remembered keys. */
+const MAX_KEYS = 1_000;
+
+interface Record {
+  /** Delays that good events have not undone yet. */
+  delays: number;
+  /** Milliseconds, as of `performance.now`. */
+  until: number;
+}
+
+export class Exclusions<K> {
+  readonly #records = new Map<K, Record>();
+
+  isExcluded(key: K): boolean {
+    const record = this.#records.size > 0 ? this.#records.get(key) : undefined;
+    return record !== undefined && performance.now() < record.until;
+  }
+
+  noteDelay(key: K): void {
+    const record = this.#records.get(key) ?? { delays: 0, until: 0 };
+    record.until = performance.now() + Math.min(FIRST * 2 ** record.delays, LONGEST);
+    record.delays += 1;
+    this.#records.delete(key); // Inserted last, so that the first is the oldest.
+    this.#records.set(key, record);
+    if (this.#records.size > MAX_KEYS)
+      for (const oldest of this.#records.keys()) return void this.#records.delete(oldest);
+  }
+
+  noteSuccess(key: K): void {
+    const record = this.#records.size > 0 ? this.#records.get(key) : undefined;
+    if (!record) return;
+    record.delays -= 1 / EVENTS_PER_DELAY;
+    if (record.delays <= 0) this.#records.delete(key);
+  }
+}
