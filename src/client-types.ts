@@ -17,6 +17,11 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface AllOptions extends CallOptions {
+  /** `cursor`: each page goes on from the last record of the one before, whatever is inserted or deleted meanwhile. */
+  readonly paging?: 'cursor';
+}
+
 export interface CountOptions extends CallOptions {
   /** `exact` when absent. Past its limit, a capped count is that limit; an estimate may be wrong for many records. */
   readonly counting?: 'exact' | 'capped' | 'estimated';
@@ -175,7 +180,7 @@ export interface ResourceClient<R extends WrittenResource, All extends WrittenRe
   /** All records that a query matches. Pages are fetched as they are needed. */
   readonly all: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
-    options?: CallOptions,
+    options?: AllOptions,
   ) => AsyncGenerator<Row<R, All>, void>;
   /** The number of records that a query matches. */
   readonly count: <const Q extends ListParameters<R, All, Q>>(

@@ -1,8 +1,17 @@
 // A client of the API for Node.js, Deno, Bun and browsers. It uses only `fetch`, and takes its types from the registry.
-import type { CallOptions, ChangeOptions, CountOptions, Client, Id, Page } from './client-types.ts';
+import type {
+  AllOptions,
+  CallOptions,
+  ChangeOptions,
+  CountOptions,
+  Client,
+  Id,
+  Page,
+} from './client-types.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 
 export type {
+  AllOptions,
   CallOptions,
   CountOptions,
   ChangeOptions,
@@ -215,13 +224,14 @@ function createResourceClient(model: string, send: Send) {
     const text = encodeQuery(query).toString();
     return text === '' ? collection : `${collection}?${text}`;
   };
-  const page = async (path: string, { signal }: CallOptions): Promise<Page<object>> =>
-    (await send(path, { signal })).json() as Promise<Page<object>>;
+  const page = async (path: string, sent: Sent): Promise<Page<object>> =>
+    (await send(path, sent)).json() as Promise<Page<object>>;
   return {
-    list: async (query: object = {}, options: CallOptions = {}) => page(pathOf(query), options),
-    async *all(query: object = {}, options: CallOptions = {}) {
+    list: async (query: object = {}, { signal }: CallOptions = {}) => page(pathOf(query), { signal }),
+    async *all(query: object = {}, { signal, paging }: AllOptions = {}) {
+      const headers = paging === undefined ? {} : { Prefer: `paging=${paging}` };
       for (let path = pathOf(query); path !== '';) {
-        const { objects, meta } = await page(path, options);
+        const { objects, meta } = await page(path, { signal, headers });
         yield* objects;
         // Only its query, because a proxy may serve the API at another path.
         path = meta.next === '' ? '' : collection + meta.next.slice(meta.next.indexOf('?'));

@@ -22,9 +22,10 @@ import type { Site } from './http/api/site.ts';
 import { createThrottle } from './http/auth/login-throttle.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
+import { createCursorTokens } from './query/cursors/cursor-token.ts';
 import { createListing, type ListingSite } from './resources/records/listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
-import { HISTORY, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
+import { HISTORY, SECRET, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
 import { checkPanels, type Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
 import type { Resource } from './resources/definition/resource.ts';
@@ -35,6 +36,7 @@ import {
   SchemaLocked,
   makeHistoryAppendOnly,
 } from './resources/serve/schema-setup.ts';
+import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { startWarnings } from './resources/serve/start-warnings.ts';
@@ -215,6 +217,7 @@ export function createService(
         resources: served,
         maxPage: settings.maxPage,
         pageSql: createSqlCache(),
+        cursors: createCursorTokens(await readSecret(database, models.has(SECRET.model))),
       };
       site = {
         resources: served,

@@ -21,6 +21,7 @@ const ROOMS = [
   'query/parse',
   'query',
   'query/statements',
+  'query/cursors',
   'resources/definition',
   'resources/serve',
   'resources/check',

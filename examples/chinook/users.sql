@@ -36,3 +36,8 @@ create table vitrine_session (
   done text default '' not null
 );
 create index on vitrine_session (user_key);
+
+create table vitrine_secret (
+  name varchar(255) primary key,
+  value text not null
+);

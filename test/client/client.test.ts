@@ -94,6 +94,21 @@ describe('the typed client', () => {
     ]);
   });
 
+  test('goes on from the last record with cursors, whatever is deleted meanwhile', async () => {
+    const { message } = connect();
+    const expected: number[] = [];
+    for await (const { id } of message.all({ limit: 1000, id__lte: 20 })) expected.push(id);
+    const seen: number[] = [];
+    const added = await service.sql<{ id: number }[]>`
+      insert into message (id, user_id, content) values (-1, 1, 'first') returning id`;
+    for await (const { id } of message.all({ limit: 5, id__lte: 20 }, { paging: 'cursor' })) {
+      if (id === -1) await service.sql`delete from message where id = -1`;
+      else seen.push(id);
+    }
+    assert.equal(added.length, 1);
+    assert.deepEqual(seen, expected);
+  });
+
   test('throws errors with the messages of the service', async () => {
     await assert.rejects(connect().message.list({ limit: -1, page: 0 }), {
       name: 'VitrineError',

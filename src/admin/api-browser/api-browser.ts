@@ -100,7 +100,7 @@ function collectionCommands(
   caller: Caller | undefined,
 ): Html {
   const address = apiLinks.collection(name, parameters);
-  const allPages = apiLinks.collection(name, parameters.without('limit', 'page'));
+  const allPages = apiLinks.collection(name, parameters.without('limit', 'page', 'cursor'));
   return html`${commands('With curl', [curlCommand(request, address, caller, isCounted ? ['Prefer: count=exact'] : [])])}
   ${commands('This page as CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
   ${commands('All records as CSV', [
@@ -125,7 +125,7 @@ function pager(page: RecordPage, { next, previous }: PageLinks, name: string, pa
     <p>${total(page, name, parameters)}</p>
     <ul>
       ${previous !== '' && html`<li><a href="${previous}" rel="prev">Previous</a></li>`}
-      <li aria-current="page">Page ${page.query.page}</li>
+      ${page.page > 0n && html`<li aria-current="page">Page ${page.page}</li>`}
       ${next !== '' && html`<li><a href="${next}" rel="next">Next</a></li>`}
     </ul>
   </nav>`;
@@ -147,7 +147,7 @@ function errorList({ errors = {} }: Problem, request: ApiRequest): Content {
   if (names.length === 0) return null;
   const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(request.path)?.[1];
   const parameters = model === undefined ? undefined : parametersOf(request);
-  const shown = parameters?.query.without('page').list ?? [];
+  const shown = parameters?.query.without('page', 'cursor').list ?? [];
   const others = names.filter((name) => !shown.some((parameter) => parameter.name === name));
   return html`${
     others.length > 0 &&
@@ -160,7 +160,7 @@ function errorList({ errors = {} }: Problem, request: ApiRequest): Content {
       )}
     </ul>`
   }
-  ${model !== undefined && parameters && html`<div class="filters">${parameterChips(model, parameters, errors)}</div>`}`;
+  ${model !== undefined && parameters && html`<div class="filters">${parameterChips({ name: model, hasCursors: true }, parameters, errors)}</div>`}`;
 }
 
 /** The pages of the API. Callers check access and read the records; these functions only format them. */
@@ -216,7 +216,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const page = await load(withoutPageParameters(request.query), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
-        { page: page.query.page, ...neighbors },
+        { page: page.page, ...neighbors },
         page.objects.toString(),
         resource,
         resources,

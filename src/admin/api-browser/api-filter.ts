@@ -27,21 +27,29 @@ function pathsOf({ output }: ServedResource, visible: ServedResources): string[]
   return [...own, ...related];
 }
 
+/** The parameters that name a page of a list: its number or its cursor. */
+const pageParameters = (hasCursors: boolean): readonly string[] =>
+  hasCursors ? ['page', 'cursor'] : ['page'];
+
 /** More than the parameters that a valid query can have. */
 const MAX_CHIPS = 60;
 /** Maximum characters of all remove links together. */
 const MAX_LINK_CHARACTERS = 262_144;
 
 /** The parameters of the URL, each with its error, if any, and a link that removes it. */
-export function parameterChips(name: string, parameters: Parameters, errors: FieldErrors = {}): Html {
-  const shown = parameters.query.without('page');
+export function parameterChips(
+  { name, hasCursors }: Pick<ServedResource, 'name' | 'hasCursors'>,
+  parameters: Parameters,
+  errors: FieldErrors = {},
+): Html {
+  const withoutPage = (query: Parameters): Parameters => query.without(...pageParameters(hasCursors));
+  const shown = withoutPage(parameters.query);
   const { list } = shown;
   // Each link repeats all other parameters, so the links grow quadratically.
   const hasLinks = list.length * shown.toString().length <= MAX_LINK_CHARACTERS;
   const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
     const { name: key, value } = parameter;
-    const rest = (): string =>
-      apiLinks.collection(name, parameters.query.withoutOne(parameter).without('page'));
+    const rest = (): string => apiLinks.collection(name, withoutPage(parameters.query.withoutOne(parameter)));
     const remove = hasLinks && removeLink(rest(), `Remove the parameter ${key}`);
     return chip(html`<code>${key}=${value}</code>`, messagesOf(errors, excerpt(key)), remove);
   });
@@ -81,7 +89,7 @@ export function apiFilterPanel(
   const column = path === undefined ? undefined : columnAt(path, resource, visible);
   return html`<div class="tools">
     <div class="filters">
-      ${parameterChips(name, parameters)}
+      ${parameterChips(resource, parameters)}
       ${path !== undefined && column && filterForm(path, column, name, state)}
       <details class="menu">
         <summary>Add a filter</summary>
@@ -108,7 +116,9 @@ export function filteredAddress(
 ): string | undefined {
   const path = form.get('_path');
   if (path === undefined) return undefined;
-  const state = Parameters.parse(form.get('_state') ?? '').query.without('page');
+  const state = Parameters.parse(form.get('_state') ?? '').query.without(
+    ...pageParameters(resource.hasCursors),
+  );
   const column = columnAt(path, resource, visible);
   const comparison = column && comparisonsOf(column).find(({ key }) => key === form.get('_how'));
   if (!comparison) return apiLinks.collection(resource.name, state);

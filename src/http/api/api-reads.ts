@@ -38,7 +38,7 @@ type DataFormat = Exclude<Format, 'html'>;
 function pageBody(resource: ServedResource, page: RecordPage): Buffer {
   const { next, previous } = pageLinks(resource, page);
   const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
-  const meta = `{"model":"${resource.name}","page":${page.query.page},${links}}`;
+  const meta = `{"model":"${resource.name}","page":${page.page},${links}}`;
   return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
 }
 
@@ -48,10 +48,14 @@ function countingOf({ headers }: ApiRequest): Counting | undefined {
   return COUNTINGS.find((counting) => counting === asked);
 }
 
-const countHeaders = ({ total }: RecordPage): Record<string, string> =>
-  total === undefined
-    ? {}
-    : { 'X-Total-Count': total.value, 'Preference-Applied': `count=${total.counting}` };
+/** The total, and the preferences that the page follows. */
+function pageHeaders({ total, hasCursors }: RecordPage): Record<string, string> {
+  const applied = [...(hasCursors ? ['paging=cursor'] : []), ...(total ? [`count=${total.counting}`] : [])];
+  return {
+    ...(total && { 'X-Total-Count': total.value }),
+    ...(applied.length > 0 && { 'Preference-Applied': applied.join(', ') }),
+  };
+}
 
 const indexBody = (resources: ServedResources): string =>
   JSON.stringify({
@@ -107,7 +111,10 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
         : await requireLevel(request, resource.read);
     return pages.collection(request, resource, caller, async (query, counting) => {
       const reader = caller ?? (await collectionCaller(request, resource, query, counting));
-      const page = await listing(request.requester).list(resource, query, reader, counting, 'html');
+      const page = await listing(request.requester).list(resource, query, reader, {
+        counting,
+        format: 'html',
+      });
       await request.requester.slotForPage(page.objects.length);
       return page;
     });
@@ -127,9 +134,13 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
       listing(request.requester).checkStream(resource, query, caller);
       return streamReply(format, NO_CHUNKS);
     }
-    const page = await listing(request.requester).list(resource, query, caller, countingOf(request), format);
-    if (format === 'csv') return csvReply(resource, page, countHeaders(page));
-    return json(200, pageBody(resource, page), countHeaders(page));
+    const page = await listing(request.requester).list(resource, query, caller, {
+      counting: countingOf(request),
+      format,
+      wantsCursors: preference(request.headers, 'paging') === 'cursor',
+    });
+    if (format === 'csv') return csvReply(resource, page, pageHeaders(page));
+    return json(200, pageBody(resource, page), pageHeaders(page));
   }
 
   /** Handles the rejection of a costly query: requires its access level, then lists again. */

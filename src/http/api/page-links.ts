@@ -11,13 +11,13 @@ export interface PageLinks {
   readonly previous: string;
 }
 
-export function pageLinks({ name }: ServedResource, { query, hasNext }: RecordPage): PageLinks {
-  const link = (page: bigint): string =>
-    addressOf(`/api/${name}/?${query.link}limit=${query.limit}&page=${page}`);
-  return {
-    next: hasNext ? link(query.page + 1n) : '',
-    previous: query.page > 1n ? link(query.page - 1n) : '',
-  };
+export function pageLinks(
+  { name }: ServedResource,
+  { query: { link, limit }, next, previous }: RecordPage,
+): PageLinks {
+  const linkTo = (page: string | undefined): string =>
+    page === undefined ? '' : addressOf(`/api/${name}/?${link}limit=${limit}&${page}`);
+  return { next: linkTo(next), previous: linkTo(previous) };
 }
 
 /** Encodes the characters that a client may send unencoded in a query but that end a URL in a header. */

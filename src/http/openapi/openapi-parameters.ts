@@ -87,6 +87,7 @@ export function listParameters(
       schema: POSITIVE_INTEGER,
     },
     { name: 'page', in: 'query', description: 'Page number, starting at 1.', schema: POSITIVE_INTEGER },
+    ...(resource.hasCursors ? [refTo('parameters', 'cursor')] : []),
     refTo('parameters', 'Prefer'),
     ...parameters,
     refTo('parameters', '_filters'),
@@ -94,11 +95,17 @@ export function listParameters(
 }
 
 export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
+  cursor: {
+    name: 'cursor',
+    in: 'query',
+    description: 'A place in the list, from a link of an earlier response. It replaces `page`.',
+    schema: { type: 'string' },
+  },
   Prefer: {
     name: 'Prefer',
     in: 'header',
     description:
-      '`count=exact` adds the total as `X-Total-Count`, which takes time on a large table; `count=capped` counts up to a limit, and `count=estimated` is inexact for many records.',
+      '`count=exact` adds the total as `X-Total-Count`, which takes time on a large table; `count=capped` counts up to a limit, and `count=estimated` is inexact for many records. `paging=cursor` adds cursors instead of page numbers to the links.',
     schema: { type: 'string' },
     example: 'count=exact',
   },

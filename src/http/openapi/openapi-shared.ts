@@ -123,7 +123,7 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Deleted: objectOf({ deleted: { type: 'integer', const: 1 } }, { examples: [{ deleted: 1 }] }),
   Meta: objectOf({
     model: { type: 'string' },
-    page: { type: 'integer', minimum: 1 },
+    page: { type: 'integer', minimum: 0, description: 'Page number; 0 with a cursor.' },
     next: { type: 'string', description: 'The path of the next page; empty on the last page.' },
     previous: { type: 'string', description: 'The path of the previous page; empty on the first page.' },
   }),

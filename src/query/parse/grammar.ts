@@ -34,6 +34,8 @@ export interface ListQuery {
   /** Undefined if the request has no `ordering`. */
   readonly orderings: readonly OrderingQuery[] | undefined;
   readonly page: bigint;
+  /** Where the page begins or ends, as the service wrote it in a link; it replaces `page`. */
+  readonly cursor: string | undefined;
   readonly limit: number;
   /** The filters and the ordering for links to other pages, each followed by `&`. */
   readonly link: string;
@@ -43,6 +45,8 @@ export interface ListQuery {
 export interface PageLimits {
   readonly limit: number;
   readonly maxLimit: number;
+  /** Whether `cursor` is a parameter and not the name of a column. */
+  readonly hasCursors?: boolean;
 }
 
 export interface DecodedParameter {
@@ -122,7 +126,7 @@ export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(que
 const withoutPaging = (query: string): string =>
   query
     .split('&')
-    .filter((part) => !/^(limit|page)=/.test(part))
+    .filter((part) => !/^(limit|page|cursor)=/.test(part))
     .join('&');
 
 /**
@@ -165,6 +169,9 @@ export function checkOrderingLength(
 /** Encodes a name or a value for a link. Commas stay: encoding those of a long list would exceed the length limit. */
 const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2C', ',');
 
+/** The parameters that are no filters. */
+const RESERVED: ReadonlySet<string> = new Set(['ordering', 'limit', 'page']);
+
 const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test(text);
 
 /**
@@ -173,7 +180,7 @@ const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test
  */
 export function parseListQuery(
   query: string,
-  { limit, maxLimit }: PageLimits,
+  { limit, maxLimit, hasCursors = false }: PageLimits,
   errors: FieldErrors,
 ): ListQuery {
   const filters = new Map<string, string[]>();
@@ -182,7 +189,7 @@ export function parseListQuery(
   const sentParts: string[] = [];
   let filterCount = 0;
   for (const { name, value, part } of parseParameters(query)) {
-    const isReserved = name === 'ordering' || name === 'limit' || name === 'page';
+    const isReserved = RESERVED.has(name) || (hasCursors && name === 'cursor');
     if (isReserved && reserved.has(name)) addError(errors, name, 'must be given only once');
     if (isReserved) reserved.set(name, value);
     else {
@@ -206,6 +213,8 @@ export function parseListQuery(
   ] as const) {
     if (text !== undefined && !isPositive(text)) addError(errors, name, 'must be a positive whole number');
   }
+  const cursor = reserved.get('cursor');
+  if (cursor !== undefined && pageText !== undefined) addError(errors, 'cursor', 'cannot be used with page');
   const ordering = reserved.get('ordering');
   const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
   checkOrderingLength(orderings, errors);
@@ -217,6 +226,7 @@ export function parseListQuery(
     }),
     orderings: orderings?.slice(0, MAX_ORDERINGS),
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
+    cursor,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
     link: linkOf(encodedParts, sentParts),
   };

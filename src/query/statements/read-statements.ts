@@ -39,12 +39,13 @@ const NEAR_OFFSET = 1000n;
 export const version = (alias: string): Fragment => raw(`${alias}.xmin::text`);
 
 /** The table, or the subselect that takes its place in reads. */
-const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
+export const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
 
-const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
+/** The part of ORDER BY behind a column. */
+export const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
 
 /** FROM and WHERE. A foreign key refers to at most one row, so joins never multiply rows. */
-function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
+export function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
     const on = sql`${reference(alias, target.primaryKey)} = ${reference(from, column)}`;
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
@@ -57,12 +58,12 @@ function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]):
 export const fromWhere = (plan: ListPlan): Fragment => rowsWhere(plan, plan.where.map(conditionSql));
 
 /** The parts of a page's SQL that have values, with parameters in their place. */
-interface BoundParts {
+export interface BoundParts {
   readonly conditions: readonly Fragment[];
   readonly offset: Fragment;
 }
 
-function bind({ where, offset }: ListPlan, parameters: Parameters): BoundParts {
+export function bind({ where, offset }: ListPlan, parameters: Parameters): BoundParts {
   const skipped = value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET));
   return {
     conditions: where.map((condition) => parameters.take(conditionSql(condition))),
@@ -127,7 +128,7 @@ function rowsOf(
   return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
 }
 
-const COMMA = raw(`','`);
+export const COMMA = raw(`','`);
 
 /** Replaces the texts past the byte limit by NULL, so that PostgreSQL does not keep them in memory. */
 function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
@@ -156,7 +157,7 @@ export interface PageOutput {
 }
 
 /** Counts the records as text. Past the limit the text is the limit with a plus sign. */
-function countSql(rows: Fragment, limit: number): Fragment {
+export function countSql(rows: Fragment, limit: number): Fragment {
   if (limit === Infinity) return sql`(select count(*)${rows})::text`;
   const [most, next] = [raw(String(limit)), raw(String(limit + 1))];
   const counted = sql`(select${rows} limit ${next}) counted`;

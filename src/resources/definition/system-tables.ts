@@ -1,4 +1,4 @@
-// The resources of Vitrine's system tables: the history of changes and the sessions of the admin area.
+// The resources of Vitrine's system tables: the history of changes, the sessions of the admin area, and secrets.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -50,5 +50,14 @@ export const SESSION = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** Secrets that all processes on the database share. */
+export const SECRET = {
+  model: 'vitrine_secret',
+  primaryKey: { type: 'string', column: 'name' },
+  columns: { value: { type: 'text' } },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET];

@@ -3,10 +3,12 @@ import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/connection/runner.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { EMPTY, raw, sql } from '../../db/fragment.ts';
-import { type Statement } from '../../db/rows.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
+import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts';
+import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
+import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/statements/preview-sql.ts';
@@ -15,7 +17,6 @@ import {
   isQuick,
   pageStatement,
   recordStatement,
-  type Page,
   type RowOutput,
 } from '../../query/statements/read-statements.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
@@ -38,11 +39,14 @@ type StreamFormat = 'ndjson' | 'csv';
 /** The first line of CSV. Column names never need quotes. */
 export const csvHead = ({ output }: ServedResource): string => `${output.map(({ key }) => key).join()}\r\n`;
 
-export interface RecordPage {
+export interface RecordPage extends Neighbors {
   readonly query: ListQuery;
+  /** 0 for a page with a cursor. */
+  readonly page: bigint;
+  /** Whether its links have cursors. */
+  readonly hasCursors: boolean;
   /** The records as PostgreSQL wrote them: CSV rows, or JSON objects separated by commas. */
   readonly objects: Buffer;
-  readonly hasNext: boolean;
   /** The number of records that the filters match; undefined unless requested. */
   readonly total: RecordCount | undefined;
 }
@@ -86,9 +90,9 @@ const oneLine = (alias: string, { shown }: ServedResource) =>
     : recordJson(alias, shown);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
-function addPagingErrors(query: string, errors: FieldErrors): void {
+function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: FieldErrors): void {
   for (const { name } of parseParameters(query))
-    if (name === 'limit' || name === 'page')
+    if (name === 'limit' || name === 'page' || (hasCursors && name === 'cursor'))
       addError(errors, name, 'cannot be used here: a stream has no pages');
 }
 
@@ -111,42 +115,64 @@ export interface ListingSite {
   readonly maxPage: number;
   /** The SQL of pages. */
   readonly pageSql: SqlCache;
+  readonly cursors: CursorTokens;
 }
 
-/** The statement of a page. */
-function statementOf(
-  { pageSql }: ListingSite,
-  resource: ServedResource,
-  [query, planned]: readonly [ListQuery, ListPlan],
-  format: PageFormat,
-  countTo: number | undefined,
-  maxBytes: number,
-): Statement<Page> {
-  const between = raw(format === 'csv' ? `''` : `','`);
-  const output = { row: shownAs(format, resource, query), maxBytes, between, countTo };
-  const cache: SqlCache = (shape, build) => pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
-  // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
-  const isDefault = format === 'json' && countTo === undefined && query.limit === resource.limit;
-  return { ...pageStatement(planned, output, cache), fixed: isDefault && isFirstQuickPage(planned) };
+/** How to list a collection. */
+export interface ListOptions {
+  /** How to count all records that match, if at all. */
+  readonly counting?: Counting | undefined;
+  readonly format?: PageFormat | undefined;
+  /** Whether the links to other pages have cursors. A query with a cursor always has such links. */
+  readonly wantsCursors?: boolean | undefined;
+}
+
+/** A query with its names resolved for a caller. */
+interface PlannedQuery {
+  readonly query: ListQuery;
+  readonly planned: ListPlan;
+  /** The levels that its names were resolved with, and whether the caller meets them. */
+  readonly levels: ReadonlySet<string>;
+}
+
+/** What a cursor is bound to: all that decides which records are listed, in which order, and in which form they are compared. */
+function contextOf({ name }: ServedResource, { query, planned, levels }: PlannedQuery): string {
+  const order = planned.orderings.map(({ alias, column, descending }) =>
+    [alias, column.key, column.castType, descending].join(' '),
+  );
+  return JSON.stringify([name, query.link, query.limit, [...levels].sort(), order]);
 }
 
 export type Listing = ReturnType<typeof createListing>;
 
 /** Reads records for the API. The calling code checks the resource's own access level. */
 export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite) {
-  const { resources, maxPage } = site;
+  const { resources, maxPage, pageSql, cursors } = site;
 
   function plan(
     resource: ServedResource,
     queryText: string,
     caller: Caller | undefined,
     errors: FieldErrors,
-  ): [ListQuery, ListPlan] {
+  ): PlannedQuery {
     const query = parseListQuery(queryText, resource, errors);
-    const view = viewOf(resources, (level) => meets(level, caller));
+    const levels = new Set<string>();
+    const view = viewOf(resources, (level) => {
+      const isMet = meets(level, caller);
+      if (level !== 'default') levels.add(`${level} ${isMet}`);
+      return isMet;
+    });
     const planned = planList(query, resource.model, view, resource.ordering, errors);
     if (Object.keys(errors).length > 0) throw badQuery(errors);
-    return [query, planned];
+    return { query, planned, levels };
+  }
+
+  /** The boundary that a query's cursor names. @throws Problem 400 that tells nothing about the cursor */
+  function boundaryOf({ cursor }: ListQuery, context: string): Boundary | undefined {
+    const boundary = cursor === undefined ? undefined : cursors.open(cursor, context);
+    if (cursor !== undefined && !boundary)
+      throw badQuery({ cursor: ['is not from a link of this list: start without it'] });
+    return boundary;
   }
 
   /** The planner's estimate of a count that exceeds `limit`. */
@@ -158,8 +184,8 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   function planStream(resource: ServedResource, queryText: string, caller: Caller | undefined): ListPlan {
     if (!meets(resource.costly, caller)) throw new CostlyStatement();
     const errors: FieldErrors = {};
-    addPagingErrors(queryText, errors);
-    return plan(resource, queryText, caller, errors)[1];
+    addPagingErrors(resource, queryText, errors);
+    return plan(resource, queryText, caller, errors).planned;
   }
 
   return {
@@ -176,7 +202,6 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
     /**
      * One page of records.
-     * @param asked how to count all records that match, if at all
      * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
      * the resource's `costly` level
      */
@@ -184,28 +209,53 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       resource: ServedResource,
       queryText: string,
       caller: Caller | undefined,
-      asked: Counting | undefined,
-      format: PageFormat = 'json',
+      { counting: asked, format = 'json', wantsCursors = false }: ListOptions = {},
     ): Promise<RecordPage> {
-      const planned = plan(resource, queryText, caller, {});
-      const [query] = planned;
+      const plannedQuery = plan(resource, queryText, caller, {});
+      const { query, planned } = plannedQuery;
       const counting = permitted(resource, asked, caller);
       const countTo = countLimit(resource, counting);
-      // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
-      const isShort = format !== 'html' && countTo === undefined && isQuick(planned[1]);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
-      const statement = statementOf(site, resource, planned, format, countTo, maxBytes);
+      const between = raw(format === 'csv' ? `''` : `','`);
+      const output = { row: shownAs(format, resource, query), maxBytes, between, countTo };
+      const cache: SqlCache = (shape, build) =>
+        pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
+      // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
+      const kind = format !== 'html' && countTo === undefined && isQuick(planned) ? 'quick' : 'read';
       const options = { refuseCostly: !meets(resource.costly, caller) };
-      const {
-        objects,
-        hasNext,
-        total: counted,
-      } = await database.run(statement, isShort ? 'quick' : 'read', options);
+      const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
+        if (counted === undefined || !counting) return undefined;
+        const isLarge = counting === 'estimated' && counted.endsWith('+');
+        const value = isLarge ? await estimate(planned, Number(counted.slice(0, -1)), options) : counted;
+        return { value, counting };
+      };
+      if (query.cursor !== undefined || (wantsCursors && resource.hasCursors)) {
+        const context = contextOf(resource, plannedQuery);
+        const boundary = boundaryOf(query, context);
+        const page = await database.run(keysetStatement(planned, boundary, output, cache), kind, options);
+        if (!page.objects) throw pageTooLarge(maxBytes);
+        const links = cursorLinks(page, boundary, query.page, (one) => cursors.seal(one, context));
+        const number = boundary ? 0n : query.page;
+        const { objects } = page;
+        return { query, page: number, hasCursors: true, ...links, objects, total: await total(page.total) };
+      }
+      // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
+      const isDefault = format === 'json' && countTo === undefined && query.limit === resource.limit;
+      const statement = {
+        ...pageStatement(planned, output, cache),
+        fixed: isDefault && isFirstQuickPage(planned),
+      };
+      const { objects, hasNext, total: counted } = await database.run(statement, kind, options);
       if (!objects) throw pageTooLarge(maxBytes);
-      if (counted === undefined || !counting) return { query, objects, hasNext, total: undefined };
-      const isLarge = counting === 'estimated' && counted.endsWith('+');
-      const value = isLarge ? await estimate(planned[1], Number(counted.slice(0, -1)), options) : counted;
-      return { query, objects, hasNext, total: { value, counting } };
+      return {
+        query,
+        page: query.page,
+        hasCursors: false,
+        next: hasNext ? `page=${query.page + 1n}` : undefined,
+        previous: query.page > 1n ? `page=${query.page - 1n}` : undefined,
+        objects,
+        total: await total(counted),
+      };
     },
 
     /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */

@@ -174,6 +174,7 @@ export function serveForAdmin(
       owner: undefined,
       recording,
       writes: new WriteStatements({ model, output, shown: output, owner: undefined, recording }),
+      hasCursors: false,
       maxLimit: Math.max(base.limit, 200),
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',

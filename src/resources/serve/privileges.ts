@@ -4,7 +4,7 @@ import { identifier, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
-import { HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
+import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
@@ -43,9 +43,9 @@ export function apiPrivileges({ access, methods }: ServedResource): readonly Pri
   return sorted(['SELECT', ...used.flatMap((method) => NEEDS[method])]);
 }
 
-/** The privileges on a system table. The history is append-only. */
+/** The privileges on a system table. The history is append-only, and a secret never changes. */
 export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
-  model === HISTORY.model ? NEEDS.POST : sorted([...NEEDS.POST, ...NEEDS.DELETE]);
+  model !== SESSION.model ? NEEDS.POST : sorted([...NEEDS.POST, ...NEEDS.DELETE]);
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));

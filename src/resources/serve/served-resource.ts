@@ -37,6 +37,7 @@ export type ChangeSource = 'api' | 'admin' | 'command';
 export interface ServedResource extends PageLimits {
   readonly name: string;
   readonly model: Model;
+  readonly hasCursors: boolean;
   readonly access: AccessLevel;
   readonly read: AccessLevel;
   /** The level that streams and costly queries need. */
@@ -178,6 +179,8 @@ export function serveResources(
         definition.model === settings.userModel
           ? model.columns.find(({ name }) => name === 'username')
           : undefined,
+      // A table may have had a column with this name before there were cursors.
+      hasCursors: findColumn(model, 'cursor') === undefined,
       limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
       maxLimit: definition.maxLimit ?? 1000,
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
@@ -201,7 +204,7 @@ export function checkOrderings(resources: ServedResources): Fault[] {
   return [...resources.values()].flatMap((resource) => {
     const errors: FieldErrors = {};
     const view = viewOf(resources, (level) => covers(resource.read, level));
-    const query = { filters: [], orderings: undefined, page: 1n, limit: 1, link: '' };
+    const query = { filters: [], orderings: undefined, page: 1n, cursor: undefined, limit: 1, link: '' };
     planList(query, resource.model, view, resource.ordering, errors);
     return [...new Set(errors['ordering'])].map((text) => ({ model: resource.name, key: 'ordering', text }));
   });

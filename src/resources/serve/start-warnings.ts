@@ -1,13 +1,23 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
-import { HISTORY, SESSION } from '../definition/system-tables.ts';
+import { HISTORY, SECRET, SESSION } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
 import type { Schema } from './schema-setup.ts';
 import type { ServedResource, ServedResources } from './served-resource.ts';
 
 /** @param names the system tables that are missing or that the database role may not use */
-export const missingTablesWarning = (names: readonly string[]): string =>
-  `missing, or not usable by the database role: ${names.join(' and ')}. The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`;
+export function missingTablesWarning(names: readonly string[]): string {
+  const effects = [
+    names.some((name) => name !== SECRET.model) &&
+      `The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`,
+    names.includes(SECRET.model) &&
+      `Without ${SECRET.model}, the key of cursors is derived from the identity of the database cluster, which its other users can read`,
+  ];
+  return [
+    `missing, or not usable by the database role: ${names.join(' and ')}`,
+    ...effects.filter((effect) => effect !== false),
+  ].join('. ');
+}
 
 /** Warns when a resource outputs password hashes. */
 export function passwordOutputWarning({ name, output }: ServedResource): string | undefined {
@@ -33,8 +43,10 @@ export function startWarnings(
     writeShowsWarning(resource),
     passwordOutputWarning(resource),
   ]);
+  // Without the secret, everything works; `vitrine check` says what differs.
+  const needed = missing.filter((name) => name !== SECRET.model);
   return [
-    ...(missing.length > 0 ? [missingTablesWarning(missing)] : []),
+    ...(needed.length > 0 ? [missingTablesWarning(needed)] : []),
     ...warnings.filter((warning) => warning !== undefined),
     ...missingIndexes(resources, catalog),
   ];

@@ -1,0 +1,43 @@
+// The links from a page to its neighbors, as cursors.
+import { badQuery } from '../../errors.ts';
+import type { Boundary } from './cursor-token.ts';
+import type { KeysetPage } from './keyset-page.ts';
+
+/** The paging parameters of the neighbors of a page, such as `page=2`; undefined where there is no such page. */
+export interface Neighbors {
+  readonly next: string | undefined;
+  readonly previous: string | undefined;
+}
+
+/**
+ * @param boundary where the page began or ended; undefined for a page with a number
+ * @param number of the page
+ * @throws Problem 400 if a link would be too long
+ */
+export function cursorLinks(
+  { first, last, hasMore }: KeysetPage,
+  boundary: Boundary | undefined,
+  number: bigint,
+  seal: (boundary: Boundary) => string,
+): Neighbors {
+  const link = (keys: Boundary['keys'], isBackward: boolean, isInclusive = false): string => {
+    if (keys.length === 0)
+      throw badQuery({ ordering: ['has values that are too long for a cursor: order by other columns'] });
+    return `cursor=${seal({ keys, isBackward, isInclusive })}`;
+  };
+  // From an empty page the other way, the record at the boundary comes first, if the boundary excluded it.
+  const turned = boundary && link(boundary.keys, !boundary.isBackward, !boundary.isInclusive);
+  const onward = (keys: Boundary['keys'] | undefined, isBackward: boolean): string | undefined =>
+    keys ? link(keys, isBackward) : turned;
+  if (boundary?.isBackward === true)
+    return {
+      next: onward(last, false),
+      previous: hasMore && first ? link(first, true) : undefined,
+    };
+  const before = number > 1n ? `page=${number - 1n}` : undefined;
+  const isFirst = !boundary && number === 1n;
+  return {
+    next: hasMore && last ? link(last, false) : undefined,
+    previous: isFirst ? undefined : (onward(first, true) ?? before),
+  };
+}

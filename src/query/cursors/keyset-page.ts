@@ -1,0 +1,157 @@
+// The statement of a page that begins or ends next to a given record, whatever its number is.
+import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
+import { reference, typed } from '../../db/schema/model.ts';
+import type { SqlCache } from '../../db/sql-cache.ts';
+import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import {
+  bind,
+  COMMA,
+  countSql,
+  direction,
+  rowsFrom,
+  rowsWhere,
+  type BoundParts,
+  type PageOutput,
+} from '../statements/read-statements.ts';
+import type { Boundary } from './cursor-token.ts';
+
+/** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
+const MAX_KEYS = 2048;
+
+const mayBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || column.nullable;
+
+/** Whether one comparison of rows does for all of these columns. */
+const isUniform = (orderings: readonly Ordering[]): boolean =>
+  orderings.every((one) => one.descending === orderings[0]?.descending && !mayBeNull(one));
+
+const backward = (orderings: readonly Ordering[]): readonly Ordering[] =>
+  orderings.map((one) => ({ ...one, descending: !one.descending }));
+
+/** A column that the list is ordered by, and the value of the record at the boundary; undefined for NULL. */
+interface Place {
+  readonly ordering: Ordering;
+  readonly key: Fragment | undefined;
+}
+
+/**
+ * The records after a boundary as conditions that exclude each other. The records of each come before those of the next one, and
+ * an index on the columns finds where they begin. NULL is greater than every value, as in PostgreSQL.
+ */
+function recordsAfter(places: readonly Place[], isInclusive: boolean): Fragment[] {
+  const [first, ...rest] = places;
+  if (!first) return isInclusive ? [raw('true')] : [];
+  const { ordering, key } = first;
+  const symbol = raw(ordering.descending ? '<' : '>');
+  const columnOf = ({ ordering: { alias, column } }: Place): Fragment => reference(alias, column);
+  const column = columnOf(first);
+  if (places.length > 1 && isUniform(places.map((place) => place.ordering))) {
+    const keys = places.map((place) => place.key ?? raw('null'));
+    const all = sql`(${join(places.map(columnOf), ', ')}) ${symbol}`;
+    return [sql`${all}${raw(isInclusive ? '=' : '')} (${join(keys, ', ')})`];
+  }
+  const same = key ? sql`${column} = ${key}` : sql`${column} is null`;
+  const conditions = recordsAfter(rest, isInclusive).map((after) => sql`${same} and ${after}`);
+  if (key) {
+    conditions.push(sql`${column} ${symbol} ${key}`);
+    if (!ordering.descending && mayBeNull(ordering)) conditions.push(sql`${column} is null`);
+  } else if (ordering.descending) conditions.push(sql`${column} is not null`);
+  return conditions;
+}
+
+const readPage = ([row]: readonly RawRow[]) => ({
+  /** Undefined if the records exceed the byte limit. */
+  objects: row?.[0] ?? undefined,
+  /** Whether there are more records in the direction of the page. */
+  hasMore: isTrue(row?.[1]),
+  /** The values of the first and of the last record; undefined if there is none, `[]` if they are too long. */
+  first: keysOf(text(row?.[2])),
+  last: keysOf(text(row?.[3])),
+  total: text(row?.[4]) ?? undefined,
+});
+
+const keysOf = (json: string | null): readonly (string | null)[] | undefined =>
+  json === null ? undefined : (JSON.parse(json) as (string | null)[]);
+
+export type KeysetPage = ReturnType<typeof readPage>;
+
+/**
+ * A page next to a boundary; without one, the page that the plan names.
+ * @param cache keeps the SQL; all its pages have this output
+ */
+export function keysetStatement(
+  plan: ListPlan,
+  boundary: Boundary | undefined,
+  output: PageOutput,
+  cache: SqlCache,
+): Statement<KeysetPage> {
+  const parameters = new Parameters();
+  const isBackward = boundary?.isBackward === true;
+  const orderings = isBackward ? backward(plan.orderings) : plan.orderings;
+  const bound = bind(plan, parameters);
+  const places = boundary?.keys.flatMap((key, index): Place[] => {
+    const ordering = orderings[index];
+    if (!ordering) return [];
+    return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
+  });
+  const after = places && recordsAfter(places, boundary?.isInclusive === true);
+  const shape = [
+    isBackward,
+    plan.limit,
+    ...plan.joins.map(({ from, column }) => `${from}.${column.key}`),
+    ...orderings.map(({ alias, column, descending }) => `${alias}.${column.key}:${descending}`),
+    ...[...bound.conditions, ...(after ?? []), bound.offset].map((fragment) => fragment.text[0]),
+  ].join(' ');
+  const compiled = cache(`keyset ${shape}`, () =>
+    parameters.compile(keysetSql({ ...plan, orderings }, { ...bound, after, isBackward }, output)),
+  );
+  return { text: compiled, values: parameters.values, isPage: true, decode: readPage };
+}
+
+interface Parts extends BoundParts {
+  /** The conditions of `recordsAfter`; undefined without a boundary. */
+  readonly after: readonly Fragment[] | undefined;
+  readonly isBackward: boolean;
+}
+
+function keysetSql(
+  plan: ListPlan,
+  { conditions, after, offset, isBackward }: Parts,
+  output: PageOutput,
+): Fragment {
+  const { model, orderings } = plan;
+  const { row, maxBytes, between = COMMA, countTo } = output;
+  const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
+    join(
+      orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
+      ', ',
+    );
+  const sorted = order((_, index) => raw(`s${index}`));
+  const sortKeys = orderings.map(
+    ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
+  );
+  // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
+  const limit = raw(` limit ${plan.limit + 1}`);
+  const part = (condition: readonly Fragment[], skipped: Fragment): Fragment =>
+    sql`select ${join(sortKeys, ', ')}${rowsWhere(plan, [...conditions, ...condition])} order by ${order(({ alias, column }) => reference(alias, column))}${limit}${skipped}`;
+  const parts = after?.map((condition) => sql`(${part([condition], EMPTY)})`);
+  const chosen =
+    parts && parts.length !== 1
+      ? sql`select * from (${join(parts, ' union all ')}) parts order by ${sorted}${limit}`
+      : (parts?.[0] ?? part([], offset));
+  const keys = sql`json_build_array(${join(
+    orderings.map((_, index) => raw(`p.s${index}::text`)),
+    ', ',
+  )})::text`;
+  const id = raw(`p.s${orderings.length - 1}`); // the primary key is the last ordering
+  const rows = sql`select row_number() over (order by ${order((_, index) => raw(`p.s${index}`))}) as n, ${keys} as keys, ${row.value} as text from (${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${reference(ROOT, model.primaryKey)} = ${id}${row.joins}`;
+  const most = raw(String(maxBytes));
+  // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
+  const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEYS))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;
+  const onPage = raw(`filter (where n <= ${plan.limit})`);
+  const [first, last] = isBackward ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
+  const edge = (way: Fragment): Fragment => sql`(array_agg(keys order by n${way}) ${onPage})[1]`;
+  const objects = sql`case when coalesce(bool_and(text is not null) ${onPage}, true) then coalesce(string_agg(text, ${between} order by n${first}) ${onPage}, '') end`;
+  const count = countTo === undefined ? EMPTY : sql`, ${countSql(rowsWhere(plan, conditions), countTo)}`;
+  return sql`select ${objects}, coalesce(bool_or(n > ${raw(String(plan.limit))}), false), ${edge(first)}, ${edge(last)}${count} from (${bounded}) page`;
+}

@@ -1,0 +1,50 @@
+// The secret that all processes on one database share.
+import { createHash, randomBytes } from 'node:crypto';
+import type { Database } from '../../db/connection/database.ts';
+import { isReadOnlyError } from '../../db/connection/database-errors.ts';
+import { identifier, raw, sql, value } from '../../db/fragment.ts';
+import { createStatement, oneCell, text } from '../../db/rows.ts';
+import { SECRET } from '../definition/system-tables.ts';
+
+const BYTES = 32;
+/** The row of the secret. */
+const NAME = 'key';
+
+const TABLE = identifier(SECRET.model);
+const READ = createStatement(sql`select value from ${TABLE} where name = ${value(NAME)}`, oneCell(text));
+
+/** The identity of the cluster and of the database in it. Replicas have the same. */
+const IDENTITY = createStatement(
+  raw(`select system_identifier || '/' || oid from pg_control_system(), pg_database
+  where datname = current_database()`),
+  oneCell(text),
+);
+
+async function stored(database: Database): Promise<string | null> {
+  const existing = await database.run(READ, 'read');
+  if (existing !== null) return existing;
+  const made = value(randomBytes(BYTES).toString('base64'));
+  const insert = sql`insert into ${TABLE} (name, value) values (${value(NAME)}, ${made}) on conflict do nothing`;
+  // Another process may have been first.
+  await database.run(
+    createStatement(insert, () => undefined),
+    'write',
+  );
+  return database.run(READ, 'read');
+}
+
+function nullIfReadOnly(error: unknown): null {
+  if (error instanceof Error && isReadOnlyError(error)) return null;
+  throw error;
+}
+
+/**
+ * Reads the secret, and creates it the first time.
+ * @param hasTable whether the service can use the table; else, or on a replica without a secret, it is derived from the identity
+ * of the database, or random where the service may not read that
+ */
+export async function readSecret(database: Database, hasTable: boolean): Promise<Buffer> {
+  const own = hasTable ? await stored(database).catch(nullIfReadOnly) : null;
+  const secret = own ?? (await database.run(IDENTITY, 'read').catch(() => null));
+  return secret === null ? randomBytes(BYTES) : createHash('sha256').update(secret).digest();
+}
