@@ -82,9 +82,11 @@ export function badQuery(errors: FieldErrors): Problem {
   });
 }
 
-/** A 400 for invalid body fields. */
-export const badBody = (errors: FieldErrors): Problem =>
-  new Problem(400, 'The body has fields that cannot be used.', { errors: firstErrors(errors, 'fields') });
+/** A 400 for invalid body fields. @param note about the whole body */
+export const badBody = (errors: FieldErrors, note = ''): Problem =>
+  new Problem(400, `The body has fields that cannot be used.${note}`, {
+    errors: firstErrors(errors, 'fields'),
+  });
 
 /** A 503; `retryAfter` is in seconds. */
 export const unavailable = (detail: string, retryAfter = 1): Problem =>

@@ -374,3 +374,108 @@ describe('a PUT with If-None-Match: *', () => {
     assert.equal(answer.status, 401);
   });
 });
+
+describe('an array that the database refuses', () => {
+  const PROFILES: Resource[] = [
+    user,
+    {
+      model: 'profile',
+      columns: { phone: { type: 'string', unique: true }, price: { type: 'integer' } },
+      exclude: ['phone'],
+      access: 'user',
+      databaseErrors: 'shown',
+    },
+    { model: 'dropbox', columns: { code: { type: 'string', unique: true } }, access: 'user', read: 'admin' },
+    { model: 'slug', columns: { slug: { type: 'string' }, dead: { type: 'boolean' } }, access: 'user' },
+    { model: 'secret', columns: { text: { type: 'string' } }, read: 'admin', access: 'admin' },
+    {
+      model: 'holder',
+      columns: Object.fromEntries(
+        DEFAULTS.map((name) => [name, { type: 'foreignKey', references: 'secret', null: true }]),
+      ),
+      access: 'user',
+    },
+  ];
+  let service: TestService;
+  before(async () => {
+    service = await startService(PROFILES, {
+      prepare: async (sql) => {
+        await sql`create table slug (id serial primary key, slug varchar(255) not null, dead boolean not null)`;
+        await sql`create unique index on slug (slug) where not dead`;
+      },
+    });
+    await service.addUser('ada');
+    await service.addUser('root', { admin: true });
+    await service.sql`alter table profile add constraint price_positive check (price > 0)`;
+    await service.sql`insert into profile (phone, price) values ('taken', 1)`;
+    await service.sql`insert into dropbox (code) values ('taken')`;
+    await service.sql`insert into slug (slug, dead) values ('gone', true), ('live', false)`;
+  });
+  after(() => service.close());
+
+  const post = (model: string, body: unknown, name = 'ada'): Promise<Answer> =>
+    service.request(`/api/${model}/`, { method: 'POST', user: name, body });
+  const shown = ({ status, json }: Answer): unknown => [
+    status,
+    (json as { detail: unknown; errors?: unknown }).detail,
+    (json as { errors?: unknown }).errors,
+  ];
+
+  test('gets one answer for hidden values, whichever record is refused first', async () => {
+    const answers = await Promise.all(
+      ['taken', 'free'].map((phone) =>
+        post('profile', [
+          { phone, price: 1 },
+          { phone: 'other', price: -1 },
+        ]),
+      ),
+    );
+    assert.deepEqual(shown(answers[0]!), shown(answers[1]!));
+    assert.equal(answers[0]?.status, 409);
+    const tooLarge = await post('profile', [
+      { phone: 'free', price: 1 },
+      { phone: 'taken', price: 1 },
+    ]);
+    assert.deepEqual(shown(tooLarge), shown(answers[0]));
+    assert.equal((await post('profile', [{ phone: 'free', price: 1 }])).status, 201);
+  });
+
+  test('names no stored duplicates to callers who may not read them', async () => {
+    const guesses = [{ code: 'same' }, { code: 'same' }, { code: 'taken' }, { code: 'free' }];
+    const answer = await post('dropbox', guesses);
+    assert.deepEqual(shown(answer), [409, 'A record with the same value already exists.', undefined]);
+    const known = await post('dropbox', guesses, 'root');
+    assert.deepEqual(Object.keys((known.json as { errors: object }).errors), ['1.code', '2.code']);
+  });
+
+  test('names no duplicates of rows that a partial unique index leaves out', async () => {
+    const answer = await post('slug', [
+      { slug: 'gone', dead: false },
+      { slug: 'live', dead: false },
+    ]);
+    assert.deepEqual(shown(answer), [409, 'A record with the same value already exists.', undefined]);
+    assert.equal((await post('slug', [{ slug: 'gone', dead: false }])).status, 201);
+  });
+
+  test('has a short answer for thousands of missing hidden records', async () => {
+    const record = Object.fromEntries(DEFAULTS.map((name, index) => [`${name}_id`, 1_000 + index]));
+    const answer = await post('holder', Array(1_000).fill(record));
+    assert.equal(answer.status, 400);
+    assert.match(answer.text, /at least one of 0\.a_id, 0\.b_id.* and 5980 more refers to a record/);
+    assert.ok(answer.text.length < 60_000, `${answer.text.length} characters`);
+  });
+
+  test('is checked until there are a hundred faults', async () => {
+    const records = Array.from({ length: 1_000 }, (_, index) => ({
+      slug: 'x',
+      dead: false,
+      [`no${index}`]: 1,
+      other: 2,
+    }));
+    const answer = await post('slug', records);
+    const { detail, errors } = answer.json as { detail: string; errors: object };
+    assert.equal(answer.status, 400);
+    assert.match(detail, /The records from position 50 on were not checked\.$/);
+    assert.equal(Object.keys(errors).length, 100);
+  });
+});

@@ -1,5 +1,5 @@
 // The records that an admin has selected on a list, for the pages of an action on them.
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';

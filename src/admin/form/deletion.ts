@@ -4,7 +4,7 @@ import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/records/conflicts.ts';
 import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import {
   confirmationField,
   confirmCaller,

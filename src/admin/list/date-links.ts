@@ -1,6 +1,6 @@
 // Links above a list that narrow it to a year, a month or a day.
 import type { Column } from '../../db/schema/model.ts';
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { html, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';

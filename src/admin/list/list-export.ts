@@ -3,7 +3,7 @@ import type { Reply } from '../../http/message/message.ts';
 import { csvRow, exportStatement } from '../../query/statements/csv.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';

@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
-import type { Count } from '../../resources/records/selection.ts';
+import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { drillDown } from './date-links.ts';
 import { filterPanel } from './filter-panel.ts';

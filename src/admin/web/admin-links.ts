@@ -2,7 +2,7 @@
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { addressOf } from '../../http/message/base-path.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
-import type { Selection } from '../../resources/records/selection.ts';
+import type { Selection } from '../../query/selection.ts';
 
 const ROOT = '/admin/';
 

@@ -13,6 +13,15 @@ export interface Requester {
   readonly park: () => void;
 }
 
+/**
+ * Lets other clients run if the caller has worked for some milliseconds since the last time.
+ * @returns undefined if it may go on at once
+ */
+export type Rest = () => Promise<void> | undefined;
+
+/** For work whose length is bounded. */
+export const withoutRest: Rest = () => undefined;
+
 const nothing = (): void => undefined;
 
 /** The service itself: its start, its commands and its maintenance. */

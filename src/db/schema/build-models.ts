@@ -108,11 +108,21 @@ function buildKey(definition: ModelDefinition, found: CatalogTable | undefined):
   };
 }
 
-function uniquesOf(found: CatalogTable | undefined, columns: readonly Column[]): Map<string, Column[]> {
-  const uniques = (found?.indexes ?? []).filter(({ unique }) => unique);
-  return new Map(
-    uniques.map(({ name, fields }) => [name, columns.filter((column) => fields.includes(column.field))]),
-  );
+function uniquesOf(
+  found: CatalogTable | undefined,
+  columns: readonly Column[],
+): Pick<Model, 'uniques' | 'wholeUniques'> {
+  const uniques = (found?.indexes ?? [])
+    .filter(({ unique }) => unique)
+    .map((index) => ({ ...index, columns: columns.filter(({ field }) => index.fields.includes(field)) }));
+  return {
+    uniques: new Map(uniques.map((index) => [index.name, index.columns])),
+    wholeUniques: uniques
+      .filter(
+        ({ partial, fields, columns: { length } }) => !partial && length > 0 && length === fields.length,
+      )
+      .map((index) => index.columns),
+  };
 }
 
 /** Builds the models by name, with foreign keys resolved. For existing columns the catalog overrides the declared type. */
@@ -137,7 +147,7 @@ export function buildModels(
       schema: found?.schema,
       primaryKey,
       columns,
-      uniques,
+      ...uniques,
     });
   }
   for (const definition of definitions) {

@@ -46,6 +46,8 @@ export interface Model {
   readonly columns: readonly Column[];
   /** The columns of each unique index, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
+  /** The unique indexes of all rows and of columns alone: a query for the values of their columns uses them. */
+  readonly wholeUniques: readonly (readonly Column[])[];
 }
 
 /** Turns a name into a label: `media_type` becomes "Media type". */

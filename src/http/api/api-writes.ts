@@ -125,7 +125,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
 
   return {
     async create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-      const body = bodyOf(request, (text) => parseJsonBodyInTurns(text, MAX_RECORDS));
+      const body = bodyOf(request, (text) =>
+        parseJsonBodyInTurns(text, MAX_RECORDS, request.requester.workInTurns()),
+      );
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const { record, records } = await body();
@@ -135,7 +137,10 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           : createdManyReply(
               request,
               resource,
-              await run.createMany(resource, records, caller, isStrict(request)),
+              await run.createMany(resource, records, caller, {
+                isStrict: isStrict(request),
+                rest: request.requester.workInTurns(),
+              }),
             );
       });
     },

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
-import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
@@ -24,6 +24,8 @@ import { isAdminPath, splitTarget } from '../message/request-target.ts';
 const FIRST_PROBE = 20;
 /** Bodies larger than this (bytes) wait for a slot before they are processed. */
 const LARGE_BODY = 16_384;
+/** Milliseconds of work after which other clients may run. */
+const MAX_WORK = 4;
 /** The same limit for the records of an HTML page, which takes much longer to render for each byte. */
 const LARGE_PAGE = 2_048;
 
@@ -202,6 +204,14 @@ export class Exchange implements ApiRequest, WebRequester {
 
   slotForPage(bytes: number): Promise<void> | undefined {
     return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
+  }
+
+  workInTurns(): Rest {
+    let since = performance.now();
+    return () => {
+      if (performance.now() - since < MAX_WORK) return undefined;
+      return this.#heavySlot().then(() => void (since = performance.now()));
+    };
   }
 
   /** @param bytes held while waiting; those of bodies are counted elsewhere */

@@ -11,8 +11,8 @@ import {
   valueList,
   type Fragment,
 } from '../../db/fragment.ts';
-import { booleans, createStatement, text, type RawRow, type Statement } from '../../db/rows.ts';
-import { reference, type Column } from '../../db/schema/model.ts';
+import { booleans, createStatement, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
+import { reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
@@ -23,8 +23,10 @@ import type { WriteTarget } from './write-sql.ts';
 /** Records with values for the same columns. */
 export interface InsertGroup {
   readonly columns: readonly Column[];
-  /** The values of each record, in the order of the columns. */
-  readonly rows: readonly (readonly (string | null)[])[];
+  /** The values of all records, for each column. */
+  readonly lists: readonly Fragment[];
+  /** The number of records. */
+  readonly size: number;
 }
 
 /** Keys that must belong to records of the table that a column references. */
@@ -72,10 +74,36 @@ export function existingStatement(references: readonly References[]): Statement<
   );
 }
 
+/**
+ * Asks which of these combinations of values a stored record has.
+ * @param columns of a unique index, which finds each combination
+ * @param rows the values of the columns
+ */
+export function storedStatement(
+  model: Model,
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+): Statement<boolean[]> {
+  const cell = (index: number): Fragment => raw(`v${index}`);
+  const same = columns.map(
+    (column, index) => sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, column)}`,
+  );
+  const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
+  const cells = join(
+    columns.map((_, index) => cell(index)),
+    ', ',
+  );
+  const wanted = sql`unnest(${join(lists, ', ')}) with ordinality wanted (${cells}, position)`;
+  return createStatement(
+    sql`select array(select exists (select from ${table(model.table)} r where ${join(same, ' and ')}) from ${wanted} order by position)`,
+    oneCell(booleans),
+  );
+}
+
 /** Inserts the records of a group if everything was found to be right. */
 function groupSql(
   { model, shown, recording }: WriteTarget,
-  { columns, rows }: InsertGroup,
+  { columns, lists, size }: InsertGroup,
   isReused: boolean,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
@@ -85,8 +113,7 @@ function groupSql(
   const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${reference(ROOT, model.primaryKey)}::text as key${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
-  const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
-  const source = [...lists, valueList(rows.map(() => ''))];
+  const source = [...lists, valueList(Array<string>(size).fill(''))];
   const names =
     columns.length > 0
       ? sql` (${join(
@@ -146,7 +173,7 @@ export function insertManyStatement(
   const log = recording
     ? logInsert(recording, authorSql(author), 'create', 'inserted', isReused ? raw('inserted.record') : AFTER)
     : EMPTY;
-  const count = value(String(groups.reduce((sum, { rows }) => sum + rows.length, 0)));
+  const count = value(String(groups.reduce((sum, { size }) => sum + size, 0)));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;

@@ -22,7 +22,7 @@ import {
 } from '../../query/statements/read-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
-import type { Count, Selection } from './selection.ts';
+import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { splitValues } from './json-fields.ts';
 import {

@@ -18,7 +18,7 @@ import { checkStatement } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
-import type { Selection } from './selection.ts';
+import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
 import {

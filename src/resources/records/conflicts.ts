@@ -52,29 +52,33 @@ function duplicateErrors(columns: readonly Column[], { resource, changes }: Writ
 /** The columns of visible unique indexes where another record has the values that were sent. */
 async function visibleDuplicates({ resource, id, changes }: WriteAttempt, database: Run): Promise<Column[]> {
   const { model, output, owner } = resource;
-  const combinations = [...model.uniques.values()].flatMap((columns) => {
+  const combinations = model.wholeUniques.flatMap((columns) => {
     const sent = columns.flatMap((column) => changes.filter((change) => change.column === column));
     const isVisible = columns.every((column) => output.includes(column) || column === owner);
-    return columns.length > 0 && sent.length === columns.length && isVisible ? [sent] : [];
+    return sent.length === columns.length && isVisible ? [sent] : [];
   });
   if (combinations.length === 0) return [];
   const found = await database.run(duplicatesStatement(model, id, combinations), 'write');
   return combinations.flatMap((sent, index) => (found[index] ? sent.map(({ column }) => column) : []));
 }
 
-const conflict = (errors: FieldErrors): Problem =>
+export const conflict = (errors: FieldErrors): Problem =>
   new Problem(
     409,
     'A record with the same value already exists.',
     Object.keys(errors).length > 0 ? { errors } : {},
   );
 
+/** Maximum names in the text of one error. */
+const MAX_NAMED = 20;
+
 /** The error for references to hidden records. With several of them it does not say which one is missing. */
 export function missingReferences(keys: readonly string[]): Problem {
+  const more = keys.length > MAX_NAMED ? ` and ${keys.length - MAX_NAMED} more` : '';
   const fault =
     keys.length === 1
       ? 'there is no such record'
-      : `at least one of ${keys.join(', ')} refers to a record that does not exist`;
+      : `at least one of ${keys.slice(0, MAX_NAMED).join(', ')}${more} refers to a record that does not exist`;
   return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
 }
 

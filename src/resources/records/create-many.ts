@@ -1,14 +1,12 @@
 // Creates several records with one statement: all of them, or none.
-import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../db/connection/database.ts';
-import { isDatabaseError, isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import type { Rest } from '../../db/scheduling/requester.ts';
+import { valueList, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
+import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { duplicatesStatement } from '../../query/statements/check-statements.ts';
 import {
   existingStatement,
-  isIncomplete,
   type InsertedRecord,
   type InsertGroup,
   type References,
@@ -16,24 +14,20 @@ import {
 import type { Passwords } from '../passwords/password-hashing.ts';
 import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
-import {
-  explainRule,
-  FOREIGN_KEY_VIOLATION,
-  missingReferences,
-  historyFault,
-  UNIQUE_VIOLATION,
-  unspecificConflict,
-} from './conflicts.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
-import { NOT_SUPPORTED, runWrite, suppressed } from './write-result.ts';
+import { manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
+import { runWrite, suppressed } from './write-result.ts';
 
 /** Maximum number of records. */
 export const MAX_RECORDS = 1_000;
 /** Maximum number of different sets of fields. Nullable fields without a default do not count. */
 const MAX_GROUPS = 32;
-/** Records that are checked in one turn of the event loop. */
-const RECORDS_PER_TURN = 50;
+/** How several records are written. */
+export interface ManyWriting {
+  readonly isStrict: boolean | undefined;
+  readonly rest: Rest;
+}
 
 export interface ManyOptions {
   readonly database: Pick<Database, 'run'>;
@@ -43,9 +37,6 @@ export interface ManyOptions {
   /** Whether the caller's precondition still holds. */
   readonly holds: (caller: Caller) => Promise<boolean>;
 }
-
-/** A fault's name: the position of the record, from 0, and the name of the field. */
-const nameOf = (index: number, key: string): string => `${index}.${key}`;
 
 /** One reference of a record, with where to find its key among those of its column. */
 interface Reference {
@@ -86,11 +77,6 @@ class ReferenceChecks {
   }
 }
 
-/** A record that is to be created. */
-interface NewRecord extends Pick<CheckedBody, 'hiddenReferences'> {
-  readonly changes: readonly Change[];
-}
-
 /** Records with the same columns. */
 interface Group {
   readonly columns: readonly Column[];
@@ -103,110 +89,66 @@ interface Group {
  * fewer sets of columns differ.
  * @throws Problem 400 for too many groups, each of which is a part of the statement
  */
-function groupRecords(records: readonly NewRecord[], { primaryKey, columns }: Model): Group[] {
-  const used = new Set(records.flatMap(({ changes }) => changes.map(({ column }) => column)));
+async function groupRecords(
+  records: readonly NewRecord[],
+  { primaryKey, columns }: Model,
+  rest: Rest,
+): Promise<Group[]> {
+  const used = new Set<Column>();
+  for (const { changes } of records) {
+    for (const { column } of changes) used.add(column);
+    const pause = rest();
+    if (pause) await pause;
+  }
   const filled = [...used].filter(({ nullable, hasDefault }) => nullable && !hasDefault);
   const inOrder = [primaryKey, ...columns].filter((column) => used.has(column));
   const groups = new Map<string, Group>();
-  records.forEach(({ changes }, index) => {
-    const own = new Set([...filled, ...changes.map(({ column }) => column)]);
-    const ordered = inOrder.filter((column) => own.has(column));
-    const shape = ordered.map(({ key }) => key).join();
-    let group = groups.get(shape);
-    if (!group) groups.set(shape, (group = { columns: ordered, positions: [] }));
+  /** By the columns that a record itself has: records of one request are mostly alike. */
+  const known = new Map<string, Group>();
+  for (const [index, { changes }] of records.entries()) {
+    const pause = rest();
+    if (pause) await pause;
+    const given = changes.map(({ column }) => column.key).join();
+    let group = known.get(given);
+    if (!group) {
+      const own = new Set([...filled, ...changes.map(({ column }) => column)]);
+      const ordered = inOrder.filter((column) => own.has(column));
+      const shape = ordered.map(({ key }) => key).join();
+      group = groups.get(shape) ?? { columns: ordered, positions: [] };
+      groups.set(shape, group);
+      known.set(given, group);
+    }
     group.positions.push(index);
-  });
-  if (groups.size > MAX_GROUPS)
-    throw new Problem(400, `The records have more than ${MAX_GROUPS} different sets of fields.`);
+    if (groups.size > MAX_GROUPS)
+      throw new Problem(400, `The records have more than ${MAX_GROUPS} different sets of fields.`);
+  }
   return [...groups.values()];
 }
 
 /** The values of a group's records. */
-function rowsOf({ columns, positions }: Group, records: readonly NewRecord[]): InsertGroup {
-  const rows = positions.map((position) => {
-    const changes = records[position]?.changes ?? [];
-    const values = new Map(changes.map(({ column, value, hash }) => [column, hash ?? value]));
-    return columns.map((column) => values.get(column) ?? null);
-  });
-  return { columns, rows };
-}
-
-/** Duplicates among the records and with stored ones, in unique columns that the caller may see. */
-async function duplicateErrors(
+async function listsOf(
+  { columns, positions }: Group,
   records: readonly NewRecord[],
-  { model, output, owner }: ServedResource,
-  database: Pick<Database, 'run'>,
-): Promise<FieldErrors> {
-  const errors: FieldErrors = {};
-  const combinations: { readonly index: number; readonly sent: readonly Change[] }[] = [];
-  const uniques = [...model.uniques.values()].filter(
-    (columns) => columns.length > 0 && columns.every((column) => output.includes(column) || column === owner),
+  rest: Rest,
+): Promise<InsertGroup> {
+  const cells = new Map(
+    columns.map((column) => [column, new Array<string | null>(positions.length).fill(null)]),
   );
-  const addDuplicate = (index: number, sent: readonly Change[]): void => {
-    for (const { column } of sent)
-      if (column !== owner) addError(errors, nameOf(index, column.key), 'another record has this value');
-  };
-  for (const columns of uniques) {
-    const earlier = new Set<string>();
-    records.forEach(({ changes }, index) => {
-      const sent = columns.flatMap((column) => changes.filter((change) => change.column === column));
-      if (sent.length < columns.length || sent.some(({ value }) => value === null)) return;
-      const values = JSON.stringify(sent.map(({ value }) => value));
-      if (earlier.has(values)) addDuplicate(index, sent);
-      else combinations.push({ index, sent });
-      earlier.add(values);
-    });
+  for (const [row, position] of positions.entries()) {
+    for (const { column, value, hash } of records[position]?.changes ?? []) {
+      const list = cells.get(column);
+      if (list) list[row] = hash ?? value;
+    }
+    const pause = rest();
+    if (pause) await pause;
   }
-  if (combinations.length === 0) return errors;
-  const statement = duplicatesStatement(
-    model,
-    undefined,
-    combinations.map(({ sent }) => sent),
-  );
-  const found = await database.run(statement, 'write');
-  combinations.forEach(({ index, sent }, at) => {
-    if (found[at]) addDuplicate(index, sent);
-  });
-  return errors;
-}
-
-/** Explains why the database rejected the records, see `conflictProblem`. */
-async function rejection(
-  cause: unknown,
-  records: readonly NewRecord[],
-  resource: ServedResource,
-  database: Pick<Database, 'run'>,
-): Promise<unknown> {
-  const error = historyFault(cause, resource);
-  if (!isDatabaseError(error)) return error;
-  if (error.code === NOT_SUPPORTED || isIncomplete(error)) return suppressed();
-  const explained = await explain(error, records, resource, database);
-  if (explained instanceof Problem) explained.cause = error;
-  return explainRule(error, resource, explained);
-}
-
-async function explain(
-  error: DatabaseError,
-  records: readonly NewRecord[],
-  resource: ServedResource,
-  database: Pick<Database, 'run'>,
-): Promise<unknown> {
-  const hidden = records.flatMap(({ hiddenReferences }, index) =>
-    hiddenReferences.map((key) => nameOf(index, key)),
-  );
-  const sendsHidden = records.some(({ changes }) =>
-    changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),
-  );
-  if (error.code === UNIQUE_VIOLATION) {
-    const errors = await duplicateErrors(records, resource, database);
-    const isExplained = Object.keys(errors).length > 0;
-    if (!isExplained && sendsHidden && hidden.length > 0) return unspecificConflict();
-    return new Problem(409, 'A record with the same value already exists.', isExplained ? { errors } : {});
+  const lists: Fragment[] = [];
+  for (const values of cells.values()) {
+    lists.push(valueList(values));
+    const pause = rest();
+    if (pause) await pause;
   }
-  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
-  if (sendsHidden) return unspecificConflict();
-  if (!isOfTable(resource.model, error)) return error;
-  return missingReferences(hidden);
+  return { columns, lists, size: positions.length };
 }
 
 /**
@@ -219,7 +161,7 @@ export async function createMany(
   resource: ServedResource,
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
-  isStrict: boolean | undefined,
+  { isStrict, rest }: ManyWriting,
   { database, passwords, requester, mayRead, holds }: ManyOptions,
 ): Promise<InsertedRecord[]> {
   const { model } = resource;
@@ -228,14 +170,21 @@ export async function createMany(
   const checked: CheckedBody[] = [];
   /** The position of each checked body. */
   const indexes: number[] = [];
+  let faulty = 0;
   for (const [index, fields] of bodies.entries()) {
-    if (index % RECORDS_PER_TURN === RECORDS_PER_TURN - 1) await setImmediate();
+    const pause = rest();
+    if (pause) await pause;
+    if (faulty >= MAX_REPORTED)
+      throw badBody(errors, ` The records from position ${index} on were not checked.`);
     if (!fields) {
+      faulty += 1;
       addError(errors, String(index), 'must be an object of fields and values');
       continue;
     }
     const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
-    for (const [key, faults] of Object.entries(body.errors))
+    const names = Object.entries(body.errors);
+    faulty += names.length;
+    for (const [key, faults] of names)
       for (const fault of faults) addError(errors, nameOf(index, key), fault);
     checked.push(body);
     indexes.push(index);
@@ -254,18 +203,20 @@ export async function createMany(
       references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
     throw badBody(errors);
   }
-  const groups = groupRecords(checked, model);
+  const groups = await groupRecords(checked, model, rest);
   const records: NewRecord[] = [];
   // One after the other: hashing takes long, and each password waits for its turn.
   for (const { changes, hiddenReferences } of checked)
     records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences });
+  const lists: InsertGroup[] = [];
+  for (const group of groups) lists.push(await listsOf(group, records, rest));
   const statement = resource.writes.insertMany({
-    groups: groups.map((group) => rowsOf(group, records)),
+    groups: lists,
     references: wanted,
     author: caller,
   });
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
-    throw await rejection(error, records, resource, database);
+    throw await manyConflicts(error, { records, resource, database, mayRead, rest });
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);

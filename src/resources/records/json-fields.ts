@@ -1,4 +1,5 @@
 // Splits JSON into fields that keep their text, so that numbers lose no digits.
+import type { Rest } from '../../db/scheduling/requester.ts';
 import {
   scanJson,
   scanJsonInTurns,
@@ -106,22 +107,27 @@ export type JsonBody =
  * @param maxRecords maximum elements of an array
  * @throws Problem 400
  */
-export async function parseJsonBodyInTurns(text: string, maxRecords: number): Promise<JsonBody> {
+export async function parseJsonBodyInTurns(text: string, maxRecords: number, rest: Rest): Promise<JsonBody> {
   const start = skipSpace(text, 0);
   if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text) };
   if (!(await scanJsonInTurns(text))) throw new Problem(400, 'The body is not valid JSON.');
-  const values = splitValues(text.slice(start + 1, text.lastIndexOf(']')), maxRecords + 1);
-  if (values.length === 0) throw new Problem(400, 'The body has no records.');
-  if (values.length > maxRecords) throw new Problem(400, `The body has more than ${maxRecords} records.`);
+  const end = text.lastIndexOf(']');
   const records: (JsonFields | undefined)[] = [];
   let fieldsLeft = MAX_ALL_FIELDS;
-  for (const value of values) {
-    const isObject = value[skipSpace(value, 0)] === '{';
-    const fields = isObject ? await parseJsonFieldsInTurns(value) : undefined;
+  for (let at = skipSpace(text, start + 1); at < end;) {
+    const pause = rest();
+    if (pause) await pause;
+    if (records.length === maxRecords)
+      throw new Problem(400, `The body has more than ${maxRecords} records.`);
+    const next = endOfValue(text, at);
+    const isObject = text[at] === '{';
+    const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next)) : undefined;
     fieldsLeft -= fields?.size ?? 0;
     if (fieldsLeft < 0) throw new Problem(400, `The body has more than ${MAX_ALL_FIELDS} fields.`);
     records.push(fields);
+    at = skipSpace(text, next + 1);
   }
+  if (records.length === 0) throw new Problem(400, 'The body has no records.');
   return { records };
 }
 

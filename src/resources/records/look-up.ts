@@ -3,7 +3,7 @@ import type { LabelPath } from '../../query/statements/label-sql.ts';
 import { fitsBudget } from '../../query/parse/pattern-budget.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';
-import type { Count, Selection } from './selection.ts';
+import type { Count, Selection } from '../../query/selection.ts';
 
 /** A record's key and its label, the name that pages show. */
 export interface Named {

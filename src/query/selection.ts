@@ -1,3 +1,5 @@
+// Which records of a resource are meant, and how many they are.
+
 /** The records of a resource that match a query and a search; with `ids`, only those of them with these keys. */
 export interface Selection {
   /** A query as the API takes it: percent-encoded, without `?`. */

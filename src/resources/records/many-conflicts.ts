@@ -1,0 +1,144 @@
+// Explains why the database rejected several new records.
+import type { Database } from '../../db/connection/database.ts';
+import {
+  isDatabaseError,
+  isOfTable,
+  isRuleError,
+  type DatabaseError,
+} from '../../db/connection/database-errors.ts';
+import type { Rest } from '../../db/scheduling/requester.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
+import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
+import type { Change } from '../../query/statements/change.ts';
+import { isIncomplete, storedStatement } from '../../query/statements/insert-many.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
+import type { CheckedBody } from './checked-body.ts';
+import {
+  conflict,
+  explainRule,
+  FOREIGN_KEY_VIOLATION,
+  historyFault,
+  missingReferences,
+  UNIQUE_VIOLATION,
+  unspecificConflict,
+} from './conflicts.ts';
+import { NOT_SUPPORTED, suppressed } from './write-result.ts';
+
+/** A record that is to be created. */
+export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences'> {
+  readonly changes: readonly Change[];
+}
+
+/** A fault's name: the position of the record, from 0, and the name of the field. */
+export const nameOf = (index: number, key: string): string => `${index}.${key}`;
+
+export interface RejectedRecords {
+  readonly records: readonly NewRecord[];
+  readonly resource: ServedResource;
+  readonly database: Pick<Database, 'run'>;
+  readonly mayRead: (model: Model) => boolean;
+  readonly rest: Rest;
+}
+
+/** The values of a record in some columns; undefined where it lacks one, as NULL is never a duplicate. */
+function valuesOf({ changes }: NewRecord, columns: readonly Column[]): string[] | undefined {
+  const values = columns.map((column) => changes.find((change) => change.column === column)?.value ?? null);
+  return values.every((value) => value !== null) ? values : undefined;
+}
+
+/**
+ * Duplicates among the records and of stored ones, in unique columns that the caller may see. A caller who may not read
+ * records learns of no stored one: a single request could test a thousand values.
+ */
+async function duplicateErrors({
+  records,
+  resource,
+  database,
+  mayRead,
+  rest,
+}: RejectedRecords): Promise<FieldErrors> {
+  const { model, output, owner } = resource;
+  const errors: FieldErrors = {};
+  let count = 0;
+  const add = (index: number, columns: readonly Column[]): void => {
+    if ((count += 1) > MAX_REPORTED) return;
+    for (const column of columns)
+      if (column !== owner) addError(errors, nameOf(index, column.key), 'another record has this value');
+  };
+  const isVisible = (column: Column): boolean => output.includes(column) || column === owner;
+  const uniques = mayRead(model) ? model.wholeUniques.filter((columns) => columns.every(isVisible)) : [];
+  const sent = new Map<readonly Column[], { readonly index: number; readonly values: readonly string[] }[]>();
+  for (const columns of uniques) {
+    const earlier = new Set<string>();
+    const distinct: { readonly index: number; readonly values: readonly string[] }[] = [];
+    for (const [index, record] of records.entries()) {
+      const pause = rest();
+      if (pause) await pause;
+      const values = valuesOf(record, columns);
+      if (!values) continue;
+      const text = JSON.stringify(values);
+      if (earlier.has(text)) add(index, columns);
+      else distinct.push({ index, values });
+      earlier.add(text);
+    }
+    if (distinct.length > 0) sent.set(columns, distinct);
+  }
+  for (const [columns, distinct] of sent) {
+    const rows = distinct.map(({ values }) => values);
+    const found = await database.run(storedStatement(model, columns, rows), 'write');
+    distinct.forEach(({ index }, at) => found[at] && add(index, columns));
+  }
+  return errors;
+}
+
+/** SQLSTATEs of refused values and rows. */
+const REFUSED = /^(22|23|44)/;
+
+const isRefusal = (error: DatabaseError): boolean =>
+  REFUSED.test(error.code) || error.code === NOT_SUPPORTED || isRuleError(error);
+
+/** The answer to records with hidden values: it must not depend on which record was refused first. */
+const REFUSED_TOGETHER =
+  'A record with the same value already exists, or the database does not allow these records.';
+
+/**
+ * Explains why the database rejected the records, see `conflictProblem`. PostgreSQL inserts them one after the other, so a record
+ * that breaks a rule could otherwise serve to test hidden values in those before it.
+ */
+export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
+  const { records, resource } = rejected;
+  const error = historyFault(cause, resource);
+  if (!isDatabaseError(error)) return error;
+  const sendsHidden = records.some(({ changes }) =>
+    changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),
+  );
+  const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
+  if (!isHidden && (error.code === NOT_SUPPORTED || isIncomplete(error))) return suppressed();
+  const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
+  if (explained instanceof Problem) explained.cause = error;
+  return isHidden ? explained : explainRule(error, resource, explained);
+}
+
+async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
+  const errors = await duplicateErrors(rejected);
+  return Object.keys(errors).length > 0 ? conflict(errors) : new Problem(409, REFUSED_TOGETHER);
+}
+
+async function explain(
+  error: DatabaseError,
+  sendsHidden: boolean,
+  rejected: RejectedRecords,
+): Promise<unknown> {
+  const { records, resource } = rejected;
+  const hidden = records.flatMap(({ hiddenReferences }, index) =>
+    hiddenReferences.map((key) => nameOf(index, key)),
+  );
+  if (error.code === UNIQUE_VIOLATION) {
+    const errors = await duplicateErrors(rejected);
+    const isExplained = Object.keys(errors).length > 0;
+    return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
+  }
+  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
+  if (sendsHidden) return unspecificConflict();
+  return isOfTable(resource.model, error) ? missingReferences(hidden) : error;
+}
