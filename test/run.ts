@@ -130,7 +130,7 @@ try {
     '--test-reporter=spec',
     '--test-concurrency=4',
     // The files of one process take minutes on a slow machine.
-    `--test-timeout=${kind === 'browser' ? 900_000 : 600_000}`,
+    `--test-timeout=${1_200_000}`,
   ];
   const child = spawn(process.execPath, [...flags, ...(await writeShares(join(directory, 'shares')))], {
     stdio: 'inherit',

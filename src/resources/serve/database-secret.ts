@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import { isReadOnlyError } from '../../db/connection/database-errors.ts';
-import { identifier, raw, sql, value } from '../../db/fragment.ts';
+import { identifier, sql, value } from '../../db/fragment.ts';
 import { createStatement, oneCell, text } from '../../db/rows.ts';
 import { SECRET } from '../definition/system-tables.ts';
 
@@ -15,8 +15,8 @@ const READ = createStatement(sql`select value from ${TABLE} where name = ${value
 
 /** The identity of the cluster and of the database in it. Replicas have the same. */
 const IDENTITY = createStatement(
-  raw(`select system_identifier || '/' || oid from pg_control_system(), pg_database
-  where datname = current_database()`),
+  sql`select system_identifier || '/' || oid from pg_control_system(), pg_database
+  where datname = current_database()`,
   oneCell(text),
 );
 
