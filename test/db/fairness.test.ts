@@ -77,29 +77,39 @@ describe('statements of several clients', () => {
   });
 
   test('a client with blocked queries delays neither the queries nor the writes of others', async () => {
-    await from('10.0.0.1', '/api/busy/?name=x');
-    const blocked = await whileLocked('busy', async () => {
-      const all = Array.from({ length: 14 }, (_, index) => from('10.0.0.1', `/api/busy/?name=${index}`));
-      await eventually(async () => (await waiting()) > 0, 'statements that wait for the lock');
-      const answers = await Promise.all([
-        from('10.0.0.2', '/api/note/?message=x'),
-        from('10.0.0.2', '/api/note/1/'),
-        service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
-      ]);
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        [200, 200, 201],
+    const own = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
+    try {
+      await own.addUser('bob');
+      await own.sql`insert into note (message) values ('x')`;
+      const ask = (address: string, path: string): Promise<Answer> =>
+        own.request(path, { headers: { 'X-Forwarded-For': address } });
+      await ask('10.0.0.1', '/api/busy/?name=x');
+      const work = async (): Promise<Answer[]> => {
+        const all = Array.from({ length: 14 }, (_, index) => ask('10.0.0.1', `/api/busy/?name=${index}`));
+        await eventually(async () => (await waiting(own)) > 0, 'statements that wait for the lock');
+        const answers = await Promise.all([
+          ask('10.0.0.2', '/api/note/?message=x'),
+          ask('10.0.0.2', '/api/note/1/'),
+          own.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
+        ]);
+        assert.deepEqual(
+          answers.map(({ status }) => status),
+          [200, 200, 201],
+        );
+        return Promise.all(all);
+      };
+      const blocked = await whileLocked('busy', work, own);
+      // Some ran until their timeout, and the others were refused.
+      const statuses = blocked.map(({ status }) => status);
+      assert.ok(
+        statuses.every((status) => status === 503 || status === 429),
+        String(statuses),
       );
-      return Promise.all(all);
-    });
-    // Some ran until their timeout, and the others were refused.
-    const statuses = blocked.map(({ status }) => status);
-    assert.ok(
-      statuses.every((status) => status === 503 || status === 429),
-      String(statuses),
-    );
-    assert.ok(statuses.includes(429), '429 shows that the queries of the client are the reason');
-    for (const { headers } of blocked) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
+      assert.ok(statuses.includes(429), '429 shows that the queries of the client are the reason');
+      for (const { headers } of blocked) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
+    } finally {
+      await own.close();
+    }
   });
 
   test('a client runs one query of a large table at a time while its cost is unknown', async () => {
