@@ -50,6 +50,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       'relationship',
       'user',
       'vitrine_history',
+      'vitrine_secret',
       'vitrine_session',
     ]);
   });
