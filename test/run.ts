@@ -130,7 +130,7 @@ try {
     '--test-reporter=spec',
     '--test-concurrency=4',
     // The files of one process take minutes on a slow machine.
-    `--test-timeout=${1_200_000}`,
+    '--test-timeout=1200000',
   ];
   const child = spawn(process.execPath, [...flags, ...(await writeShares(join(directory, 'shares')))], {
     stdio: 'inherit',

@@ -71,7 +71,7 @@ describe('concurrent requests', () => {
       Array.from({ length: count }, async (_, index) => {
         for (;;) {
           const answer = await at(bases[index % 2] ?? '', ...send(index));
-          // On a slow machine, a client may be told to wait.
+          // On a slow machine, the service may ask a client to wait.
           if (answer.status !== 503 && answer.status !== 429) return answer;
           await sleep(100);
         }

@@ -19,9 +19,6 @@ export interface Requester {
  */
 export type Rest = () => Promise<void> | undefined;
 
-/** For work whose length is bounded. */
-export const withoutRest: Rest = () => undefined;
-
 const nothing = (): void => undefined;
 
 /** The service itself: its start, its commands and its maintenance. */

@@ -171,7 +171,7 @@ export function explainRule(
     made.cause = error;
     return made;
   };
-  // The name of the constraint would tell which of them it is.
+  // The name of the constraint would show which of them it is.
   if (problem.message === UNSPECIFIC) return explained;
   if (text !== undefined) return shown(text);
   if (databaseErrors !== 'shown' || explained instanceof Problem || !isRuleError(error)) return explained;

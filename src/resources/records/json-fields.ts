@@ -194,10 +194,10 @@ export function indentJson(text: string, depth = 0): string {
   return parts.join('');
 }
 
-/** Splits JSON values that are separated by commas into their texts. @param most values; the others are left out */
-export function splitValues(text: string, most = Infinity): string[] {
+/** Splits JSON values that are separated by commas into their texts. */
+export function splitValues(text: string): string[] {
   const values: string[] = [];
-  for (let at = skipSpace(text, 0); at < text.length && values.length < most;) {
+  for (let at = skipSpace(text, 0); at < text.length;) {
     const end = endOfValue(text, at);
     values.push(text.slice(at, end));
     at = end + 1;

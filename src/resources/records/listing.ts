@@ -167,7 +167,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     return { query, planned, levels };
   }
 
-  /** The boundary that a query's cursor names. @throws Problem 400 that tells nothing about the cursor */
+  /** The boundary that a query's cursor names. @throws Problem 400, the same for each reason */
   function boundaryOf({ cursor }: ListQuery, context: string): Boundary | undefined {
     const boundary = cursor === undefined ? undefined : cursors.open(cursor, context);
     if (cursor !== undefined && !boundary)
