@@ -12,8 +12,8 @@ function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
     process.send?.('begun');
   };
   if (job.kind === 'flood') return flood(job, tally, stopped, begin);
+  if (job.kind === 'pipeline') return pipeline(job, tally, stopped, begin);
   begin();
-  if (job.kind === 'pipeline') return pipeline(job, tally, stopped);
   return readSlowly(job, tally, stopped);
 }
 

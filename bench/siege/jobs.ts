@@ -50,6 +50,8 @@ export interface Pipeline {
   readonly first: string;
   readonly path: string;
   readonly count: number;
+  /** As of a flood. */
+  readonly isGradual?: boolean;
 }
 
 /** Connections that ask for something large and read little of it. */

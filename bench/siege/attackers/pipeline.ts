@@ -5,12 +5,26 @@ import type { Tally } from './tally.ts';
 
 const STATUS = Buffer.from('HTTP/1.1 ');
 
-/** Sends all requests at once, and reads the answers until all are there, the connections close, or it is stopped. */
-export async function pipeline(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<void> {
-  await Promise.all(Array.from({ length: job.connections }, () => connection(job, tally, stopped)));
+/**
+ * Sends all requests at once, and reads the answers until all are there, the connections close, or it is stopped.
+ * @param begin runs when the attack has begun
+ */
+export async function pipeline(
+  job: Pipeline,
+  tally: Tally,
+  stopped: AbortSignal,
+  begin: () => void,
+): Promise<void> {
+  let unmade = job.isGradual ? job.connections : 0;
+  if (unmade === 0) begin();
+  const made = (): void => {
+    if ((unmade -= 1) === 0) begin();
+  };
+  await Promise.all(Array.from({ length: job.connections }, () => connection(job, tally, stopped, made)));
 }
 
-function connection(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<void> {
+/** @param made runs with the first answer or the end of the connection */
+function connection(job: Pipeline, tally: Tally, stopped: AbortSignal, made: () => void): Promise<void> {
   const headers = { 'X-Forwarded-For': job.address };
   const one = encode({ path: job.path, headers });
   const all = Buffer.alloc(one.length * job.count, one);
@@ -18,6 +32,8 @@ function connection(job: Pipeline, tally: Tally, stopped: AbortSignal): Promise<
     const socket = connect({ host: '127.0.0.1', port: job.port, noDelay: true });
     const started = performance.now();
     let answers = 0;
+    socket.once('data', () => socket.off('close', made)).once('data', made);
+    socket.once('close', made);
     stopped.addEventListener('abort', () => socket.destroy());
     socket.on('connect', () => {
       tally.sent();

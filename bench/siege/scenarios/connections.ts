@@ -70,8 +70,9 @@ const manyPipelines: Scenario = {
       first: slowPath(1),
       path: '/api/message/1/',
       count: 3_000,
+      isGradual: true,
     });
-    const siege = await besiege(stage, (port) => [job(port)], { ramp: 3_000, countsEnd: false });
+    const siege = await besiege(stage, (port) => [job(port)], { countsEnd: false });
     return [
       readRow(siege, 20),
       ...writeRows(stage, siege, 200),
