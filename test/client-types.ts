@@ -53,6 +53,20 @@ export const resources = [
       in: { type: 'boolean', null: true },
     },
   },
+  {
+    model: 'stay',
+    primaryKey: { columns: ['land', 'year'] },
+    columns: {
+      land: { type: 'foreignKey', references: 'land' },
+      year: { type: 'integer' },
+      nights: { type: 'integer', null: true },
+    },
+  },
+  {
+    model: 'picture',
+    columns: { land_code: { type: 'string' }, year: { type: 'integer' } },
+    foreignKeys: { stay: { columns: ['land_code', 'year'], references: 'stay' } },
+  },
 ] as const satisfies readonly Resource[];
 
 const client = createClient<typeof resources>({
@@ -64,6 +78,12 @@ const client = createClient<typeof resources>({
 
 export async function accepted(): Promise<void> {
   await client.message.list();
+  await client.stay.get('NO,2026');
+  await client.stay.list({ id: 'NO,2026', id__gte: 'NO,2000', land__name: 'Norway', ordering: '-id,nights' });
+  await client.stay.create({ land_id: 'NO', year: 2026 });
+  await client.picture.list({ stay__nights__gt: 3, stay: 'NO,2026', ordering: '-stay__land__name' });
+  const { id: stay }: { id: string } = await client.stay.get('NO,2026');
+  await client.stay.update(stay, { nights: 3 });
   await client.message.list({ user__username: 'ada', ordering: '-pub_date', limit: 5, page: 2 });
   await client.message.list({
     user: 1,

@@ -1,5 +1,6 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { notFound } from '../errors.ts';
+import { keyOfSegment } from '../http/message/base-path.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
 import {
@@ -61,12 +62,11 @@ function pageNamed<Name extends string>(
   return found;
 }
 
-function decodeSegment(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    throw notFound('There is no such page.');
-  }
+/** @throws Problem 404 for invalid percent-encoding */
+function decodeSegment(segment: string, isComposite = false): string {
+  const text = keyOfSegment(segment, isComposite);
+  if (text === undefined) throw notFound('There is no such page.');
+  return text;
 }
 
 /**
@@ -84,7 +84,7 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
   if (!resource) throw notFound('There is no such page.');
   if (second === undefined) return { page: 'list', resource };
   if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
-  const id = decodeSegment(second);
+  const id = decodeSegment(second, resource.model.primaryKey.parts !== undefined);
   return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }
 

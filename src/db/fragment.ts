@@ -49,11 +49,21 @@ export const table = (name: string): Fragment => join(name.split('.').map(identi
  */
 export const value = (text: string | null): Fragment => ({ text: ['', '::text'], values: [text] });
 
-/** A list as one parameter, so that its length does not change the statement's text. */
-export function valueList(values: readonly (string | null)[]): Fragment {
+/** An array of texts as PostgreSQL reads it. */
+export function arrayText(values: readonly (string | null)[]): string {
   const items = values.map((item) => (item === null ? 'NULL' : `"${item.replace(/["\\]/g, '\\$&')}"`));
-  return { text: ['', '::text[]'], values: [`{${items.join(',')}}`] };
+  return `{${items.join(',')}}`;
 }
+
+/** The items of an array that `arrayText` has made. */
+export const arrayItems = (array: string): string[] =>
+  [...array.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, item = '']) => item.replace(/\\(.)/gs, '$1'));
+
+/** A list as one parameter, so that its length does not change the statement's text. */
+export const valueList = (values: readonly (string | null)[]): Fragment => ({
+  text: ['', '::text[]'],
+  values: [arrayText(values)],
+});
 
 /** Concatenates fragments and the SQL between them. */
 class Builder {

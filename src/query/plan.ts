@@ -1,6 +1,6 @@
 // Resolves the names of a list query to columns and joins. No other file resolves a client's names.
 import type { Operator } from '../db/types/column-type.ts';
-import type { Column, Model } from '../db/schema/model.ts';
+import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './parse/filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
@@ -61,11 +61,15 @@ export interface ListPlan {
   readonly model: Model;
   readonly joins: readonly Join[];
   readonly where: readonly (Condition | AnyOf)[];
-  /** Ends with the primary key, so that the order is total. */
+  /** Ends with the columns of the primary key, so that the order is total. */
   readonly orderings: readonly Ordering[];
   readonly limit: number;
   readonly offset: bigint;
 }
+
+/** Whether the order is that of the primary key alone. */
+export const isByKey = ({ model, orderings }: ListPlan): boolean =>
+  orderings.length === partsOf(model.primaryKey).length;
 
 /** The alias of the listed model's own table. */
 export const ROOT = 't';
@@ -222,11 +226,13 @@ export function planList(
     keyIndex < 0
       ? [...orderings, { alias: ROOT, column: model.primaryKey, descending: false }]
       : orderings.slice(0, keyIndex + 1);
+  const eachPart = ({ alias, column, descending }: Ordering): Ordering[] =>
+    partsOf(column).map((part) => ({ alias, column: part, descending }));
   return {
     model,
     joins: joins.list,
     where,
-    orderings: totalOrder,
+    orderings: totalOrder.flatMap(eachPart),
     limit: query.limit,
     offset: (query.page - 1n) * BigInt(query.limit),
   };

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
 
-type KeyType = NonNullable<Resource['primaryKey']>['type'];
+type KeyType = Extract<NonNullable<Resource['primaryKey']>, { type: unknown }>['type'];
 
 /** DDL of a table with a key of type `stored`, and of a table that references it. */
 const pair = (name: string, stored: string, reference: string): string => `

@@ -114,7 +114,8 @@ describe('the Chinook example', () => {
         const fields = Object.entries(columns)
           .filter(([name]) => !exclude.includes(name))
           .map(([name, { type, column }]) => column ?? (type === 'foreignKey' ? `${name}_id` : name));
-        return [primaryKey?.column, ...fields].map((field) => `${table ?? model}.${field}`);
+        const key = primaryKey && 'type' in primaryKey ? primaryKey.column : undefined;
+        return [key, ...fields].map((field) => `${table ?? model}.${field}`);
       }),
     );
     assert.deepEqual(

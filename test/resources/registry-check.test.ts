@@ -201,6 +201,55 @@ describe('an invalid registry stops the start', () => {
     );
   });
 
+  test('for keys and foreign keys of several columns', async () => {
+    const [n, t] = [{ type: 'integer' }, { type: 'string' }];
+    const columns = { a: n, b: t, c: { ...n, null: true }, j: { type: 'json' } };
+    const one = (more: object): object => ({ model: 'one', columns, ...more });
+    const keys = (...names: unknown[]): object => one({ primaryKey: { columns: names } });
+    const wrong = ['one: primaryKey.columns:'];
+    for (const names of [
+      [],
+      ['a'],
+      ['a', 'a'],
+      ['a', 'x'],
+      ['a', 5],
+      ['a', 'j'],
+      ['a', 'c'],
+      Array(9).fill('a'),
+    ])
+      await assertFaults([keys(...(names as unknown[]))], wrong);
+    await assertFaults([one({ primaryKey: { columns: 'a,b' } })], wrong);
+    await assertFaults(
+      [one({ primaryKey: { type: 'integer', columns: ['a', 'b'] } })],
+      ['one: primaryKey.type:'],
+    );
+    await assertFaults([{ ...keys('a', 'b'), exclude: ['b'] }], wrong);
+    await assertFaults([{ ...keys('a', 'b'), admin: { exclude: ['a'] } }], wrong);
+    const other = (more: object, name = 'to'): object => ({
+      model: 'other',
+      columns: { p: n, q: t, to_id: n, link: { type: 'foreignKey', references: 'other' } },
+      foreignKeys: { [name]: { columns: ['p', 'q'], references: 'one', ...more } },
+    });
+    const target = keys('a', 'b');
+    await assertFaults([target, other({ references: 'none' })], ['other: foreignKeys.to.references:']);
+    await assertFaults([target, other({ references: 'other' })], ['other: foreignKeys.to.references:']);
+    await assertFaults(
+      [target, other({ columns: ['q', 'p'] })],
+      Array(2).fill('other: foreignKeys.to.references:'),
+    );
+    await assertFaults([target, other({ columns: ['p'] })], ['other: foreignKeys.to.columns:']);
+    await assertFaults([target, other({ columns: ['p', 'x'] })], ['other: foreignKeys.to.columns:']);
+    await assertFaults([target, other({ onDelete: 'boom' })], ['other: foreignKeys.to.onDelete:']);
+    await assertFaults([target, other({ why: 1 })], ['other: foreignKeys.to.why:']);
+    for (const name of ['p', 'link_id', 'id', 'a__b'])
+      await assertFaults([target, other({}, name)], [`other: foreignKeys.${name}:`]);
+    await assertFaults([{ ...target, foreignKeys: 5 }], ['one: foreignKeys:']);
+    await assertFaults(
+      [target, { model: 'other', columns: { one: { type: 'foreignKey', references: 'one' } } }],
+      ['other: columns.one.references:'],
+    );
+  });
+
   test('for two resources with the same model or table', async () => {
     const a = { model: 'a', columns: {} };
     await assertFaults([a, a], ['a: model']);

@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
 import type { ApiPages } from '../../http/api/api-pages.ts';
-import { addressOf } from '../../http/message/base-path.ts';
+import { addressOf, keyOfSegment } from '../../http/message/base-path.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
@@ -233,7 +233,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
 
     record(request, resource, caller, record) {
       const { name } = resource;
-      const id = decodeURIComponent(request.path.replace(/\/$/, '').split('/').at(-1) ?? '');
+      const segment = request.path.replace(/\/$/, '').split('/').at(-1) ?? '';
+      const id = keyOfSegment(segment, resource.model.primaryKey.parts !== undefined) ?? segment;
       const body = html`${jsonBlock(recordJson(record.toString(), resource, resources))}
       ${commands('With curl', [curlCommand(request, apiLinks.record(name, id), caller)])}`;
       return apiPageReply({

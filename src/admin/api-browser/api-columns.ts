@@ -1,7 +1,7 @@
 // Descriptions of a resource for the pages of the API: who may use it, and what its columns are.
 import type { AccessLevel } from '../../config.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { apiLinks } from './api-links.ts';
 import { textsOf } from '../fields/form-values.ts';
@@ -46,6 +46,7 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
   const notes = [
     column.nullable && 'may be null',
     column !== model.primaryKey && readonly.has(column) && 'read-only',
+    isKeyPart(model, column) && 'a part of the key',
     column === owner && 'set to the user who creates the record',
     column !== model.primaryKey && isUnique(column, model) && 'unique',
     options && `one of ${options.join(', ')}`,

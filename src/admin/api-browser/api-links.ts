@@ -1,4 +1,4 @@
-import { addressOf } from '../../http/message/base-path.ts';
+import { addressOf, keySegment } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Parameters } from '../web/admin-links.ts';
@@ -16,7 +16,7 @@ export const apiLinks = {
     addressOf(
       `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
     ),
-  record: (model: string, id: string): string => addressOf(`/api/${model}/${encodeURIComponent(id)}/`),
+  record: (model: string, id: string): string => addressOf(`/api/${model}/${keySegment(id)}/`),
   recordJson: (model: string, id: string): string => `${apiLinks.record(model, id)}?${JSON_QUERY}`,
 };
 

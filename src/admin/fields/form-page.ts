@@ -1,5 +1,6 @@
 // The page with the form of a record, new or stored.
-import type { Column } from '../../db/schema/model.ts';
+import { foreignKeysOf, hasNaturalKey, isAmong, isKeyPart, type Column } from '../../db/schema/model.ts';
+import { keySegment } from '../../http/message/base-path.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -43,13 +44,15 @@ export interface FormPage {
   readonly sent?: Form | undefined;
 }
 
-/** The columns that have a field. The primary key has one only on a new record, and only without a default. */
+/** The columns that have a field. The primary key has one only on a new record, and only if clients choose it. */
 export function editableColumns(
   { model, output, readonly }: AdminResource,
   isNew: boolean,
 ): readonly Column[] {
-  const ownKey = isNew && !model.primaryKey.hasDefault;
-  return output.filter((column) => (column === model.primaryKey ? ownKey : !readonly.has(column)));
+  const ownKey = isNew && hasNaturalKey(model);
+  return output.filter((column) =>
+    column === model.primaryKey ? ownKey : !readonly.has(column) && (isNew || !isKeyPart(model, column)),
+  );
 }
 
 /** Whether the field must have a value. A text that was empty before may stay empty. */
@@ -76,7 +79,7 @@ function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext):
 function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResource): Html {
   const size = textOfField(entry.fields, sizeKey(column));
   const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
-  const api = html`<a href="${links.api(name, '')}${encodeURIComponent(entry.id)}/">API</a>`;
+  const api = html`<a href="${links.api(name, '')}${keySegment(entry.id)}/">API</a>`;
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
     <div class="control">
@@ -96,8 +99,8 @@ async function relatedRecords(
 ): Promise<Html | false> {
   const dependents = await bulk.dependents(resource, [id], 1);
   const rows = [...resources.values()].flatMap((other) =>
-    other.output
-      .filter(({ references }) => references === resource.model)
+    foreignKeysOf(other.model)
+      .filter((column) => column.references === resource.model && isAmong(column, other.output))
       .map((column) => {
         const found = dependents.find((dependent) => dependent.depth === 0 && dependent.column === column);
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
@@ -149,7 +152,7 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
   const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
     <a class="button" href="${part('history')}">History</a>
-    ${access && html`<a class="button" href="${links.api(name, '')}${encodeURIComponent(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
+    ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
     ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
 

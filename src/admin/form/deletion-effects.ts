@@ -1,5 +1,6 @@
 // The effects of a deletion on other records, as its page shows them.
 import { createHash } from 'node:crypto';
+import { isAmong } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
@@ -37,7 +38,7 @@ function isShown({ resources }: AdminContext, { resource, path }: Dependents): b
   return path.every((column) => {
     const from = at;
     at = column.references && resources.get(column.references.name);
-    return from?.output.includes(column);
+    return from !== undefined && isAmong(column, from.output);
   });
 }
 

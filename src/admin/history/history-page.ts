@@ -5,6 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import { textOfColumn } from '../../resources/records/record-entry.ts';
+import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
@@ -53,8 +54,9 @@ function pager({ query, hasNext }: EntryPage, path: string): Html | false {
 export async function showHistory(context: RecordContext): Promise<Reply> {
   const { resource } = context;
   const { name, title } = resource;
-  const id = resource === context.history ? undefined : parseId(resource, context.id);
-  if (id === undefined) throw notFound('There is no such record.');
+  const key = resource === context.history ? undefined : parseId(resource, context.id);
+  if (key === undefined) throw notFound('There is no such record.');
+  const id = keyText(key, resource.model.primaryKey);
   const page = Parameters.parse(context.request.query).get('page') ?? '1';
   const query = new Parameters([
     { name: 'record', value: id },

@@ -1,6 +1,7 @@
 // Matches the rows of a file to records, and imports single rows.
 import type { Transaction } from '../../db/connection/transactions.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { joinKey, splitKey } from '../../db/schema/composite-key.ts';
+import { hasNaturalKey, partsOf, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { existingRecordsStatement } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -57,12 +58,29 @@ export const faulty = ({ row: { line }, id }: MatchedRow, errors: FieldErrors): 
 /** Locks the records of the rows in the order of their keys, which avoids deadlocks. */
 export async function lockMatched(
   run: Transaction['run'],
-  { model, may }: AdminResource,
+  resource: AdminResource,
   rows: readonly MatchedRow[],
 ): Promise<void> {
-  const keys = rows.flatMap(({ record, id }) => (record && id !== undefined ? [id] : []));
+  const { model, may } = resource;
+  const keys = rows.flatMap(({ record, id }) =>
+    record && id !== undefined ? (parseId(resource, id) ?? []) : [],
+  );
   if (keys.length > 0 && may.has('change'))
     await run(existingRecordsStatement(model, [model.primaryKey], keys, true));
+}
+
+/** The key of a row: its `id`, or the cells of the columns that make up the key. */
+function keyOfRow(
+  columns: readonly Column[],
+  cells: FileRow['cells'],
+  primaryKey: Column,
+): string | undefined {
+  const textOf = (column: Column): string | undefined =>
+    cellText(cells[columns.indexOf(column)] ?? null, column) ?? undefined;
+  const id = textOf(primaryKey);
+  if (id !== undefined || !primaryKey.parts) return id;
+  const texts = primaryKey.parts.flatMap((part) => textOf(part) ?? []);
+  return texts.length === primaryKey.parts.length ? joinKey(texts) : undefined;
 }
 
 /**
@@ -77,9 +95,8 @@ export async function matchRows(
 ): Promise<MatchedRow[]> {
   const { may, model, output } = resource;
   const { primaryKey } = model;
-  const at = columns.indexOf(primaryKey);
   const ids = rows.map(({ cells, fault }) =>
-    fault === undefined ? (cellText(cells[at] ?? null, primaryKey) ?? undefined) : undefined,
+    fault === undefined ? keyOfRow(columns, cells, primaryKey) : undefined,
   );
   const records = new Map<number, JsonFields>();
   const known = ids.flatMap((id, index) => {
@@ -103,10 +120,10 @@ export async function matchRows(
     }
     const record = records.get(index);
     const parsed = primaryKey.type.parse(cell, primaryKey);
-    const id = (record && textOfField(record, 'id')) ?? parsed.value ?? cell;
+    const id = (record && textOfField(record, 'id')) ?? (primaryKey.parts ? cell : (parsed.value ?? cell));
     const line = lines.get(id);
     lines.set(id, line ?? row.line);
-    const isMissing = !record && primaryKey.hasDefault;
+    const isMissing = !record && !hasNaturalKey(model) && !primaryKey.parts;
     const repeated = line === undefined ? undefined : `is already in line ${line}`;
     const fault = parsed.fault ?? repeated ?? (isMissing ? 'there is no such record' : undefined);
     return { row, id, record, errors: fault === undefined ? undefined : { id: [fault] } };
@@ -139,6 +156,17 @@ export function createImporter(
   const cannotAdd = needsPassword(resource);
   const columns = output.filter((column) => column !== model.primaryKey);
 
+  /** Adds the key of a new record to its fields. */
+  async function addKey(fields: Map<string, JsonField>, id: string): Promise<void> {
+    const { primaryKey } = model;
+    const texts = primaryKey.parts ? splitKey(id, primaryKey.parts) : [id];
+    if ('fault' in texts) return;
+    for (const [index, part] of partsOf(primaryKey).entries()) {
+      const field = fields.get(part.key) ?? (await cellField(part, texts[index] ?? ''));
+      if (!('fault' in field)) fields.set(part.key, field);
+    }
+  }
+
   async function write(
     { row: { line }, id, record }: MatchedRow,
     fields: Map<string, JsonField>,
@@ -148,7 +176,7 @@ export function createImporter(
       const changes = changesBetween(columns, record, parseJsonFields(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
-    if (id !== undefined) fields.set('id', (await cellField(model.primaryKey, id)) as JsonField);
+    if (id !== undefined) await addKey(fields, id);
     const { json } = await operations.create(resource, fields, caller);
     const changes = changesBetween(columns, undefined, parseJsonFields(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };

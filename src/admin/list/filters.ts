@@ -5,6 +5,7 @@ import type { Parameter } from '../../query/parse/grammar.ts';
 import { filterValues, OPERATORS } from '../../query/parse/filter-values.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { keyText } from '../../db/schema/composite-key.ts';
 import { textsOf } from '../fields/form-values.ts';
 import type { Content } from '../web/html.ts';
 
@@ -190,7 +191,7 @@ export function referencedKeys(
   const { operator, column } = parseFilterName(name, resource);
   if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
   const found = filterValues(operator, [value], column);
-  return 'fault' in found ? undefined : { column, keys: found.values };
+  return 'fault' in found ? undefined : { column, keys: found.values.map((key) => keyText(key, column)) };
 }
 
 /** Describes a filter of the URL. An invalid one appears as it was sent. */

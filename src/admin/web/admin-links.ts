@@ -1,6 +1,6 @@
 // The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
-import { addressOf } from '../../http/message/base-path.ts';
+import { addressOf, keySegment } from '../../http/message/base-path.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 
@@ -10,7 +10,7 @@ const ROOT = '/admin/';
 const root = (): string => addressOf(ROOT);
 
 /** Encodes a path segment. The key `-` is escaped, because a plain `-` marks paths that are not records. */
-const segment = (text: string): string => (text === '-' ? '%2D' : encodeURIComponent(text));
+const segment = (text: string): string => (text === '-' ? '%2D' : keySegment(text));
 
 /** The addresses of all pages. */
 export const links = {

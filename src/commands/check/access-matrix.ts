@@ -1,6 +1,6 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
 import type { AccessLevel } from '../../config.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
@@ -66,8 +66,9 @@ function columnAccess(
 ): ColumnAccess {
   const { model, output, owner, readonly, recorded } = resource;
   const isKey = column === model.primaryKey;
+  const isFixed = isKey || isKeyPart(model, column);
   // Clients set a primary key only when the database does not generate it, and never change it.
-  const isNaturalKey = !column.hasDefault && !column.generated;
+  const isNaturalKey = hasNaturalKey(model) && !column.generated;
   const when = (isAllowed: boolean | undefined, who: Who): Who => (isAllowed ? who : 'nobody');
   const isOutput = output.includes(column);
   const isShown = adminResource?.output.includes(column);
@@ -91,10 +92,10 @@ function columnAccess(
       admin: when(isShown, 'admins'),
     },
     write: {
-      api: { create: when(isSettable, creators), change: when(isSettable && !isKey, changers) },
+      api: { create: when(isSettable, creators), change: when(isSettable && !isFixed, changers) },
       admin: {
         create: when((isEditable || isPassword) && adminResource?.may.has('add'), 'admins'),
-        change: when(((isEditable && !isKey) || isPassword) && adminResource?.may.has('change'), 'admins'),
+        change: when(((isEditable && !isFixed) || isPassword) && adminResource?.may.has('change'), 'admins'),
       },
     },
   };

@@ -4,6 +4,7 @@ import {
   sameFields,
   type Catalog,
   type CatalogColumn,
+  type CatalogForeignKey,
   type CatalogTable,
 } from '../../db/schema/catalog.ts';
 import {
@@ -18,13 +19,15 @@ import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';
 import { checkValues } from '../../resources/check/check-column.ts';
 import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
-import { isSecret, nameColumn, nameModel } from './model-names.ts';
+import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 
 interface IntrospectedColumn {
   readonly name: string;
   readonly definition: Readonly<Record<string, Printed>>;
 }
+
+type PrintedForeignKey = Readonly<Record<string, Printed>> & { readonly columns: readonly string[] };
 
 /** A resource for an existing table, with notes for its author. */
 export interface IntrospectedResource {
@@ -34,6 +37,8 @@ export interface IntrospectedResource {
   readonly comment: string | undefined;
   readonly primaryKey: Readonly<Record<string, Printed>> | undefined;
   readonly columns: readonly IntrospectedColumn[];
+  /** Foreign keys of several columns, by name. */
+  readonly foreignKeys: Readonly<Record<string, PrintedForeignKey>>;
   readonly readonly: readonly string[];
   /** Whether records can be added: false if a column that is left out must be set. */
   readonly isAddable: boolean;
@@ -79,28 +84,51 @@ const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
   KEY_TYPE_NAMES.find((name) => (KEY_TYPES[name].accepts as readonly string[]).includes(type));
 
 interface Key {
-  readonly field: string;
-  readonly type: KeyTypeName;
+  /** One column, or several. */
+  readonly fields: readonly string[];
+  /** Undefined for several columns, which have types of their own. */
+  readonly type: KeyTypeName | undefined;
 }
+
+/** Maximum columns of a key, see `checkCompositeKey`. */
+const MAX_PARTS = 8;
 
 /** The column that serves as the primary key, or why there is none. */
 function keyOf(found: CatalogTable): Key | { readonly fault: string } {
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
-  const keys = [...primary, ...found.columns.map(({ field }) => field)].filter((one) => isKey(found, one));
+  const keys = [...(primary.length === 1 ? primary : []), ...found.columns.map(({ field }) => field)];
   const faults: string[] = [];
-  for (const field of keys) {
+  for (const field of keys.filter((one) => isKey(found, [one]))) {
     const column = found.columns.find((one) => one.field === field);
     const type = column && keyTypeFor(column);
     if (isSecret(field))
       faults.push(`the name of its key ${field} suggests a secret, and everyone would see it as id`);
-    else if (type) return { field, type };
+    else if (type) return { fields: [field], type };
     else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type supports`);
   }
-  const missing =
-    primary.length > 1
-      ? `its key has several columns (${primary.join(', ')})`
-      : 'it has no key: neither a primary key nor a unique NOT NULL column';
-  return { fault: faults[0] ?? missing };
+  const several = [primary, ...found.indexes.map(({ fields }) => fields)].filter(
+    (fields) => fields.length > 1 && isKey(found, fields),
+  );
+  for (const fields of several) {
+    const fault = severalFault(found, fields);
+    if (fault === undefined) return { fields, type: undefined };
+    faults.push(`its key (${fields.join(', ')}) ${fault}`);
+  }
+  return { fault: faults[0] ?? 'it has no key: neither a primary key nor unique NOT NULL columns' };
+}
+
+/** Why several columns cannot be the key. */
+function severalFault(found: CatalogTable, fields: readonly string[]): string | undefined {
+  if (fields.length > MAX_PARTS) return `has more than ${MAX_PARTS} columns`;
+  for (const field of fields) {
+    const column = found.columns.find((one) => one.field === field);
+    const type = column && typeFor(column);
+    if (isSecret(field))
+      return `has the column ${field}, whose name suggests a secret, and everyone would see it in the id`;
+    if (!type || type === 'json')
+      return `has the column ${field} of type ${column?.printed ?? '?'}, which cannot be a part of a key`;
+  }
+  return undefined;
 }
 
 interface Served {
@@ -140,11 +168,11 @@ function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly 
       const target = served.find(({ found: other }) => other.name === foreignKey.target);
       const link = (fault?: string): Link => ({ target, onDelete, fault });
       if (!target) return link('a table that is not served');
-      if (!sameFields(foreignKey.targetFields, [target.key.field]))
+      if (!target.key.type || !sameFields(foreignKey.targetFields, target.key.fields))
         return link(
           `${foreignKey.targetFields.join(', ')} of ${target.model}, which is not the key that serves as its id`,
         );
-      if (stored.field === key.field)
+      if (sameFields(key.fields, [stored.field]))
         return link(`${target.model}, but a primary key cannot also be a foreign key`);
       if (onDelete === 'setDefault') return link(`${target.model} on delete set default`);
       if (onDelete === 'setNull' && stored.nullable === false)
@@ -156,6 +184,26 @@ function linkOf(stored: CatalogColumn, { found, key }: Served, served: readonly 
         : link(`${target.model}, whose key is of another type`);
     });
   return links.find(({ fault }) => fault === undefined) ?? links[0];
+}
+
+/** A foreign key of several columns as the registry defines it, or why it cannot, as the end of "... refers to ...". */
+function severalOf(
+  { fields, target: table, targetFields, onDelete }: CatalogForeignKey,
+  served: readonly Served[],
+  nameOf: (field: string) => string | undefined,
+): { readonly model: string; readonly definition: PrintedForeignKey } | string {
+  const target = served.find(({ found }) => found.name === table);
+  if (!target) return 'a table that is not served';
+  const { model, key } = target;
+  if (!sameFields(key.fields.toSorted(), targetFields.toSorted()))
+    return `${targetFields.join(', ')} of ${model}, which is not the key that serves as its id`;
+  if (onDelete === 'setDefault') return `${model} on delete set default`;
+  const columns = key.fields.flatMap((field) => nameOf(fields[targetFields.indexOf(field)] ?? '') ?? []);
+  if (columns.length < fields.length) return `${model}, with a column that is left out`;
+  return {
+    model,
+    definition: { columns, references: model, ...(onDelete === 'restrict' ? {} : { onDelete }) },
+  };
 }
 
 /** The definition of a column, its keys in the usual order. */
@@ -197,11 +245,12 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   let isAddable = true;
   const readonly: string[] = [];
   const names = new Set<string>();
+  const namesByField = new Map<string, string>();
   for (const stored of found.columns) {
     const { field } = stored;
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
-    if (field === key.field) continue;
+    if (sameFields(key.fields, [field])) continue;
     const type = link && link.fault === undefined ? 'foreignKey' : typeFor(stored);
     if (!type) {
       const isRequired = !stored.nullable && !stored.hasDefault;
@@ -214,24 +263,37 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const name = nameColumn(field, type === 'foreignKey', names, fields);
     names.add(name);
     if (type === 'foreignKey') names.add(`${name}_id`);
+    namesByField.set(field, name);
     columns.push({ name, definition: defineColumn(stored, name, type, link, one) });
     const about = relation.columns.find((other) => other.field === field);
     if (stored.generated || (about?.identity ?? '') !== '') readonly.push(name);
     if (isSecret(field)) secrets.push(name);
   }
-  for (const { fields } of found.foreignKeys.filter((foreignKey) => foreignKey.fields.length > 1))
-    notes.push(
-      `(${fields.join(', ')}) is a foreign key of several columns, which cannot be served as a foreign key.`,
-    );
-  const isDefaultKey = key.type === 'integer' && key.field === 'id';
+  const nameOf = (field: string): string | undefined => namesByField.get(field);
+  const foreignKeys: Record<string, PrintedForeignKey> = {};
+  for (const foreignKey of found.foreignKeys.filter(({ fields }) => fields.length > 1)) {
+    const link = severalOf(foreignKey, served, nameOf);
+    if (typeof link === 'string') notes.push(`(${foreignKey.fields.join(', ')}) refers to ${link}.`);
+    else {
+      const name = uniqueName(link.model, (one) => names.has(one) || names.has(`${one}_id`));
+      names.add(name);
+      foreignKeys[name] = link.definition;
+    }
+  }
+  const [field = 'id'] = key.fields;
+  const isDefaultKey = key.type === 'integer' && field === 'id';
+  const partNames = key.fields.flatMap((one) => nameOf(one) ?? []);
   return {
     model,
     table: tableName(relation),
     comment: relation.comment ?? undefined,
     primaryKey: isDefaultKey
       ? undefined
-      : { type: key.type, ...(key.field === 'id' ? {} : { column: key.field }) },
+      : key.type
+        ? { type: key.type, ...(field === 'id' ? {} : { column: field }) }
+        : { columns: partNames },
     columns,
+    foreignKeys,
     readonly,
     isAddable,
     secrets,

@@ -36,7 +36,7 @@ function plainName(name: string, fallback: string): string {
 }
 
 /** The name, with a number appended when it is taken. */
-function unique(name: string, isTaken: (name: string) => boolean): string {
+export function uniqueName(name: string, isTaken: (name: string) => boolean): string {
   let candidate = name;
   for (let count = 2; isTaken(candidate); count += 1) candidate = `${name}_${count}`;
   return candidate;
@@ -45,7 +45,7 @@ function unique(name: string, isTaken: (name: string) => boolean): string {
 /** The model name for a table. */
 export function nameModel(table: string, isTaken: (name: string) => boolean): string {
   const plain = plainName(table, 'model');
-  return unique(plain.startsWith(SYSTEM_PREFIX) ? `the_${plain}` : plain, isTaken);
+  return uniqueName(plain.startsWith(SYSTEM_PREFIX) ? `the_${plain}` : plain, isTaken);
 }
 
 /**
@@ -61,7 +61,7 @@ export function nameColumn(
 ): string {
   const short = isForeignKey ? field.replace(/[ _-][iI][dD]$|(?<=[a-z0-9])I[dD]$/, '') : field;
   const keys = (name: string): string[] => (isForeignKey ? [name, `${name}_id`] : [name]);
-  return unique(plainName(short, 'column'), (name) =>
+  return uniqueName(plainName(short, 'column'), (name) =>
     keys(name).some(
       (key) =>
         (RESERVED_NAMES as readonly string[]).includes(key) ||

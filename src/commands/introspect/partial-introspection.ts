@@ -10,13 +10,14 @@ import type { Resource } from '../../resources/definition/resource.ts';
 
 /** The resource as the printed file defines it. */
 function definitionOf(one: IntrospectedResource) {
-  const { model, table, primaryKey, columns, readonly, isAddable, secrets } = one;
+  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets } = one;
   const admin = adminOf(one);
   return {
     model,
     ...(table === model ? {} : { table }),
     ...(primaryKey ? { primaryKey } : {}),
     columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
+    ...(Object.keys(foreignKeys).length > 0 ? { foreignKeys } : {}),
     ...(readonly.length > 0 ? { readonly } : {}),
     ...(isAddable ? {} : { methods: METHODS_WITHOUT_POST }),
     ...(secrets.length > 0 ? { exclude: secrets } : {}),
@@ -52,16 +53,19 @@ function withoutColumns(
     ...one,
     isAddable: one.isAddable && !one.columns.some((column) => !isKept(column.name) && isRequired(column)),
     columns: one.columns.filter(({ name }) => isKept(name)),
+    foreignKeys: Object.fromEntries(
+      Object.entries(one.foreignKeys).filter(([name, { columns }]) => isKept(name) && columns.every(isKept)),
+    ),
     readonly: one.readonly.filter(isKept),
     secrets: one.secrets.filter(isKept),
     notes: [...one.notes, ...faulty.map(({ name, text }) => `${name} is left out: ${text}.`)],
   };
 }
 
-/** The column of a key such as `columns.email.type`; undefined for a key of the whole resource. */
+/** The column or foreign key of a key such as `columns.email.type`; undefined for a key of the whole resource. */
 const columnOf = (key: string): string | undefined => {
-  const [first, column] = key.split('.');
-  return first === 'columns' ? column : undefined;
+  const [first = '', name] = key.split('.');
+  return ['columns', 'foreignKeys'].includes(first) ? name : undefined;
 };
 
 /**

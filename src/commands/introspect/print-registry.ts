@@ -33,7 +33,7 @@ const comment = (text: string, indent: string): string[] =>
   text.split(/[\r\n\u2028\u2029]+/).map((line) => `${indent}// ${line.replace(INVISIBLE, ' ')}`.trimEnd());
 
 function printResource(one: IntrospectedResource): string {
-  const { model, table, primaryKey, columns, readonly, isAddable, secrets, notes } = one;
+  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes } = one;
   const admin = adminOf(one);
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
   lines.push(`    model: ${print(model)},`);
@@ -46,6 +46,8 @@ function printResource(one: IntrospectedResource): string {
   lines.push(
     ...(columnLines.length > 0 ? ['    columns: {', ...columnLines, '    },'] : ['    columns: {},']),
   );
+  const several = Object.entries(foreignKeys).map(([name, one]) => `      ${name}: ${print(one)},`);
+  if (several.length > 0) lines.push('    foreignKeys: {', ...several, '    },');
   if (readonly.length > 0) lines.push(`    readonly: ${print(readonly)},`);
   if (!isAddable) lines.push(`    methods: ${print(METHODS_WITHOUT_POST)},`);
   if (secrets.length > 0) {

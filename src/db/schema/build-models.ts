@@ -7,19 +7,25 @@ import {
   isFilled,
   isNullable,
   jsonKeyOf,
-  keyFieldOf,
+  keyFieldsOf,
+  keyNamesOf,
   keyTypeOf,
   tableOf,
   typeOf,
   type ColumnDefinition,
+  type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
+import { compositeType } from './composite-key.ts';
 import { humanize, type Column, type Model } from './model.ts';
+
+/** The facts of one column. */
+type OwnFacts = Omit<Facts, 'parts'>;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** The facts of an existing column, from the catalog. */
-function storedFacts(stored: CatalogColumn): Facts {
+function storedFacts(stored: CatalogColumn): OwnFacts {
   const { type, modifier, castType, labels, isDomain } = stored;
   const numeric = type === 'numeric' && modifier > 4;
   // The type modifier of numeric(p,s) is p * 65536 + s + 4. Since PostgreSQL 15 the scale is a signed 11-bit number.
@@ -37,7 +43,7 @@ function storedFacts(stored: CatalogColumn): Facts {
 }
 
 /** The facts of a column that does not exist yet, as Vitrine would create it. */
-function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts {
+function declaredFacts(column: ColumnDefinition, type: ColumnType): OwnFacts {
   return {
     castType: type.castType,
     maxLength: column.type === 'string' ? (column.maxLength ?? 255) : undefined,
@@ -84,27 +90,77 @@ function buildColumn(
   };
 }
 
-function buildKey(definition: ModelDefinition, found: CatalogTable | undefined): Column {
-  const type = KEY_TYPES[keyTypeOf(definition)];
-  const field = keyFieldOf(definition);
-  const stored = found?.columns.find((column) => column.field === field);
-  return {
-    ...(stored ? storedFacts(stored) : { castType: type.castType }),
+function buildKey(
+  definition: ModelDefinition,
+  found: CatalogTable | undefined,
+  columns: readonly Column[],
+): Column {
+  const names = keyNamesOf(definition);
+  const common = {
     name: 'id',
     key: 'id',
-    field,
     title: 'Id',
     help: undefined,
-    type,
     isPassword: false,
     nullable: false,
-    hasDefault: stored ? stored.hasDefault : keyTypeOf(definition) !== 'string',
     initial: undefined,
     indexed: true,
-    generated: stored?.generated ?? false,
     choices: undefined,
     references: undefined,
     onDelete: 'restrict',
+  } as const;
+  if (names) {
+    const parts = namedColumns(names, columns);
+    const isMade = ({ hasDefault, generated }: Column): boolean => hasDefault || generated;
+    return { ...common, ...several(parts), hasDefault: parts.some(isMade), generated: false };
+  }
+  const type = KEY_TYPES[keyTypeOf(definition)];
+  const [field = ''] = keyFieldsOf(definition);
+  const stored = found?.columns.find((column) => column.field === field);
+  return {
+    ...common,
+    ...(stored ? storedFacts(stored) : { castType: type.castType }),
+    field,
+    type,
+    hasDefault: stored ? stored.hasDefault : keyTypeOf(definition) !== 'string',
+    generated: stored?.generated ?? false,
+  };
+}
+
+const namedColumns = (names: readonly string[], columns: readonly Column[]): Column[] =>
+  names.flatMap((name) => columns.filter((column) => column.name === name));
+
+/** What follows from the columns of a key or foreign key that has several. */
+function several(parts: readonly Column[]) {
+  const type = compositeType(parts);
+  return { parts, type, castType: type.castType, field: parts.map(({ field }) => field).join() };
+}
+
+function buildForeignKey(
+  name: string,
+  { columns: names, onDelete }: CompositeForeignKey,
+  columns: readonly Column[],
+  found: CatalogTable | undefined,
+): Mutable<Column> {
+  const parts = namedColumns(names, columns);
+  const sorted = (fields: readonly string[]): string => JSON.stringify(fields.toSorted());
+  const wanted = sorted(parts.map(({ field }) => field));
+  return {
+    ...several(parts),
+    name,
+    key: name,
+    title: humanize(name),
+    help: undefined,
+    isPassword: false,
+    nullable: parts.some(({ nullable }) => nullable),
+    hasDefault: false,
+    initial: undefined,
+    indexed: false,
+    generated: false,
+    choices: undefined,
+    references: undefined,
+    onDelete: onDelete ?? 'restrict',
+    constraint: found?.foreignKeys.find(({ fields }) => sorted(fields) === wanted)?.name,
   };
 }
 
@@ -130,23 +186,28 @@ export function buildModels(
   definitions: readonly ModelDefinition[],
   catalog: Catalog = new Map(),
 ): ReadonlyMap<string, Model> {
-  const models = new Map<string, Omit<Model, 'columns'> & { columns: Mutable<Column>[] }>();
+  type Building = { columns: Mutable<Column>[]; foreignKeys: Mutable<Column>[] };
+  const models = new Map<string, Omit<Model, keyof Building> & Building>();
   for (const definition of definitions) {
     const found = catalog.get(tableOf(definition));
-    const primaryKey = buildKey(definition, found);
     const columns = Object.entries(definition.columns).map(([name, column]) => {
       const field = fieldOf(name, column);
       const stored = found?.columns.find((candidate) => candidate.field === field);
       const indexed = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field) ?? false;
       return { ...buildColumn(name, column, typeOf(column, definitions), stored), indexed };
     });
-    const uniques = uniquesOf(found, [primaryKey, ...columns]);
+    const primaryKey = buildKey(definition, found, columns);
+    const foreignKeys = Object.entries(definition.foreignKeys ?? {}).map(([name, one]) =>
+      buildForeignKey(name, one, columns, found),
+    );
+    const uniques = uniquesOf(found, primaryKey.parts ? columns : [primaryKey, ...columns]);
     models.set(definition.model, {
       name: definition.model,
       table: tableOf(definition),
       schema: found?.schema,
       primaryKey,
       columns,
+      foreignKeys,
       ...uniques,
     });
   }
@@ -155,6 +216,8 @@ export function buildModels(
       const declared = definition.columns[column.name];
       if (declared?.type === 'foreignKey') column.references = models.get(declared.references);
     }
+    for (const foreignKey of models.get(definition.model)?.foreignKeys ?? [])
+      foreignKey.references = models.get(definition.foreignKeys?.[foreignKey.name]?.references ?? '');
   }
   return models;
 }

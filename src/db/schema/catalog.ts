@@ -43,6 +43,8 @@ export interface CatalogIndex {
 }
 
 export interface CatalogForeignKey {
+  /** The name of the constraint. */
+  readonly name: string;
   readonly fields: readonly string[];
   /** The referenced table, by the name in the request; null if it was not requested. */
   readonly target: string | null;
@@ -150,6 +152,7 @@ select coalesce(json_agg(json_build_object(
     where i.indrelid = c.oid),
   'foreignKeys', (
     select coalesce(json_agg(json_build_object(
+      'name', f.conname,
       'target', (select min(o.name) from wanted o where o.relation = f.confrelid),
       'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setDefault'
                                      else 'restrict' end,
@@ -174,6 +177,8 @@ export const sameFields = (one: readonly string[], other: readonly string[]): bo
 export const isUnique = ({ indexes }: CatalogTable, field: string): boolean =>
   indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]));
 
-/** Whether the column can be the key: the primary key, or a unique column that is never NULL. */
-export const isKey = (found: CatalogTable, field: string): boolean =>
-  isUnique(found, field) && found.columns.some((column) => column.field === field && !column.nullable);
+/** Whether the columns can be the key: never NULL, and the columns of a unique index, in any order. */
+export const isKey = ({ indexes, columns }: CatalogTable, fields: readonly string[]): boolean =>
+  indexes.some(
+    (index) => index.unique && !index.partial && sameFields(index.fields.toSorted(), fields.toSorted()),
+  ) && fields.every((field) => columns.some((column) => column.field === field && !column.nullable));

@@ -6,11 +6,13 @@ import {
   isAddable,
   isFilled,
   isNullable,
-  keyFieldOf,
+  keyFieldsOf,
+  keyNamesOf,
   keyTypeOf,
   tableOf,
   typeOf,
   type ColumnDefinition,
+  type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
 import { identifier, table as tableName } from '../fragment.ts';
@@ -77,8 +79,11 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
     const isMissing = ([name, column]: [string, ColumnDefinition]): boolean =>
       !found?.columns.some(({ field }) => field === fieldOf(name, column));
     if (!found) {
-      const key = `${quote(keyFieldOf(definition))} ${KEYS[keyTypeOf(definition)]}`;
-      const statement = `create table ${quoteTable(table)} (\n  ${[key, ...columns.map(clause)].join(',\n  ')}\n)`;
+      const fields = keyFieldsOf(definition).map(quote);
+      const clauses = keyNamesOf(definition)
+        ? [...columns.map(clause), `primary key (${fields.join(', ')})`]
+        : [`${fields.join('')} ${KEYS[keyTypeOf(definition)]}`, ...columns.map(clause)];
+      const statement = `create table ${quoteTable(table)} (\n  ${clauses.join(',\n  ')}\n)`;
       tables.push({ statement, kind: 'table', name: table });
     } else if (!isTable(found)) continue;
     else {
@@ -97,6 +102,8 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       if (column.type === 'foreignKey')
         foreignKeys.push(...missingForeignKey(table, name, column, definitions, found));
     }
+    for (const foreignKey of Object.values(definition.foreignKeys ?? {}))
+      foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, found));
   }
   return [...tables, ...indexes, ...foreignKeys];
 }
@@ -129,11 +136,31 @@ function missingForeignKey(
 ): SchemaChange[] {
   const target = definitions.find(({ model }) => model === column.references);
   const field = fieldOf(name, column);
-  if (!target || found?.foreignKeys.some(({ fields }) => sameFields(fields, [field]))) return [];
-  const statement =
-    `alter table ${quoteTable(table)} add foreign key (${quote(field)}) references ${quoteTable(tableOf(target))} (${quote(keyFieldOf(target))})` +
-    ` on delete ${ON_DELETE_SQL[column.onDelete ?? 'restrict']}`;
-  return [{ statement, kind: 'foreign key', name: `${table}.${field}` }];
+  return target ? foreignKeyChange(table, [field], target, column.onDelete, found) : [];
+}
+
+function missingCompositeForeignKey(
+  { columns: names, references, onDelete }: CompositeForeignKey,
+  definition: ModelDefinition,
+  definitions: readonly ModelDefinition[],
+  found: CatalogTable | undefined,
+): SchemaChange[] {
+  const target = definitions.find(({ model }) => model === references);
+  const fields = names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, found) : [];
+}
+
+function foreignKeyChange(
+  table: string,
+  fields: readonly string[],
+  target: ModelDefinition,
+  onDelete: OnDelete = 'restrict',
+  found: CatalogTable | undefined,
+): SchemaChange[] {
+  if (found?.foreignKeys.some((one) => sameFields(one.fields.toSorted(), fields.toSorted()))) return [];
+  const list = (names: readonly string[]): string => `(${names.map(quote).join(', ')})`;
+  const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}`;
+  return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];
 }
 
 /** The kinds of which a summary names each one, and the number of the others alone. */

@@ -63,25 +63,55 @@ export type ColumnDefinition =
       readonly choices?: readonly (number | string)[];
     });
 
+/** A key of several columns, by their names in the registry. */
+export interface CompositeKey {
+  readonly columns: readonly Name[];
+}
+
+/** A foreign key of several columns that refers to a key of several columns. */
+export interface CompositeForeignKey {
+  /** The names of the columns in the registry, in the order of the key that they refer to. */
+  readonly columns: readonly Name[];
+  /** The name of the referenced model. */
+  readonly references: Name;
+  readonly onDelete?: OnDelete;
+}
+
 /** The part of a resource that describes its table. */
 export interface ModelDefinition {
   readonly model: Name;
   /** The table's name, `table` or `schema.table`, if it differs from the model's name. */
   readonly table?: string;
-  readonly primaryKey?: {
-    readonly type: KeyTypeName;
-    /** The key's column in the database, if it is not `id`. */
-    readonly column?: string;
-  };
+  readonly primaryKey?:
+    | {
+        readonly type: KeyTypeName;
+        /** The key's column in the database, if it is not `id`. */
+        readonly column?: string;
+      }
+    | CompositeKey;
   readonly columns: Readonly<Record<string, ColumnDefinition>>;
+  /** Foreign keys of several columns, by name. */
+  readonly foreignKeys?: Readonly<Record<string, CompositeForeignKey>>;
 }
 
 export const tableOf = (definition: ModelDefinition): string => definition.table ?? definition.model;
 
-export const keyFieldOf = (definition: ModelDefinition): string => definition.primaryKey?.column ?? 'id';
+/** The names of the columns of a key that has several; undefined for other keys. */
+export const keyNamesOf = ({ primaryKey }: ModelDefinition): readonly string[] | undefined =>
+  primaryKey && 'columns' in primaryKey ? primaryKey.columns : undefined;
 
-export const keyTypeOf = (definition: ModelDefinition): KeyTypeName =>
-  definition.primaryKey?.type ?? 'integer';
+/** The key's columns in the database. */
+export function keyFieldsOf(definition: ModelDefinition): readonly string[] {
+  const { primaryKey, columns } = definition;
+  if (primaryKey && 'columns' in primaryKey)
+    return primaryKey.columns.flatMap((name) => (columns[name] ? [fieldOf(name, columns[name])] : []));
+  return [primaryKey?.column ?? 'id'];
+}
+
+/** The type of a key of one column. */
+export function keyTypeOf({ primaryKey }: ModelDefinition): KeyTypeName {
+  return (primaryKey && 'type' in primaryKey ? primaryKey.type : undefined) ?? 'integer';
+}
 
 /** The column's name in the database: by default `user_id` for a foreign key `user`. */
 export const fieldOf = (name: string, column: ColumnDefinition): string =>

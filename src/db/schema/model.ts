@@ -1,7 +1,8 @@
 // A model as the service uses it: one table, its columns, and their SQL expressions.
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
-import { identifier, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
+import { identifier, join, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
+import { partText } from './composite-key.ts';
 
 export const ON_DELETE = ['restrict', 'cascade', 'setNull'] as const;
 export type OnDelete = (typeof ON_DELETE)[number];
@@ -31,6 +32,10 @@ export interface Column extends Facts {
   readonly references: Model | undefined;
   /** Foreign keys: what happens to this record when the referenced one is deleted. */
   readonly onDelete: OnDelete;
+  /** The columns of a key or foreign key that has several; `field` joins their names. */
+  readonly parts?: readonly Column[] | undefined;
+  /** The name of the constraint of a foreign key of several columns. */
+  readonly constraint?: string | undefined;
 }
 
 export interface Model {
@@ -42,8 +47,10 @@ export interface Model {
   /** The schema where the table was found; undefined without a catalog entry. */
   readonly schema: string | undefined;
   readonly primaryKey: Column;
-  /** All columns except the primary key, in output order. */
+  /** All columns except the primary key, in output order. The columns of a key with several are among them. */
   readonly columns: readonly Column[];
+  /** Foreign keys of several columns. They are followed like other foreign keys, but are not part of a record. */
+  readonly foreignKeys: readonly Column[];
   /** The columns of each unique index, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
   /** The unique indexes of all rows and of columns alone: a query for the values of their columns uses them. */
@@ -54,21 +61,61 @@ export interface Model {
 export const humanize = (name: string): string =>
   name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 
-/** `alias."field"` as a comparable expression: a domain over an enum is cast to the enum. */
+/** `alias."field"` as a comparable expression: a domain over an enum is cast to the enum. Several columns are a row. */
 export function reference(alias: string, column: Column): Fragment {
+  if (column.parts) return sql`(${joinParts(column.parts, (part) => reference(alias, part))})`;
   const bare = sql`${raw(alias)}.${identifier(column.field)}`;
   return column.isEnumDomain ? sql`${bare}::${raw(column.castType)}` : bare;
 }
 
+const joinParts = (parts: readonly Column[], each: (part: Column) => Fragment, between = ', '): Fragment =>
+  join(parts.map(each), between);
+
+/** The columns of a key: one, or several. */
+export const partsOf = (column: Column): readonly Column[] => column.parts ?? [column];
+
+/** Whether clients choose the key of a new record and send it as `id`. */
+export const hasNaturalKey = ({ primaryKey: { parts, hasDefault } }: Model): boolean =>
+  parts === undefined && !hasDefault;
+
+/** Whether the column is one of several that make up the key. It is set once. */
+export const isKeyPart = ({ primaryKey: { parts = [] } }: Model, column: Column): boolean =>
+  parts.includes(column);
+
+/** The foreign keys of a model, of one column or of several. */
+export const foreignKeysOf = ({ columns, foreignKeys }: Model): readonly Column[] => [
+  ...columns.filter(({ references }) => references !== undefined),
+  ...foreignKeys,
+];
+
+/** Whether a column is among these. For a foreign key of several columns all of them must be. */
+export const isAmong = (column: Column, columns: readonly Column[]): boolean =>
+  columns.includes(column) || column.parts?.every((part) => columns.includes(part)) === true;
+
+/** The texts of a key's columns as one text that `cast` takes. */
+export const storedKey = (texts: readonly Fragment[]): Fragment => {
+  const [only] = texts;
+  return texts.length === 1 && only ? only : sql`array[${join(texts, ', ')}]::text`;
+};
+
+/** A column's value as a text that `cast` takes. */
+export const storedText = (alias: string, column: Column): Fragment =>
+  storedKey(partsOf(column).map((part) => sql`${reference(alias, part)}::text`));
+
 /** A parameter with the column's type. */
 export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
 
-/** The column as an output expression. */
+/** The column as an output expression. A key of several columns is one text: `12,34`. */
 export const output = (alias: string, column: Column): Fragment =>
-  column.type.output(reference(alias, column), column);
+  column.parts
+    ? sql`(${joinParts(column.parts, (part) => partText(reference(alias, part), part), " || ',' || ")})`
+    : column.type.output(reference(alias, column), column);
 
 /** Finds a column by a name from a client. A foreign key has two names: `user` and `user_id`. */
 export function findColumn(model: Model, name: string): Column | undefined {
   if (name === 'id') return model.primaryKey;
-  return model.columns.find((column) => column.name === name || column.key === name);
+  return (
+    model.columns.find((column) => column.name === name || column.key === name) ??
+    model.foreignKeys.find((column) => column.name === name)
+  );
 }

@@ -15,11 +15,13 @@ import {
   isAddable,
   isFilled,
   isNullable,
-  keyFieldOf,
+  keyFieldsOf,
+  keyNamesOf,
   keyTypeOf,
   tableOf,
   typeOf,
   type ColumnDefinition,
+  type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
 
@@ -53,6 +55,10 @@ export function differences(
           text,
         })),
       ),
+      ...Object.entries(definition.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
+        const text = compositeForeignKeyDifference(foreignKey, definition, definitions, found);
+        return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
+      }),
       ...[
         ...(mayInsert ? unmappedRequiredColumns(definition, found) : []),
         ...needs
@@ -70,14 +76,14 @@ export function differences(
 /** The names in the database of the key and all columns. */
 const fieldsOf = (definition: ModelDefinition): ReadonlySet<string> =>
   new Set([
-    keyFieldOf(definition),
+    ...keyFieldsOf(definition),
     ...Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column)),
   ]);
 
 /** Faults for served columns with a type in a schema that the role may not use. */
 const unusableTypes = (definition: ModelDefinition, { columns }: CatalogTable): KeyFault[] =>
   [
-    ['primaryKey', keyFieldOf(definition)],
+    ...(keyNamesOf(definition) ? [] : keyFieldsOf(definition).map((field) => ['primaryKey', field])),
     ...Object.entries(definition.columns).map(([name, column]) => [`columns.${name}`, fieldOf(name, column)]),
   ].flatMap(([key = '', field]) =>
     (columns.find((column) => column.field === field)?.unusableSchemas ?? []).map((schema) => ({
@@ -117,22 +123,28 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
   if (!isTable(found)) return fault('table', 'it is not a table; views and foreign tables cannot be served');
   if (found.childTables.length > 0)
     return fault('table', `${inheritance(found)}; such a table cannot be served`);
-  const field = keyFieldOf(definition);
-  const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
-  if (!isKey(found, field)) {
-    if (primary.length > 1)
-      return fault(
-        'table',
-        `its key is made of several columns (${primary.join(', ')}); such a table cannot be served`,
-      );
-    const hint = primary[0]
-      ? `; its key is ${primary[0]}: set primaryKey: { type, column: '${primary[0]}' }`
-      : '';
+  const fields = keyFieldsOf(definition);
+  const names = keyNamesOf(definition);
+  const field = fields.join(', ');
+  const missing = names ? fields.filter((one) => !found.columns.some((column) => column.field === one)) : [];
+  // Missing columns are reported as such.
+  if (missing.length > 0) return [];
+  if (!isKey(found, fields)) {
+    const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
+    const hint =
+      primary.length > 1
+        ? `primaryKey: { columns: [${primary.map((one) => `'${one}'`).join(', ')}] }, by the names of these columns in the registry`
+        : `primaryKey: { type, column: '${primary[0]}' }`;
+    const isOne =
+      fields.length === 1
+        ? 'is not its key (a primary key, or a unique column that is NOT NULL)'
+        : 'are not its key (a primary key, or unique columns that are NOT NULL)';
     return fault(
       'primaryKey',
-      `${field} is not its key (a primary key, or a unique column that is NOT NULL)${hint}`,
+      `${field} ${isOne}${primary.length > 0 ? `; its key is ${primary.join(', ')}: set ${hint}` : ''}`,
     );
   }
+  if (names) return [];
   const stored = found.columns.find((column) => column.field === field);
   const type = keyTypeOf(definition);
   const accepts: readonly string[] = KEY_TYPES[type].accepts;
@@ -192,7 +204,7 @@ function foreignKeyDifference(
   const foreignKeys = found.foreignKeys.filter(
     ({ fields, target: table }) => sameFields(fields, [field]) && table === tableOf(target),
   );
-  const key = keyFieldOf(target);
+  const [key = ''] = keyFieldsOf(target);
   const foreignKey = foreignKeys.find(({ targetFields }) => sameFields(targetFields, [key]));
   const [other] = foreignKeys;
   if (!foreignKey)
@@ -203,6 +215,32 @@ function foreignKeyDifference(
   return foreignKey.onDelete === declared
     ? undefined
     : `the foreign key of ${field} has on delete ${foreignKey.onDelete} in the database, but ${declared} in the registry`;
+}
+
+/** The difference of a foreign key of several columns. PostgreSQL may list its columns in another order. */
+function compositeForeignKeyDifference(
+  { columns: names, references, onDelete = 'restrict' }: CompositeForeignKey,
+  definition: ModelDefinition,
+  definitions: readonly ModelDefinition[],
+  found: CatalogTable,
+): string | undefined {
+  const target = definitions.find(({ model }) => model === references);
+  if (!target) return undefined;
+  const pairsOf = (fields: readonly string[], targets: readonly string[]): string =>
+    fields
+      .map((field, index) => `${field}\0${targets[index]}`)
+      .toSorted()
+      .join('\0');
+  const fields = names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+  const wanted = pairsOf(fields, keyFieldsOf(target));
+  const foreignKey = found.foreignKeys.find(
+    (one) => one.target === tableOf(target) && pairsOf(one.fields, one.targetFields) === wanted,
+  );
+  if (!foreignKey)
+    return `${fields.join(', ')} have no foreign key to ${keyFieldsOf(target).join(', ')} of ${tableOf(target)} in the database`;
+  return foreignKey.onDelete === onDelete
+    ? undefined
+    : `the foreign key of ${fields.join(', ')} has on delete ${foreignKey.onDelete} in the database, but ${onDelete} in the registry`;
 }
 
 /** Faults for columns that are not in the registry but that every INSERT must fill. */

@@ -31,6 +31,8 @@ export interface Facts {
   readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
+  /** The columns of a key that has several: see `compositeType`. */
+  readonly parts?: readonly Facts[] | undefined;
 }
 
 /** The form input for a value, as data: pages decide how it looks. */
@@ -85,6 +87,8 @@ export interface ColumnType {
   readonly sized?: true;
   /** The text of a value that appears as null in JSON but is not NULL in SQL. */
   readonly nullText?: string;
+  /** The output has only unreserved characters of RFC 3986. */
+  readonly isUnreserved?: true;
   /** Values cannot be sorted. */
   readonly unordered?: true;
   readonly input: FormInput;

@@ -34,7 +34,7 @@ import {
   uuid,
 } from './column-type-parts.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
-import { raw, sql, type Fragment } from '../fragment.ts';
+import { join, raw, sql, type Fragment } from '../fragment.ts';
 import { checkPassword } from './password-text.ts';
 import {
   checkJson,
@@ -73,6 +73,7 @@ const bigint: ColumnType = {
   output: asText,
   json: 'quoted',
   bounded: true,
+  isUnreserved: true,
   input: { control: 'number', json: 'string' },
   schema: digitsSchema,
 };
@@ -98,6 +99,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'bare',
     bounded: true,
+    isUnreserved: true,
     input: { control: 'number', json: 'number' },
     schema: integerSchema,
   },
@@ -152,6 +154,7 @@ export const COLUMN_TYPES = {
       typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
     output: asText,
     json: 'bare',
+    isUnreserved: true,
     input: { control: 'checkbox', json: 'boolean' },
     schema: booleanSchema,
   },
@@ -205,6 +208,7 @@ export const COLUMN_TYPES = {
     fromJson: fromString((text) => uuid(text)),
     output: asItIs,
     json: 'quoted',
+    isUnreserved: true,
     input: { control: 'text', json: 'string' },
     schema: uuidSchema,
   },
@@ -266,6 +270,15 @@ export const ISO_DATETIME: ColumnType = {
   schema: isoDateTimeSchema,
 };
 
-/** Casts a text parameter to the column's type. */
-export const cast = (value: Fragment, { castType }: Facts): Fragment =>
+/** Casts a text parameter to the column's type. The value of several columns is an array of their texts, and becomes a row. */
+export const cast = (value: Fragment, facts: Facts): Fragment =>
+  facts.parts ? sql`(${join(castParts(value, facts), ', ')})` : castOne(value, facts);
+
+/** Like `cast`, as the columns of a `select`. */
+export const castParts = (value: Fragment, facts: Facts): Fragment[] =>
+  facts.parts?.map((part, index) => castOne(sql`(${value}::text[])[${raw(String(index + 1))}]`, part)) ?? [
+    castOne(value, facts),
+  ];
+
+const castOne = (value: Fragment, { castType }: Facts): Fragment =>
   castType === 'text' ? value : sql`${value}::${raw(castType)}`;

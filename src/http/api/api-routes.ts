@@ -2,6 +2,7 @@
 import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
+import { keyOfSegment } from '../message/base-path.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
@@ -49,12 +50,11 @@ export const allowOf = (route: Route): string =>
 
 const STARTING = unavailable('The service is starting.');
 
-function decodeSegment(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    throw notFound();
-  }
+/** @throws Problem 404 for invalid percent-encoding */
+function decodeSegment(segment: string, isComposite = false): string {
+  const text = keyOfSegment(segment, isComposite);
+  if (text === undefined) throw notFound();
+  return text;
 }
 
 /**
@@ -80,7 +80,11 @@ export function findRoute(path: string, resources: ServedResources | undefined):
   if (!resource) throw notFound();
   if (segments[3] === undefined) return { kind: 'collection', resource };
   if (segments[3] === '') throw notFound();
-  return { kind: 'record', resource, id: decodeSegment(segments[3]) };
+  return {
+    kind: 'record',
+    resource,
+    id: decodeSegment(segments[3], resource.model.primaryKey.parts !== undefined),
+  };
 }
 
 export const methodNotAllowed = (allow: string): Problem =>

@@ -15,7 +15,7 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, parseIfMatch } from '../message/entity-tag.ts';
-import { addressOf } from '../message/base-path.ts';
+import { addressOf, keySegment } from '../message/base-path.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';
@@ -55,7 +55,7 @@ const mayCreate = ({ headers }: ApiRequest, { model, methods }: ServedResource):
 
 /** The response to one new record. */
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
-  const location = addressOf(`/api/${name}/${encodeURIComponent(record.id)}/`);
+  const location = addressOf(`/api/${name}/${keySegment(record.id)}/`);
   const headers = { Location: location, ETag: entityTag(record.version) };
   return json(201, record.json, { ...headers, ...handling(request) });
 }

@@ -33,3 +33,24 @@ export function pathOf(address: string): string {
   if (address === basePath) return '/';
   return address.startsWith(`${basePath}/`) ? address.slice(basePath.length) : '';
 }
+
+/** A record's key as a segment of an address. A comma stays as it is where nothing else is encoded, so that `12,34` is legible. */
+export function keySegment(id: string): string {
+  const legible = encodeURIComponent(id).replaceAll('%2C', ',');
+  return legible.includes('%') ? encodeURIComponent(id) : legible;
+}
+
+/**
+ * The key that a segment of an address names: the text of `id`, percent-encoded. The text of a key of several columns is
+ * percent-encoded already and may also stand as it is.
+ * @param isComposite whether the key has several columns
+ * @returns undefined for invalid percent-encoding
+ */
+export function keyOfSegment(segment: string, isComposite: boolean): string | undefined {
+  if (isComposite && segment.includes(',')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,6 +1,6 @@
 // The JSON schemas of a resource: its records, pages of them, and the bodies of POST and PUT.
 import type { JsonSchema } from '../../db/types/column-type.ts';
-import { humanize, type Column } from '../../db/schema/model.ts';
+import { hasNaturalKey, humanize, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -110,7 +110,7 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
   const ignored = listed.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);
   const fields = writable.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
   /** A key that the database does not generate, so POST must send it. */
-  const naturalKey = key.hasDefault ? [] : [key];
+  const naturalKey = hasNaturalKey(model) ? [key] : [];
   const record = examplesOf(shown);
   const schemas: [string, JsonSchema][] = [
     [
@@ -161,7 +161,8 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
       'id',
       { ...outputSchema(key), description: "Optional; must equal the record's key." },
     ];
-    const [first] = writable;
+    const changeable = writable.filter((column) => !isKeyPart(model, column));
+    const [first] = changeable;
     schemas.push([
       `${name}.Change`,
       object([keyField, ...fields, ...ignored], [], {

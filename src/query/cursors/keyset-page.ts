@@ -11,6 +11,7 @@ import {
   direction,
   rowsFrom,
   rowsWhere,
+  sameKey,
   type BoundParts,
   type PageOutput,
 } from '../statements/read-statements.ts';
@@ -143,8 +144,7 @@ function keysetSql(
     orderings.map((_, index) => raw(`p.s${index}::text`)),
     ', ',
   )})::text`;
-  const id = raw(`p.s${orderings.length - 1}`); // the primary key is the last ordering
-  const rows = sql`select row_number() over (order by ${order((_, index) => raw(`p.s${index}`))}) as n, ${keys} as keys, ${row.value} as text from (${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${reference(ROOT, model.primaryKey)} = ${id}${row.joins}`;
+  const rows = sql`select row_number() over (order by ${order((_, index) => raw(`p.s${index}`))}) as n, ${keys} as keys, ${row.value} as text from (${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${sameKey(plan)}${row.joins}`;
   const most = raw(String(maxBytes));
   // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
   const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEYS))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;

@@ -53,6 +53,8 @@ export const matchesDigest = (
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
   const [given = EMPTY, asked = EMPTY] = values;
   const cell = cast(given, column);
+  if (kind === 'key' && column.parts)
+    return sql`coalesce(${reference(FOUND, column)} = ${cell}, ${asked} = ${given})`;
   if (kind === 'key') {
     const shown = column.type.output(cell, column);
     return sql`coalesce(${output(FOUND, column)}::text, ${asked}) = ${shown}::text`;

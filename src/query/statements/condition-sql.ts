@@ -2,6 +2,7 @@
 import type { Operator } from '../../db/types/column-type.ts';
 import { join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { reference, typed, type Column } from '../../db/schema/model.ts';
+import { cast } from '../../db/types/column-types.ts';
 import type { AnyOf, Condition } from '../plan.ts';
 
 type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
@@ -96,12 +97,33 @@ function compare(
   return sql`${left} ${symbol} ${quantifier}(${list})`;
 }
 
+/** Compares a key of several columns, as a row. Several values are one parameter. */
+function compareRows(
+  column: Column,
+  row: Fragment,
+  operator: Exclude<Operator, 'is'>,
+  values: readonly string[],
+): Fragment {
+  const [only] = values;
+  const symbol = raw(SYMBOLS[operator === 'in' ? 'eq' : operator]);
+  if (values.length === 1 && only !== undefined) return sql`${row} ${symbol} ${typed(only, column)}`;
+  const isNone = operator === 'ne';
+  const same = sql`${row} ${isNone ? raw('=') : symbol} ${cast(raw('k.value'), column)}`;
+  return sql`${raw(isNone ? 'not ' : '')}exists (select from unnest(${valueList(values)}) k (value) where ${same})`;
+}
+
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
 export function conditionSql(where: Condition | AnyOf): Fragment {
   if ('anyOf' in where)
     return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
   const { alias, column, operator, values, negated } = where;
   const bare = reference(alias, column);
+  if (column.parts) {
+    // A reference with a NULL refers to no record.
+    const condition =
+      operator === 'is' ? sql`not (${bare} is not null)` : compareRows(column, bare, operator, values);
+    return negated ? sql`(${condition}) is not true` : condition;
+  }
   const condition =
     operator === 'is'
       ? sql`(${join(

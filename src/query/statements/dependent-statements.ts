@@ -1,5 +1,5 @@
 // Statements about records that depend on others through foreign keys, for deletions and their preview.
-import { cast } from '../../db/types/column-types.ts';
+import { cast, castParts } from '../../db/types/column-types.ts';
 import {
   EMPTY,
   identifier,
@@ -12,7 +12,16 @@ import {
   type Fragment,
 } from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, numbers, oneCell } from '../../db/rows.ts';
-import { reference, typed, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
+import {
+  partsOf,
+  reference,
+  storedKey,
+  storedText,
+  typed,
+  type Column,
+  type Model,
+  type OnDelete,
+} from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
 
@@ -89,23 +98,43 @@ export interface Edge {
 /** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
 const DELETED = raw('"vitrine going"');
 
-/** The keys of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
-function deletedKeys({ primaryKey }: Model, place: number): Fragment {
-  const key = sql`case when g.place = ${raw(String(place))} then g.key end`;
-  return cast(key, primaryKey);
-}
+/** The key `g` of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
+const deletedKey = (place: number): Fragment => sql`case when g.place = ${raw(String(place))} then g.key end`;
+
+const deletedKeys = ({ primaryKey }: Model, place: number): Fragment => cast(deletedKey(place), primaryKey);
+
+/** The columns of a key as those of a `select`. */
+const keyList = (alias: string, { primaryKey }: Model): Fragment =>
+  join(
+    partsOf(primaryKey).map((part) => reference(alias, part)),
+    ', ',
+  );
+
+const keyName = (index: number): Fragment => raw(`k${index}`);
+
+/** The CTE of the keys that the plan matches. */
+const matchedKeys = (plan: ListPlan): Fragment => {
+  const names = partsOf(plan.model.primaryKey).map(
+    (part, index) => sql`${reference(ROOT, part)} as ${keyName(index)}`,
+  );
+  return sql`${KEYS} as materialized (select ${join(names, ', ')}${fromWhere(plan)})`;
+};
+
+/** Each column of a key in the CTE. */
+const eachMatched = <T>({ primaryKey }: Model, each: (name: Fragment) => T): T[] =>
+  partsOf(primaryKey).map((_, index) => each(keyName(index)));
 
 /** The CTEs of the keys that the plan matches, and of all records that cascading foreign keys would delete. */
 function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
   const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
-  const keys = sql`${KEYS} as materialized (select ${reference(ROOT, plan.model.primaryKey)} as key${fromWhere(plan)})`;
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${place(model)} as place, ${reference('d', model.primaryKey)}::text as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
+      sql`select ${place(model)} as place, ${storedText('d', model.primaryKey)} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
-  const first = sql`select ${place(plan.model)}, key::text from ${KEYS}`;
+  const texts = eachMatched(plan.model, (name) => sql`${name}::text`);
+  const first = sql`select ${place(plan.model)}, ${storedKey(texts)} from ${KEYS}`;
   const further = sql`select e.place, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
-  return sql`with recursive ${keys}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
+  return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
 }
 
 /**
@@ -200,9 +229,9 @@ export function furtherDependentsStatement(
     const others = model === plan.model ? exceptMatched(model) : EMPTY;
     const alreadyCounted = paths
       .filter(({ steps, unknownKey }) => !unknownKey && steps.at(-1)?.column === column)
-      .map((path) => sql` and ${key} not in (select ${key} ${endOf(path, plan.model)})`);
+      .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan.model)})`);
     const place = models.indexOf(target);
-    const targets = sql`select ${deletedKeys(target, place)} from ${DELETED} g where g.place = ${raw(String(place))}`;
+    const targets = sql`select ${join(castParts(deletedKey(place), target.primaryKey), ', ')} from ${DELETED} g where g.place = ${raw(String(place))}`;
     return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;
@@ -210,17 +239,25 @@ export function furtherDependentsStatement(
 }
 
 /** Excludes the records that the plan matches. */
-const exceptMatched = ({ primaryKey }: Model): Fragment =>
-  sql` and not exists (select from ${KEYS} c where c.key = ${reference('d', primaryKey)})`;
+function exceptMatched(model: Model): Fragment {
+  const keys = join(
+    eachMatched(model, (name) => sql`c.${name}`),
+    ', ',
+  );
+  return sql` and not exists (select from ${KEYS} c where (${keys}) = (${keyList('d', model)}))`;
+}
 
 /** FROM and WHERE of the rows `d` at the end of a path. */
 function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
-  let parents = sql`select key from ${KEYS}`;
+  let parents = sql`select ${join(
+    eachMatched(start, (name) => name),
+    ', ',
+  )} from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
     inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
     // A shorter path already counts what refers to the records that the plan matches.
-    parents = sql`select ${reference('d', model.primaryKey)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
+    parents = sql`select ${keyList('d', model)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }
   if (!unknownKey) return inner;
   const { model, fields, targetFields } = unknownKey;
@@ -246,7 +283,6 @@ export function dependentsStatement(
       const end = steps.at(-1);
       return !unknownKey && end?.model === model && end.column.onDelete === 'cascade';
     });
-  const keys = sql`select ${reference(ROOT, plan.model.primaryKey)} as key${fromWhere(plan)}`;
   const counts = paths.map((path) => {
     const { steps, unknownKey } = path;
     const end = unknownKey ? unknownKey.from : steps.at(-1)?.model;
@@ -255,10 +291,12 @@ export function dependentsStatement(
     const key = end && reference('d', end.primaryKey);
     const deleted =
       isDeletion && key && onDelete === 'setNull'
-        ? deletingPaths(end).map((one) => sql` and ${key} not in (select ${key} ${endOf(one, plan.model)})`)
+        ? deletingPaths(end).map(
+            (one) => sql` and ${key} not in (select ${keyList('d', end)} ${endOf(one, plan.model)})`,
+          )
         : [];
     return sql`(select count(*) from (select ${endOf(path, plan.model)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
-  const query = sql`with ${KEYS} as materialized (${keys}) select array[${join(counts, ', ')}]::int8[]`;
+  const query = sql`with ${matchedKeys(plan)} select array[${join(counts, ', ')}]::int8[]`;
   return createStatement(query, oneCell(numbers));
 }

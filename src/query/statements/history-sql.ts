@@ -1,6 +1,6 @@
 // The part of a writing statement that records the change in the history.
 import { join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
-import { reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { jsonField, recordJson } from './record-json.ts';
 
@@ -29,7 +29,7 @@ const KEY = raw('"vitrine key"');
 
 /** The log's part of a `returning` clause: `, … as "vitrine before"` and so on. */
 export function returningLog(alias: string, key: Column, before: Fragment, after: Fragment): Fragment {
-  return sql`, ${reference(alias, key)}::text as ${KEY}, ${before} as ${BEFORE}, ${after} as ${AFTER}`;
+  return sql`, ${output(alias, key)}::text as ${KEY}, ${before} as ${BEFORE}, ${after} as ${AFTER}`;
 }
 
 /** All recorded values of a row, for creating and deleting. */

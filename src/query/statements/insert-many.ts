@@ -12,7 +12,7 @@ import {
   type Fragment,
 } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
-import { reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
@@ -110,7 +110,7 @@ function groupSql(
   const log = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${reference(ROOT, model.primaryKey)}::text as key${log}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${output(ROOT, model.primaryKey)}::text as key${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];

@@ -20,11 +20,11 @@ import {
   oneCell,
   text,
 } from '../../db/rows.ts';
-import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { conditionSql } from './condition-sql.ts';
 import { recordJson } from './record-json.ts';
-import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { isByKey, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
@@ -89,8 +89,8 @@ const SMALL_PAGE = 100;
 const MAX_UNCHECKED_ROWS = 25;
 
 /** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
-export const isQuick = ({ where, orderings, offset, limit }: ListPlan): boolean =>
-  where.length === 0 && orderings.length === 1 && offset <= NEAR_OFFSET && limit <= SMALL_PAGE;
+export const isQuick = (plan: ListPlan): boolean =>
+  plan.where.length === 0 && isByKey(plan) && plan.offset <= NEAR_OFFSET && plan.limit <= SMALL_PAGE;
 
 /** Whether it is a quick plan's first page, whose statement has no parameters. */
 export const isFirstQuickPage = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
@@ -111,7 +111,7 @@ function rowsOf(
   // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
   const limit = raw(` limit ${plan.limit + 1}`);
   const tail = sql`${rowsWhere(plan, conditions)}${sorted}${limit}${offset}`;
-  if (orderings.length === 1 && plan.offset <= NEAR_OFFSET) {
+  if (isByKey(plan) && plan.offset <= NEAR_OFFSET) {
     const page = sql`(select ${raw(ROOT)}.*${tail}) ${raw(ROOT)}`;
     // A join does not keep the order of rows.
     const sortedAgain = joins === EMPTY ? EMPTY : sorted;
@@ -121,11 +121,18 @@ function rowsOf(
   const sortKeys = orderings.map(
     ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
   );
-  const id = raw(`p.s${orderings.length - 1}`); // the primary key is the last ordering
   const chosen = sql`select ${join(sortKeys, ', ')}${tail}`;
-  const on = sql`${reference(ROOT, model.primaryKey)} = ${id}`;
+  const on = sameKey(plan);
   const rows = sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${on}`;
   return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
+}
+
+/** Whether the row ROOT has the key of the row `p`, whose columns `s0` and so on are those of the orderings. The key is the last one. */
+export function sameKey({ model: { primaryKey }, orderings }: ListPlan): Fragment {
+  const parts = partsOf(primaryKey);
+  const first = orderings.length - parts.length;
+  const same = parts.map((part, index) => sql`${reference(ROOT, part)} = ${raw(`p.s${first + index}`)}`);
+  return join(same, ' and ');
 }
 
 export const COMMA = raw(`','`);
@@ -264,9 +271,8 @@ export function recordStatement(model: Model, { value: shown, joins }: RowOutput
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
   const columns = sql`${shown} as json, ${version(ROOT)} as version`;
-  const { text: one } = compile(
-    sql`select ${columns} from ${rows}${joins} where ${key} = ${typed('', model.primaryKey)}`,
-  );
+  const id = cast(raw('$1::text'), model.primaryKey);
+  const { text: one } = compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`);
   const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.

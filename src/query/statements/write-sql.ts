@@ -1,7 +1,7 @@
 // SQL that inserts, updates and deletes one record. Each statement decides and writes in one round trip.
 import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
-import { reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { checksSql, FOUND, matchesDigest, type BoundCheck } from './check-statements.ts';
 import {
@@ -118,7 +118,7 @@ export function insertSql(
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version, ${reference(ROOT, model.primaryKey)}::text as key${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version, ${output(ROOT, model.primaryKey)}::text as key${forLog}`;
   const log = recording
     ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;

@@ -19,8 +19,13 @@ export const firstColumnOf = (path: string): string => path.replace(/(_id)?__.*$
 /**
  * The faults of a resource's `admin` that need no other resource to be found.
  * @param names of its columns; undefined if they are unknown
+ * @param foreignKeys the names of its foreign keys of several columns, which paths may follow
  */
-export function checkAdminShape(admin: unknown, names: readonly string[] | undefined): KeyFault[] {
+export function checkAdminShape(
+  admin: unknown,
+  names: readonly string[] | undefined,
+  foreignKeys: readonly string[],
+): KeyFault[] {
   if (admin === undefined) return [];
   if (!isObject(admin)) return [{ key: 'admin', text: 'must be an object' }];
   const withKey = names && ['id', ...names];
@@ -39,7 +44,9 @@ export function checkAdminShape(admin: unknown, names: readonly string[] | undef
     ),
     ...checkNames(admin['list'], withKey, 'admin.list'),
     ...['readonly', 'exclude'].flatMap((key) => checkNames(admin[key], names, `admin.${key}`)),
-    ...['search', 'filters'].flatMap((key) => checkNames(firstColumns(admin[key]), withKey, `admin.${key}`)),
+    ...['search', 'filters'].flatMap((key) =>
+      checkNames(firstColumns(admin[key]), withKey && [...withKey, ...foreignKeys], `admin.${key}`),
+    ),
     ...checkKeys(
       admin,
       ['allow'],

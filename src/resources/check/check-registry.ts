@@ -7,6 +7,7 @@ import { KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { checkColumn, checkNames, isText, isTooLong, NOT_TEXT, TOO_LONG } from './check-column.ts';
+import { checkCompositeKey, checkForeignKeysShape } from './check-several.ts';
 import { checkTogether, OWNER_FAULT, type AccessSettings } from './check-together.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
 import { METHODS } from '../definition/resource.ts';
@@ -14,7 +15,7 @@ import { checkOrderings, serveResources } from '../serve/served-resource.ts';
 import { areMethods, partialResource, withoutUncertain } from './partial-resource.ts';
 
 const RESOURCE_KEYS = [
-  'model', 'table', 'primaryKey', 'columns', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
+  'model', 'table', 'primaryKey', 'columns', 'foreignKeys', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
   'maxCount', 'countLevel', 'cache', 'databaseErrors', 'constraints', 'methods', 'ordering', 'admin', 'history',
 ]; // prettier-ignore
 const SYSTEM_NAME = `names that start with ${SYSTEM_PREFIX} are reserved for system tables`;
@@ -83,20 +84,21 @@ const isWholeTo =
 const isLimit = isWholeTo(100_000);
 
 function checkResource(entry: Loose): KeyFault[] {
-  const { columns, exclude, readonly, owner, admin, limit = 1, maxLimit = 1000 } = entry;
+  const { columns, foreignKeys, exclude, readonly, owner, admin, limit = 1, maxLimit = 1000 } = entry;
   const names = isObject(columns) ? Object.keys(columns) : undefined;
   const isOwner = typeof owner === 'string' && names?.includes(owner) !== false;
   return [
     ...unknownKeys(entry, RESOURCE_KEYS),
     ...checkModelNames(entry),
-    ...checkPrimaryKey(entry['primaryKey']),
+    ...checkPrimaryKey(entry),
+    ...checkForeignKeysShape(foreignKeys, isObject(columns) ? columns : undefined, nameFault),
     ...(isObject(columns)
       ? checkColumns(columns)
       : [{ key: 'columns', text: 'must be an object of columns' }]),
     ...checkNames(exclude, names, 'exclude'),
     ...checkNames(readonly, names, 'readonly'),
     ...faultIf(owner !== undefined && !isOwner, 'owner', OWNER_FAULT),
-    ...checkAdminShape(admin, names),
+    ...checkAdminShape(admin, names, isObject(foreignKeys) ? Object.keys(foreignKeys) : []),
     ...checkKeys(
       entry,
       ['access', 'read', 'costly', 'countLevel'],
@@ -179,10 +181,14 @@ function checkModelNames({ model, table }: Loose): KeyFault[] {
   ];
 }
 
-function checkPrimaryKey(primaryKey: unknown): KeyFault[] {
+function checkPrimaryKey({ primaryKey, columns, exclude, admin }: Loose): KeyFault[] {
   if (primaryKey === undefined) return [];
   if (!isObject(primaryKey))
     return [{ key: 'primaryKey', text: 'must be an object such as { type: "bigint", column: "user_id" }' }];
+  if ('columns' in primaryKey) {
+    const excluded = [exclude, isObject(admin) ? admin['exclude'] : []].filter(Array.isArray).flat();
+    return checkCompositeKey(primaryKey, isObject(columns) ? columns : undefined, excluded);
+  }
   const { column } = primaryKey;
   return [
     ...unknownKeys(primaryKey, ['type', 'column'], 'primaryKey.'),

@@ -1,9 +1,10 @@
 // Checks the names by which the resources of a registry refer to each other.
 import type { Settings } from '../../config.ts';
-import { fieldOf, keyFieldOf, tableOf, typeOf } from '../../db/schema/model-definition.ts';
+import { fieldOf, keyFieldsOf, keyNamesOf, tableOf, typeOf } from '../../db/schema/model-definition.ts';
 import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts';
 import { checkValues } from './check-column.ts';
+import { checkForeignKeysTogether } from './check-several.ts';
 import type { Resource } from '../definition/resource.ts';
 import { LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
 import { isKeyTypeKnown, isTableKnown, type PartialResource } from './partial-resource.ts';
@@ -28,6 +29,7 @@ export function checkTogether(parts: readonly PartialResource[], settings: Acces
       ...checkOrdering(part.resource),
       ...checkFields(part),
       ...checkForeignKeys(part, resources, isKeyKnown),
+      ...checkForeignKeysTogether(part.resource, resources),
       ...checkOwner(part, settings.userModel, isKeyKnown),
     ].map((fault) => ({ model: part.resource.model, ...fault }));
   });
@@ -57,6 +59,11 @@ const checkForeignKeys = (
         key,
         `there is no model ${JSON.stringify(references)}`,
       ),
+      ...faultIf(
+        resources.some((other) => other.model === references && keyNamesOf(other) !== undefined),
+        key,
+        `the key of ${references} has several columns: use foreignKeys`,
+      ),
       ...checkValues({ ...column }, type).map((fault) => ({ ...fault, key: `columns.${name}.${fault.key}` })),
     ];
   });
@@ -67,8 +74,8 @@ const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
 /** The faults of columns that share one column of the database. */
 function checkFields({ resource, isFaulty, untyped }: PartialResource): KeyFault[] {
   const users = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
-  const keyField = keyFieldOf(resource);
-  const isKeyFieldKnown = !isFaulty('primaryKey') && !isFaulty('primaryKey.column');
+  const [keyField = ''] = keyFieldsOf(resource);
+  const isKeyFieldKnown = !isFaulty('primaryKey') && !isFaulty('primaryKey.column') && !keyNamesOf(resource);
   const keyFaults = faultIf(
     isKeyFieldKnown && users.has(keyField),
     'primaryKey.column',
@@ -118,7 +125,12 @@ function checkUserModel(parts: readonly PartialResource[], needed: string, userM
       },
     ];
   if (users.isFaulty('columns')) return [];
-  return Object.entries(LOGIN_COLUMNS).flatMap(([name, types]): Fault[] => {
+  const keyFaults = faultIf(
+    keyNamesOf(users.resource) !== undefined,
+    'primaryKey',
+    'must be one column in the user model',
+  ).map((fault) => ({ model: userModel, ...fault }));
+  const columnFaults = Object.entries(LOGIN_COLUMNS).flatMap(([name, types]): Fault[] => {
     const column = users.resource.columns[name];
     const fault = (key: string, text: string): Fault[] => [
       { model: userModel, key: `columns.${name}${key}`, text },
@@ -130,4 +142,5 @@ function checkUserModel(parts: readonly PartialResource[], needed: string, userM
     const isUnique = column.unique === true || users.isFaulty(`columns.${name}.unique`);
     return name === 'username' && !isUnique ? fault('.unique', 'must be true in the user model') : [];
   });
+  return [...keyFaults, ...columnFaults];
 }

@@ -25,8 +25,9 @@ const namesIn = (list: unknown): string[] | undefined =>
   Array.isArray(list) ? Array.from(list).filter((name) => typeof name === 'string') : undefined;
 
 /** `admin` without faulty keys and without columns that do not exist, which are reported already. */
-function partialAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>): Loose {
-  const exists = (name: string): boolean => name === 'id' || Object.hasOwn(columns, name);
+function partialAdmin(admin: Loose, columns: Loose, foreignKeys: Loose, faulty: ReadonlySet<string>): Loose {
+  const exists = (name: string): boolean =>
+    name === 'id' || Object.hasOwn(columns, name) || Object.hasOwn(foreignKeys, name);
   return {
     ...withoutFaulty(admin, 'admin.', faulty),
     list: namesIn(admin['list'])?.filter(exists),
@@ -36,13 +37,21 @@ function partialAdmin(admin: Loose, columns: Loose, faulty: ReadonlySet<string>)
   };
 }
 
+/** The foreign keys without any fault. */
+function partialForeignKeys(foreignKeys: Loose, faulty: ReadonlySet<string>): Loose {
+  const isFaulty = (name: string): boolean =>
+    [...faulty].some((key) => `${key}.`.startsWith(`foreignKeys.${name}.`));
+  return Object.fromEntries(Object.entries(foreignKeys).filter(([name]) => !isFaulty(name)));
+}
+
 /**
  * The resource without its faulty keys.
  * @param name of the resource in messages: its model, or its position if it has no valid one
  * @param faulty the paths of its faulty keys
  */
 export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<string>): PartialResource {
-  const { columns, primaryKey, admin, exclude, readonly, owner, methods } = entry;
+  const { columns, primaryKey, foreignKeys, admin, exclude, readonly, owner, methods } = entry;
+  const several = isObject(foreignKeys) ? partialForeignKeys(foreignKeys, faulty) : {};
   const untyped = new Set<string>();
   const partialColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
     const path = `columns.${key}.`;
@@ -55,8 +64,9 @@ export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<
     model: name,
     columns: Object.fromEntries(partialColumns) as Loose,
     primaryKey: isObject(primaryKey) ? withoutFaulty(primaryKey, 'primaryKey.', faulty) : undefined,
+    foreignKeys: several,
     // Without columns, the names in `admin` were not checked.
-    admin: isObject(columns) && isObject(admin) ? partialAdmin(admin, columns, faulty) : undefined,
+    admin: isObject(columns) && isObject(admin) ? partialAdmin(admin, columns, several, faulty) : undefined,
     exclude: namesIn(exclude),
     readonly: namesIn(readonly),
     methods: areMethods(methods) ? methods : undefined,
@@ -86,6 +96,11 @@ function isCheckable(
     if (!at || at.isFaulty('columns')) return false;
     const { resource, untyped }: PartialResource = at;
     if (step === 'id') return isKeyTypeKnown(at);
+    const several = resource.foreignKeys?.[step];
+    if (several) {
+      at = parts.get(several.references);
+      continue;
+    }
     const name = Object.hasOwn(resource.columns, step) ? step : step.replace(/_id$/, '');
     const column = Object.hasOwn(resource.columns, name) ? resource.columns[name] : undefined;
     // A hidden column counts as one that does not exist, even if it is faulty.
@@ -103,7 +118,7 @@ export const isTableKnown = ({ resource, isFaulty }: PartialResource): boolean =
 
 /** Whether the type of the primary key is known. */
 export const isKeyTypeKnown = ({ isFaulty }: PartialResource): boolean =>
-  !isFaulty('primaryKey') && !isFaulty('primaryKey.type');
+  !['primaryKey', 'primaryKey.type', 'primaryKey.columns'].some(isFaulty);
 
 const isExcluded = ({ exclude }: Resource, name: string): boolean => exclude?.includes(name) === true;
 const isNotInAdmin = ({ admin }: Resource, name: string): boolean =>

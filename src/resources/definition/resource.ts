@@ -95,12 +95,17 @@ export type ExcludedColumn<R extends WrittenResource> = R extends { exclude: rea
   ? C
   : never;
 
-/** The primary key as a column. */
+/** The primary key as a column. A key of several columns is a text. */
 export type KeyColumn<R extends WrittenResource> = R extends {
   primaryKey: { type: infer T extends KeyTypeName };
 }
   ? { type: T }
-  : { type: 'integer' };
+  : R extends { primaryKey: { columns: readonly string[] } }
+    ? { type: 'uuid' }
+    : { type: 'integer' };
+
+/** The models that the foreign keys of several columns refer to, by name. */
+type SeveralOf<R extends WrittenResource> = R extends { foreignKeys: infer F } ? F : unknown;
 
 /** The resource that a foreign key refers to. */
 export type Referred<C, All extends WrittenResource> = C extends { references: infer M }
@@ -121,7 +126,11 @@ export type ColumnOf<R extends WrittenResource, Name, S extends Scope = 'visible
     ? ColumnsOf<R>[Name]
     : Name extends `${infer Key extends NameIn<R, S> & ForeignKeyName<R>}_id`
       ? ColumnsOf<R>[Key]
-      : never;
+      : Name extends keyof SeveralOf<R>
+        ? SeveralOf<R>[Name] extends { references: infer M }
+          ? { type: 'foreignKey'; references: M }
+          : never
+        : never;
 
 /** Whether a path leads to a column that can be sorted by, of the resource or across its foreign keys. */
 type IsSortable<R extends WrittenResource, All extends WrittenResource, Path, S extends Scope> = [
@@ -158,6 +167,15 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
   ? {
       readonly model: R['model'];
       readonly columns: CheckedColumns<R, All['model']>;
+      readonly primaryKey?: R extends { primaryKey: { columns: readonly string[] } }
+        ? { readonly columns: readonly ColumnName<R>[] }
+        : R['primaryKey'];
+      readonly foreignKeys?: {
+        readonly [F in keyof SeveralOf<R>]: {
+          readonly columns: readonly ColumnName<R>[];
+          readonly references: All['model'];
+        };
+      };
       readonly exclude?: readonly ColumnName<R>[];
       readonly readonly?: readonly ColumnName<R>[];
       readonly owner?: ForeignKeyName<R>;
@@ -193,7 +211,9 @@ export interface Values {
   password: string;
 }
 
-type KeyValue<R extends WrittenResource> = R extends { primaryKey: { type: 'uuid' | 'string' } }
+type KeyValue<R extends WrittenResource> = R extends {
+  primaryKey: { type: 'uuid' | 'string' } | { columns: readonly string[] };
+}
   ? string
   : number;
 

@@ -1,6 +1,6 @@
 // Checks the JSON body of a write against the columns of its resource.
 import type { Parsed } from '../../db/types/column-type.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { hasNaturalKey, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { isSameNumber } from '../../db/types/json-values.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
@@ -85,6 +85,15 @@ function checkLoginName(value: string): Parsed {
 
 /** Maximum bytes of a key. Percent-encoding can triple them, and the URL must still fit into a request line. */
 const MAX_KEY_BYTES = 4096;
+/** The same for each column of a key that has up to 8. */
+const MAX_PART_BYTES = 512;
+
+/** Refuses a column of a key that is too long for a URL together with the others. */
+function checkPartLength(value: string): Parsed {
+  const bytes = Buffer.byteLength(value);
+  if (bytes <= MAX_PART_BYTES) return { value };
+  return { fault: `must be at most ${MAX_PART_BYTES} bytes to fit into a URL (got ${bytes})`, value };
+}
 
 /** Whether a URL can name the key: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
 export const hasAddress = (key: string): boolean => !['', '.', '..'].includes(key);
@@ -122,7 +131,14 @@ function checkColumn(
     else addError(body.errors, key, fault);
     return;
   }
-  const rule = column === loginName ? checkLoginName : column === model.primaryKey ? checkKey : undefined;
+  const rule =
+    column === loginName
+      ? checkLoginName
+      : column === model.primaryKey
+        ? checkKey
+        : isKeyPart(model, column)
+          ? checkPartLength
+          : undefined;
   const field = parseField(sent, column);
   const parsed = rule && field.fault === undefined ? rule(field.value, column) : field;
   if (parsed.fault === undefined) {
@@ -153,15 +169,29 @@ function checkColumn(
 function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
   const { primaryKey: column } = model;
   if (id === undefined) {
-    if (column.hasDefault) addError(body.errors, 'id', 'is generated and must not be sent');
+    if (hasNaturalKey(model)) return;
+    const names = column.parts?.map(({ key }) => key).join(', ');
+    addError(
+      body.errors,
+      'id',
+      names === undefined ? 'is generated and must not be sent' : `is made of ${names}, and must not be sent`,
+    );
     return;
   }
   const fault = 'must equal the id of the record';
   const { value } = parseField(field, column);
   // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
-  if (value !== undefined && column.type.sized)
+  if (value !== undefined && (column.type.sized || column.parts))
     body.checks.push({ column, value, kind: 'key', key: 'id', fault, asked: id });
   else if (value !== id) addError(body.errors, 'id', fault);
+}
+
+/** Checks a column of the key in a PUT: it may be repeated, but not changed. */
+function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
+  const fault = 'is a part of the key and cannot be changed';
+  const { value } = parseField(field, column);
+  if (value === undefined) addError(errors, key, fault);
+  else checks.push({ column, value, kind: 'key', key, fault, asked: value });
 }
 
 /** Checks all fields of a body, and collects all faults and the checks that only the database can make. */
@@ -172,7 +202,7 @@ export function checkBody(fields: JsonFields, resource: ServedResource, writing:
   const known = new Set(['id']);
   const id = fields.get('id');
   if (id) checkId(id, resource, writing, body);
-  if (!isUpdate && !model.primaryKey.hasDefault) {
+  if (!isUpdate && hasNaturalKey(model)) {
     // The client must send a natural key.
     if (id) checkColumn(model.primaryKey, ['id', id], resource, false, body);
     else addError(body.errors, 'id', 'is required');
@@ -192,7 +222,8 @@ export function checkBody(fields: JsonFields, resource: ServedResource, writing:
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);
-    if (field) checkColumn(column, field, resource, isUpdate, body, writing.mayRead);
+    if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
+    else if (field) checkColumn(column, field, resource, isUpdate, body, writing.mayRead);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   addUnknown(fields, known, body.errors);

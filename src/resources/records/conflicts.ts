@@ -1,6 +1,6 @@
 // Explains writes and deletions that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { foreignKeysOf, isAmong, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
   isDatabaseError,
@@ -83,6 +83,21 @@ export function missingReferences(keys: readonly string[]): Problem {
 }
 
 /**
+ * The error for a foreign key of several columns that refers to no record.
+ * @returns undefined if the error is another one, or the caller may not see the columns
+ */
+export function missingSeveral(
+  error: DatabaseError,
+  { model, output }: ServedResource,
+): FieldErrors | undefined {
+  if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
+  const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
+  if (!found || !isAmong(found, output)) return undefined;
+  const keys = partsOf(found).map(({ key }) => key);
+  return Object.fromEntries(keys.map((key) => [key, [`there is no such record (${keys.join(', ')})`]]));
+}
+
+/**
  * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
  * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
  * @returns a problem, or the error itself where there is no better explanation
@@ -103,6 +118,8 @@ export async function conflictProblem(
       ? conflict(errors)
       : unspecificConflict();
   }
+  const missing = sendsHidden ? undefined : missingSeveral(error, resource);
+  if (missing) return badBody(missing);
   if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return error;
   if (sendsHidden) return unspecificConflict();
   return isOfTable(model, error) ? missingReferences(hiddenReferences) : error;
@@ -139,7 +156,7 @@ export async function deletionProblem(
 ): Promise<StillReferenced> {
   const readable = [...resources.values()].filter((resource) => mayRead(resource.model));
   const foreignKeys = readable.flatMap((resource) =>
-    resource.model.columns
+    foreignKeysOf(resource.model)
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
       .map((column) => ({ model: resource.model, column })),
   );

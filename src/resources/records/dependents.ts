@@ -1,7 +1,8 @@
 // Finds and counts the records that a deletion would affect.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import type { Column, Model, OnDelete } from '../../db/schema/model.ts';
+import { sameFields } from '../../db/schema/catalog.ts';
+import { foreignKeysOf, partsOf, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import {
   dependentsStatement,
   furtherDependentsStatement,
@@ -46,7 +47,9 @@ const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.on
 /** The foreign keys of all models that refer to this one. */
 const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
   models.flatMap((model) =>
-    model.columns.flatMap((column) => (column.references === target ? [{ model, column, target }] : [])),
+    foreignKeysOf(model).flatMap((column) =>
+      column.references === target ? [{ model, column, target }] : [],
+    ),
   );
 
 /** The foreign keys that refer to a model, directly or through any number of cascading ones. */
@@ -85,8 +88,17 @@ function findPaths(model: Model, models: readonly Model[], maxSteps: number): Fo
 }
 
 const isDeclared = ({ model, from, fields }: UnknownKey): boolean =>
-  fields.length === 1 &&
-  from?.columns.some(({ field, references }) => references === model && field === fields[0]) === true;
+  from !== undefined &&
+  foreignKeysOf(from).some(
+    (column) =>
+      column.references === model &&
+      sameFields(
+        partsOf(column)
+          .map(({ field }) => field)
+          .toSorted(),
+        fields.toSorted(),
+      ),
+  );
 
 /** Foreign keys that refer to these models' tables and are not in the registry, whatever table they belong to. */
 async function unknownKeys(

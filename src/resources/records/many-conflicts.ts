@@ -19,6 +19,7 @@ import {
   FOREIGN_KEY_VIOLATION,
   historyFault,
   missingReferences,
+  missingSeveral,
   UNIQUE_VIOLATION,
   unspecificConflict,
 } from './conflicts.ts';
@@ -137,6 +138,11 @@ async function explain(
     const errors = await duplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
+  }
+  const missing = sendsHidden ? undefined : missingSeveral(error, resource);
+  if (missing) {
+    const keys = Object.keys(missing).join(', ');
+    return new Problem(400, `At least one record refers with ${keys} to a record that does not exist.`);
   }
   if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
   if (sendsHidden) return unspecificConflict();

@@ -3,9 +3,10 @@ import type { Database } from '../../db/connection/database.ts';
 import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { splitKey } from '../../db/schema/composite-key.ts';
+import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
+import { addError, badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyWriting } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
@@ -53,11 +54,39 @@ export interface CreatedRecord extends RecordResult {
   readonly id: string;
 }
 
-/** A natural key from a URL as a field of a body. */
-const keyField = (id: string, column: Column): JsonField =>
-  column.type.input.json === 'number'
-    ? { value: Number(id), source: id }
-    : { value: id, source: JSON.stringify(id) };
+/** A value of a key from a URL as a field of a body. */
+function keyField(text: string, { type }: Column): JsonField {
+  if (type.input.json === 'number') return { value: Number(text), source: text };
+  if (type.input.json === 'boolean') return { value: text === 'true', source: text };
+  return { value: text, source: JSON.stringify(text) };
+}
+
+/**
+ * Adds the key of an address to the fields of a body.
+ * @throws Problem 400 if the body has another key
+ */
+function withKey(fields: JsonFields, idText: string, { model }: ServedResource): JsonFields {
+  const { primaryKey } = model;
+  const { parts } = primaryKey;
+  const errors: FieldErrors = {};
+  const sent = fields.get('id');
+  const valueOf = (field: JsonField, column: Column) => parseField(field, column).value;
+  if (sent && valueOf(sent, primaryKey) !== primaryKey.type.parse(idText, primaryKey).value)
+    addError(errors, 'id', 'must equal the id of the record');
+  const all = new Map(fields);
+  if (parts) all.delete('id');
+  const texts = parts ? splitKey(idText, parts) : [idText];
+  for (const [index, column] of partsOf(primaryKey).entries()) {
+    const field = keyField('fault' in texts ? '' : (texts[index] ?? ''), column);
+    const own = parts && (fields.get(column.key) ?? fields.get(column.name));
+    if (own && valueOf(own, column) !== valueOf(field, column))
+      addError(errors, column.key, 'must equal the value in the address');
+    all.delete(column.name);
+    all.set(column.key, field);
+  }
+  if (Object.keys(errors).length > 0) throw badBody(errors);
+  return all;
+}
 
 export type Operations = ReturnType<typeof createOperations>;
 
@@ -168,7 +197,7 @@ export function createOperations(
     create,
 
     /**
-     * Creates the record with this natural key.
+     * Creates the record with this key, which the database does not make.
      * @throws Problem 412 if there is one already; like `create`
      */
     async createAt(
@@ -179,13 +208,9 @@ export function createOperations(
       isStrict?: boolean,
     ): Promise<CreatedRecord> {
       const id = requireId(resource, idText);
-      const { primaryKey } = resource.model;
-      const sent = fields.get('id');
-      const key = keyField(id, primaryKey);
-      if (sent && parseField(sent, primaryKey).value !== parseField(key, primaryKey).value)
-        throw badBody({ id: ['must equal the id of the record'] });
+      const all = withKey(fields, resource.model.primaryKey.parts ? idText : id, resource);
       try {
-        return await create(resource, new Map([...fields, ['id', key]]), caller, isStrict);
+        return await create(resource, all, caller, isStrict);
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : undefined;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;

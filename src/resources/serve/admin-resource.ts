@@ -1,7 +1,7 @@
 // Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
 import type { AccessLevel, Settings } from '../../config.ts';
 import type { Catalog, CatalogTable } from '../../db/schema/catalog.ts';
-import { findColumn, humanize, type Column, type Model } from '../../db/schema/model.ts';
+import { findColumn, humanize, isAmong, type Column, type Model } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
 import type { Label, LabelPath } from '../../query/statements/label-sql.ts';
@@ -69,7 +69,7 @@ export function findPath(
   let at: Model | undefined = model;
   for (const [index, part] of parts.entries()) {
     const column: Column | undefined = at && findColumn(at, part);
-    if (!at || !column || !visible(at).includes(column)) return undefined;
+    if (!at || !column || !isAmong(column, visible(at))) return undefined;
     if (index === parts.length - 1) return { path, column };
     path.push(column);
     at = column.references;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
 import { COLUMN_TYPES, ISO_DATETIME } from '../../db/types/column-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { findColumn } from '../../db/schema/model.ts';
+import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type View } from '../../query/plan.ts';
@@ -93,7 +93,8 @@ export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel)
   return {
     find: (model, name) => {
       const column = findColumn(model, name);
-      return column && !resources.get(model.name)?.excluded.has(column) ? column : undefined;
+      const excluded = resources.get(model.name)?.excluded;
+      return column && !partsOf(column).some((part) => excluded?.has(part)) ? column : undefined;
     },
     joinable: (model) => {
       const level = readLevel(resources, model);

@@ -35,7 +35,7 @@ export function maskHistory<T extends ShownResource>(
   resources: readonly ShownResource[],
   hidden: readonly Model[],
 ): T {
-  const withGeneratedKeys = hidden.filter(({ primaryKey }) => primaryKey.hasDefault);
+  const withGeneratedKeys = hidden.filter(({ primaryKey: { hasDefault, parts } }) => hasDefault && !parts);
   const shown = [
     ...withGeneratedKeys.map(({ name }) => [name, {}] as const),
     ...resources.map((resource) => [resource.name, shownKeys(resource)] as const),

@@ -1,0 +1,94 @@
+// Keys of several columns. In JSON and in addresses such a key is one text: `12,34`.
+import type { ColumnType, Facts, Parsed } from '../types/column-type.ts';
+import { fromString, ORDERED } from '../types/column-type-parts.ts';
+import { arrayItems, arrayText, raw, sql, type Fragment } from '../fragment.ts';
+
+/** What a key needs to know of its columns. */
+export interface KeyPart extends Facts {
+  readonly key: string;
+  readonly type: ColumnType;
+}
+
+/** A class of the characters that stay as they are in a key: the unreserved ones of RFC 3986. */
+const UNRESERVED = '[A-Za-z0-9_.~-]';
+
+/** Percent-encodes all characters that are not unreserved. `encodeURIComponent` leaves a few others. */
+const encodePart = (text: string): string =>
+  encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+
+/** Joins the texts of a key's columns to the text of the key. */
+export const joinKey = (texts: readonly string[]): string => texts.map(encodePart).join(',');
+
+/** The text of a key whose value in SQL is given. */
+export const keyText = (value: string, { parts }: Facts): string =>
+  parts ? joinKey(arrayItems(value)) : value;
+
+function decodePart(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The output of one column of a key: percent-encoded, and with the fractions of a second that records do not show. */
+export function partText(column: Fragment, part: KeyPart): Fragment {
+  const shown = sql`${part.type.output(column, { ...part, fractional: false })}::text`;
+  if (part.type.isUnreserved) return shown;
+  const characters = sql`regexp_split_to_table(${shown}, '') with ordinality c (one, n)`;
+  const bytes = raw(`regexp_replace(upper(encode(convert_to(one, 'UTF8'), 'hex')), '(..)', '%\\1', 'g')`);
+  const encoded = sql`string_agg(case when one ~ ${raw(`'${UNRESERVED}'`)} then one else ${bytes} end, '' order by n)`;
+  return sql`case when ${shown} ~ ${raw(`'^${UNRESERVED}*$'`)} then ${shown} else (select ${encoded} from ${characters}) end`;
+}
+
+/** Adds the fraction of a second of a text to its parsed value, which is in whole seconds. */
+function withFraction(value: string, text: string): string {
+  const fraction = /:\d\d(\.\d{1,6})/.exec(text)?.[1] ?? '';
+  return value.replace(/(:\d\d)(?= BC$|$)/, `$1${fraction}`);
+}
+
+/** Splits the text of a key into the values of its columns, as PostgreSQL takes them. */
+export function splitKey(text: string, parts: readonly KeyPart[]): readonly string[] | { fault: string } {
+  const texts = text.split(',', parts.length + 1);
+  if (texts.length !== parts.length)
+    return {
+      fault: `must be ${parts.length} values separated by commas (${parts.map(({ key }) => key).join(',')})`,
+    };
+  const values: string[] = [];
+  for (const [index, part] of parts.entries()) {
+    const decoded = decodePart(texts[index] ?? '');
+    const parsed: Parsed =
+      decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
+    if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };
+    values.push(part.fractional ? withFraction(parsed.value, decoded ?? '') : parsed.value);
+  }
+  return values;
+}
+
+/** The type of a key of several columns. Its value in SQL is an array of their texts, see `cast`. */
+export function compositeType(parts: readonly KeyPart[]): ColumnType {
+  const parse = (text: string): Parsed => {
+    const values = splitKey(text, parts);
+    return 'fault' in values ? values : { value: arrayText(values) };
+  };
+  const examples = parts.map((part) => String(part.type.schema(part).example));
+  const text = {
+    type: 'string',
+    description: `${parts.map(({ key }) => key).join(',')}, each percent-encoded`,
+  };
+  return {
+    operators: ORDERED,
+    castType: 'record',
+    declare: () => 'record',
+    accepts: [],
+    parse,
+    fromJson: fromString(parse),
+    output: (column) => column,
+    json: 'escaped', // so that CSV quotes it
+    input: { control: 'text', json: 'string' },
+    schema: () => ({ output: text, body: text, example: joinKey(examples) }),
+  };
+}

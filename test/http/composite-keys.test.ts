@@ -1,0 +1,395 @@
+// Keys and foreign keys of several columns, in the API and the admin area.
+import fc from 'fast-check';
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };
+const casting: Resource = {
+  model: 'casting',
+  access: 'user',
+  primaryKey: { columns: ['film', 'actor'] },
+  columns: {
+    role: { type: 'string', null: true },
+    actor: { type: 'string' },
+    film: { type: 'foreignKey', references: 'film', onDelete: 'cascade' },
+  },
+};
+const award: Resource = {
+  model: 'award',
+  access: 'user',
+  columns: {
+    name: { type: 'string' },
+    film_id: { type: 'integer', null: true },
+    actor: { type: 'string', null: true },
+  },
+  foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting', onDelete: 'setNull' } },
+  admin: { label: '{name} ({casting__role})' },
+};
+const reading: Resource = {
+  model: 'reading',
+  access: 'user',
+  primaryKey: { columns: ['at', 'day', 'sensor', 'isRaw', 'amount'] },
+  columns: {
+    at: { type: 'datetime' },
+    day: { type: 'date' },
+    sensor: { type: 'uuid' },
+    isRaw: { type: 'boolean' },
+    amount: { type: 'decimal' },
+    value: { type: 'integer', null: true },
+  },
+};
+const line: Resource = {
+  model: 'line',
+  access: 'user',
+  primaryKey: { columns: ['order', 'number'] },
+  columns: {
+    order: { type: 'integer' },
+    number: { type: 'integer', default: 'database' },
+    text: { type: 'string', null: true },
+  },
+};
+const owned: Resource = {
+  model: 'owned',
+  access: 'user',
+  owner: 'user',
+  primaryKey: { columns: ['user', 'place'] },
+  columns: {
+    user: { type: 'foreignKey', references: 'user' },
+    place: { type: 'integer' },
+    text: { type: 'string' },
+  },
+};
+const RESOURCES = [user, film, casting, award, reading, line, owned];
+
+const READINGS = `
+  create table reading (
+    at timestamptz not null, day date not null, sensor uuid not null, "isRaw" boolean not null, amount numeric not null,
+    value integer, primary key (sensor, day, at, "isRaw", amount));
+  create table line ("order" integer not null, number integer not null generated always as identity, text varchar(255),
+    primary key ("order", number))`;
+
+/** A problem with exactly these errors. */
+function assertErrors(answer: Answer, status: number, errors: Record<string, string[]>): void {
+  assert.deepEqual([answer.status, answer.json.errors], [status, errors], answer.text);
+}
+
+interface Casting {
+  readonly id: string;
+  readonly film_id: number;
+  readonly actor: string;
+  readonly role: string | null;
+}
+
+/** Percent-encodes as the ids do. */
+const encode = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+
+describe('keys of several columns', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(READINGS) });
+    await service.addUser('ada');
+    await service.addUser('eve');
+    await service.sql`insert into film (title) select 'Film ' || n from generate_series(1, 5) n`;
+  });
+  after(() => service.close());
+
+  const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    service.request(path, { method, user: 'ada', body, headers });
+  const create = async (one: Omit<Casting, 'id' | 'role'> & { role?: string | null }): Promise<Casting> => {
+    const answer = await send('POST', '/api/casting/', one);
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json as Casting;
+  };
+
+  test('make an id that comes first, a Location, and an address', async () => {
+    const answer = await send('POST', '/api/casting/', { film_id: 1, actor: '34', role: 'Lead' });
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal(answer.text, '{"id":"1,34","role":"Lead","actor":"34","film_id":1}');
+    assert.equal(answer.headers.get('location'), '/api/casting/1,34/');
+    const found = await send('GET', '/api/casting/1,34/');
+    assert.deepEqual([found.status, found.text], [200, answer.text]);
+    assert.equal(found.headers.get('etag'), answer.headers.get('etag'));
+  });
+
+  test('encode any text, and each id leads to its record', async () => {
+    const texts = fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 12 }),
+      fc.stringMatching(/^[ -~]{0,8}$/),
+      fc.constantFrom(',', '%', '%2C', '.', '..', '/', '-', '', '{"a"}', '\\', "'", 'é', '🙂', 'NULL'),
+    );
+    await fc.assert(
+      fc.asyncProperty(texts, fc.integer({ min: 1, max: 5 }), async (actor, film_id) => {
+        if (/[\0\ud800-\udfff]/u.test(actor)) return;
+        const created = await create({ film_id, actor });
+        assert.equal(created.id, `${film_id},${encode(actor)}`);
+        for (const segment of [created.id, encodeURIComponent(created.id)]) {
+          const found = await send('GET', `/api/casting/${segment}/`);
+          assert.deepEqual([found.status, found.json], [200, created], segment);
+        }
+        const filtered = await send('GET', `/api/casting/?id=${encodeURIComponent(created.id)}`);
+        assert.deepEqual(filtered.json.objects, [created]);
+        const gone = await send('DELETE', `/api/casting/${encodeURIComponent(created.id)}/`);
+        assert.equal(gone.status, 200);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('of dates, times, numbers and booleans lead to their records', async () => {
+    await service.sql`insert into reading (at, day, sensor, "isRaw", amount)
+      select timestamptz '2026-01-01 10:00:00.25+00' + n * interval '0.5 seconds', date '2026-01-01' + n,
+        md5(n::text)::uuid, n % 2 = 0, n * 1.50 from generate_series(1, 10) n`;
+    const { json } = await send('GET', '/api/reading/');
+    assert.equal(json.objects.length, 10);
+    assert.match(json.objects[0].id, /^2026-01-01%2010%3A00%3A00\.75,2026-01-02,[0-9a-f-]{36},false,1\.50$/);
+    for (const record of json.objects) {
+      const found = await send('GET', `/api/reading/${record.id}/`);
+      assert.deepEqual(found.json, record);
+    }
+  });
+
+  test('sort, filter and page by the columns in turn', async () => {
+    await service.sql`delete from casting`;
+    await service.sql`insert into casting (film_id, actor, role)
+      select 1 + n % 5, 'a' || lpad((n / 5)::text, 2, '0'), case when n % 3 > 0 then 'r' || n % 4 end from generate_series(0, 49) n`;
+    const { json } = await send('GET', '/api/casting/?limit=1000');
+    const all = json.objects as Casting[];
+    assert.equal(all.length, 50);
+    const compare = (one: Casting, other: Casting): number =>
+      one.film_id - other.film_id || (one.actor < other.actor ? -1 : one.actor > other.actor ? 1 : 0);
+    assert.deepEqual(all, [...all].sort(compare));
+    const pivot = all[20] ?? { id: '', film_id: 0, actor: '' };
+    const list = (ids: readonly string[]): string => encodeURIComponent(ids.map((id) => `"${id}"`).join());
+    const cases: [query: string, matches: (one: Casting) => boolean][] = [
+      [`id=${pivot.id}`, ({ id }) => id === pivot.id],
+      [`id=${pivot.id}&id=${all[3]?.id}`, ({ id }) => id === pivot.id || id === all[3]?.id],
+      [`id__ne=${pivot.id}`, ({ id }) => id !== pivot.id],
+      [`id__ne=${pivot.id}&id__ne=${all[3]?.id}`, ({ id }) => id !== pivot.id && id !== all[3]?.id],
+      [`-id=${pivot.id}`, ({ id }) => id !== pivot.id],
+      [
+        `id__in=${list([pivot.id, '9,nobody', all[0]?.id ?? ''])}`,
+        ({ id }) => [pivot.id, all[0]?.id].includes(id),
+      ],
+      [`-id__in=${list([pivot.id])}`, ({ id }) => id !== pivot.id],
+      [`id__lt=${pivot.id}`, (one) => compare(one, pivot as Casting) < 0],
+      [`id__lte=${pivot.id}`, (one) => compare(one, pivot as Casting) <= 0],
+      [`id__gt=${pivot.id}`, (one) => compare(one, pivot as Casting) > 0],
+      [`id__gte=${pivot.id}`, (one) => compare(one, pivot as Casting) >= 0],
+      ['id__is=null', () => false],
+      ['film=2', ({ film_id }) => film_id === 2],
+      ['film__title=Film 2', ({ film_id }) => film_id === 2],
+    ];
+    for (const [query, matches] of cases) {
+      const found = await send('GET', `/api/casting/?limit=1000&${query}`);
+      assert.equal(found.status, 200, `${query}: ${found.text}`);
+      assert.deepEqual(found.json.objects, all.filter(matches), query);
+    }
+    for (const ordering of ['id', '-id', 'role', '-role,id', 'film,-id', 'film__title,role'])
+      for (const headers of [{}, { Prefer: 'paging=cursor' }]) {
+        const walked: string[] = [];
+        const first = `/api/casting/?ordering=${ordering}&limit=7`;
+        for (let path = first; path !== '';) {
+          const page = await service.request(path, { headers });
+          assert.equal(page.status, 200, page.text);
+          walked.push(...(page.json.objects as Casting[]).map(({ id }) => id));
+          path = page.json.meta.next as string;
+        }
+        const whole = await send('GET', `/api/casting/?ordering=${ordering}&limit=1000`);
+        assert.deepEqual(
+          walked,
+          (whole.json.objects as Casting[]).map(({ id }) => id),
+          ordering,
+        );
+        assert.equal(new Set(walked).size, 50);
+      }
+    const last = await send('GET', '/api/casting/?limit=7&page=8');
+    assert.deepEqual(last.json.objects, all.slice(49));
+    const streams = await service.request('/api/casting/', { headers: { Accept: 'application/x-ndjson' } });
+    assert.deepEqual(
+      streams.text
+        .trim()
+        .split('\n')
+        .map((text) => JSON.parse(text) as Casting),
+      all,
+    );
+    const csv = await service.request('/api/casting/', {
+      headers: { Accept: 'text/csv', Prefer: 'paging=none' },
+    });
+    assert.equal(csv.text.split('\r\n')[1], '"1,a00",,"a00",1');
+  });
+
+  test('are refused in a filter with what is wrong', async () => {
+    for (const [value, fault] of [
+      ['1', 'must be 2 values separated by commas (film_id,actor)'],
+      ['1,2,3', 'must be 2 values separated by commas (film_id,actor)'],
+      ['x,2', 'film_id: must be a whole number'],
+      ['1,%25zz', 'is not percent-encoded correctly'],
+    ] as const) {
+      const answer = await send('GET', `/api/casting/?id=${value}`);
+      assert.equal(answer.status, 400);
+      assert.match(answer.json.errors.id[0], new RegExp(fault.replace(/[()]/g, '\\$&')));
+    }
+    assert.equal((await send('GET', '/api/casting/?id__like=1')).status, 400);
+    for (const path of ['1', '1,2,3', 'x,2', '1,%zz', '99,x'])
+      assert.equal((await send('GET', `/api/casting/${path}/`)).status, 404, path);
+  });
+
+  test('take all columns of a new record that the database does not make, and no id', async () => {
+    const cases: [body: unknown, errors: Record<string, string[]>][] = [
+      [{ film_id: 1 }, { actor: ['is required'] }],
+      [{ actor: 'x' }, { film_id: ['is required'] }],
+      [{ film_id: 99, actor: 'x' }, { film_id: ['there is no such record'] }],
+      [{ film_id: 1, actor: null }, { actor: ['must not be null'] }],
+      [{ film_id: 1, actor: 'x', id: '1,x' }, { id: ['is made of film_id, actor, and must not be sent'] }],
+    ];
+    for (const [body, errors] of cases) assertErrors(await send('POST', '/api/casting/', body), 400, errors);
+    const long = await send('POST', '/api/casting/', { film_id: 1, actor: 'x'.repeat(600) });
+    assert.equal(long.status, 400, long.text);
+    const made = await send('POST', '/api/line/', { order: 7, text: 'one' });
+    assert.deepEqual([made.status, made.json], [201, { id: '7,1', order: 7, number: 1, text: 'one' }]);
+    const kept = await send('PUT', '/api/line/7,1/', { order: 7, number: 1, text: 'two' });
+    assert.deepEqual([kept.status, kept.json.text], [200, 'two'], kept.text);
+  });
+
+  test('answer a duplicate with 409 that names the columns', async () => {
+    await create({ film_id: 1, actor: 'twice' });
+    const again = await send('POST', '/api/casting/', { film_id: 1, actor: 'twice' });
+    assertErrors(again, 409, {
+      film_id: ['another record has this value'],
+      actor: ['another record has this value'],
+    });
+  });
+
+  test('may be repeated but not changed by a PUT', async () => {
+    const { id } = await create({ film_id: 2, actor: 'put', role: 'old' });
+    const path = `/api/casting/${id}/`;
+    const same = await send('PUT', path, { id, film_id: 2, actor: 'put', role: 'new' });
+    assert.deepEqual(
+      [same.status, same.json],
+      [200, { id, film_id: 2, actor: 'put', role: 'new' }],
+      same.text,
+    );
+    const fault = ['is a part of the key and cannot be changed'];
+    assertErrors(await send('PUT', path, { film_id: 3, role: 'x' }), 400, { film_id: fault });
+    assertErrors(await send('PUT', path, { actor: 'other' }), 400, { actor: fault });
+    assertErrors(await send('PUT', path, { actor: null }), 400, { actor: fault });
+    assertErrors(await send('PUT', path, { id: '2,other' }), 400, {
+      id: ['must equal the id of the record'],
+    });
+    assert.equal((await send('GET', path)).json.role, 'new');
+    const missing = await send('PUT', '/api/casting/5,none/', { film_id: 5, actor: 'none', role: 'x' });
+    assert.equal(missing.status, 404, missing.text);
+    const stale = await send('PUT', path, { role: 'x' }, { 'If-Match': '"1-aaaaaa"' });
+    assert.equal(stale.status, 412);
+  });
+
+  test('let a PUT with If-None-Match create the record', async () => {
+    const absent = { 'If-None-Match': '*' };
+    const path = '/api/casting/3,new%2Cone/';
+    const other = await send('PUT', path, { actor: 'x', role: 'r' }, absent);
+    assertErrors(other, 400, { actor: ['must equal the value in the address'] });
+    const made = await send('PUT', path, { role: 'r' }, absent);
+    assert.deepEqual(
+      [made.status, made.json],
+      [201, { id: '3,new%2Cone', role: 'r', actor: 'new,one', film_id: 3 }],
+      made.text,
+    );
+    assert.equal((await send('PUT', path, { role: 'r' }, absent)).status, 412);
+    const whole = await send('PUT', '/api/casting/3,y/', { id: '3,y', film: 3, actor: 'y' }, absent);
+    assert.equal(whole.status, 201, whole.text);
+  });
+
+  test('are made for several records at once', async () => {
+    const bodies = [1, 2, 3].map((film_id) => ({ film_id, actor: 'many' }));
+    const made = await send('POST', '/api/casting/', bodies, { Prefer: 'return=minimal' });
+    assert.deepEqual([made.status, made.json], [201, ['1,many', '2,many', '3,many']], made.text);
+    const again = await send('POST', '/api/casting/', [{ film_id: 4, actor: 'many' }, ...bodies]);
+    assert.equal(again.status, 409);
+    assert.deepEqual(Object.keys(again.json.errors), [
+      '1.actor',
+      '1.film_id',
+      '2.actor',
+      '2.film_id',
+      '3.actor',
+      '3.film_id',
+    ]);
+  });
+
+  test('belong to their owner', async () => {
+    const made = await send('POST', '/api/owned/', { place: 1, text: 'mine' });
+    assert.equal(made.status, 201, made.text);
+    const path = `/api/owned/${made.json.id}/`;
+    const others = await service.request(path, { method: 'PUT', user: 'eve', body: { text: 'hers' } });
+    assert.equal(others.status, 403, others.text);
+    assert.equal((await service.request(path, { method: 'DELETE', user: 'eve' })).status, 403);
+    assert.equal((await send('PUT', path, { ...made.json, text: 'changed' })).status, 200);
+    assert.equal((await send('DELETE', path)).status, 200);
+  });
+
+  test('are the text of the key in the history', async () => {
+    const { id } = await create({ film_id: 4, actor: 'hi,story', role: 'a' });
+    await send('PUT', `/api/casting/${id}/`, { role: 'b' });
+    await send('DELETE', `/api/casting/${id}/`);
+    const rows = await service.sql<{ action: string; record: string }[]>`
+      select action, record from vitrine_history where model = 'casting' and record = ${id} order by id`;
+    assert.deepEqual(
+      rows.map(({ action }) => action),
+      ['create', 'update', 'delete'],
+    );
+  });
+
+  describe('that foreign keys refer to', () => {
+    before(async () => {
+      await service.sql`delete from award`;
+      await create({ film_id: 1, actor: 'Ann', role: 'Queen' });
+      await create({ film_id: 2, actor: 'Bob', role: 'King' });
+    });
+
+    test('are checked: a write to no record names each column', async () => {
+      const good = await send('POST', '/api/award/', { name: 'Oscar', film_id: 1, actor: 'Ann' });
+      assert.deepEqual(good.json, { id: good.json.id, name: 'Oscar', film_id: 1, actor: 'Ann' }, good.text);
+      const fault = ['there is no such record (film_id, actor)'];
+      const bad = await send('POST', '/api/award/', { name: 'Bear', film_id: 1, actor: 'Nobody' });
+      assertErrors(bad, 400, { film_id: fault, actor: fault });
+      const moved = await send('PUT', `/api/award/${good.json.id}/`, { film_id: 2 });
+      assertErrors(moved, 400, { film_id: fault, actor: fault });
+      const none = await send('POST', '/api/award/', { name: 'Bear', film_id: 1 });
+      assert.equal(none.status, 201, none.text);
+      const many = await send('POST', '/api/award/', [{ name: 'x', film_id: 5, actor: 'Nobody' }]);
+      assert.equal(many.status, 400, many.text);
+      await service.sql`delete from award where name <> 'Oscar'`;
+    });
+
+    test('are followed by filters and orderings', async () => {
+      await service.sql`delete from award`;
+      await service.sql`insert into award (name, film_id, actor)
+        values ('A', 1, 'Ann'), ('B', 2, 'Bob'), ('C', 1, null), ('D', null, null)`;
+      const names = async (query: string): Promise<string> => {
+        const answer = await send('GET', `/api/award/?${query}`);
+        assert.equal(answer.status, 200, answer.text);
+        return (answer.json.objects as { name: string }[]).map(({ name }) => name).join('');
+      };
+      assert.equal(await names('casting__role=Queen'), 'A');
+      assert.equal(await names('casting__film__title=Film 2'), 'B');
+      assert.equal(await names('casting__id=1,Ann'), 'A');
+      assert.equal(await names('casting=1,Ann'), 'A');
+      assert.equal(await names('casting__is=null'), 'CD');
+      assert.equal(await names('-casting__is=null'), 'AB');
+      assert.equal(await names('ordering=-casting__role,name'), 'CDAB');
+      assert.equal(await names('ordering=casting,name'), 'ACBD');
+      assert.equal((await send('GET', '/api/award/?casting__nothing=1')).status, 400);
+    });
+
+    test('are followed by deletions', async () => {
+      await service.sql`delete from award`;
+      await service.sql`insert into award (name, film_id, actor) values ('A', 1, 'Ann')`;
+      assert.equal((await send('DELETE', '/api/casting/1,Ann/')).status, 200);
+      const [row] = await service.sql`select film_id, actor from award`;
+      assert.deepEqual({ ...row }, { film_id: null, actor: null });
+    });
+  });
+});
