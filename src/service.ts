@@ -39,6 +39,7 @@ import {
 import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
+import { createVersionSeal } from './resources/serve/version-seal.ts';
 import { startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
@@ -192,7 +193,9 @@ export function createService(
         logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
       }
       const { models } = schema;
-      const served = serveResources(resources, models, settings);
+      const secret = await readSecret(database, models.has(SECRET.model));
+      const seal = createVersionSeal(secret);
+      const served = serveResources(resources, models, settings, seal);
       for (const message of startWarnings(resources, served, schema)) logger.warn({ message });
       const passwords = createPasswords();
       const history = models.get(HISTORY.model);
@@ -217,7 +220,7 @@ export function createService(
         resources: served,
         maxPage: settings.maxPage,
         pageSql: createSqlCache(),
-        cursors: createCursorTokens(await readSecret(database, models.has(SECRET.model))),
+        cursors: createCursorTokens(secret),
       };
       site = {
         resources: served,
@@ -241,6 +244,7 @@ export function createService(
                 database,
                 definitions: [...resources, HISTORY],
                 schema,
+                seal,
                 panels,
                 passwords,
                 authentication,

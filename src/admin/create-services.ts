@@ -7,6 +7,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
 import type { Schema } from '../resources/serve/schema-setup.ts';
+import type { VersionSeal } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Requester } from '../db/scheduling/requester.ts';
@@ -20,6 +21,8 @@ export interface AdminOptions extends Pick<
 > {
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
+  /** See `ServedResource`. */
+  readonly seal: VersionSeal;
   readonly panels: readonly Panel[];
 }
 
@@ -27,10 +30,10 @@ export interface AdminOptions extends Pick<
  * Builds the services that all requests share.
  * @returns the resources, and a function that returns the services for one request
  */
-export function createServices({ definitions, schema, panels, ...parts }: AdminOptions) {
+export function createServices({ definitions, schema, seal, panels, ...parts }: AdminOptions) {
   const { settings, database, passwords } = parts;
   const { models } = schema;
-  const resources = serveForAdmin(definitions, models, settings, schema.catalog);
+  const resources = serveForAdmin(definitions, models, settings, schema.catalog, seal);
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the registry has no resource for the history');
   const statements = createEntryStatements(resources, settings);

@@ -74,15 +74,40 @@ const REFUSED: Record<string, [ddl: string, message: RegExp, more?: Partial<Reso
     /\bid\b.*double precision.*bigint/,
     { primaryKey: { type: 'bigint' } },
   ],
-  a_view: ['create view a_view as select 1 as id', /not a table/],
+  a_view: ['create view a_view as select 1 as id', /primaryKey: is missing: it is a view\b/],
   rich_view: [
     'create view rich_view as select 1 as id, 1 as target_id',
-    /not a table/,
+    /primaryKey/,
     { columns: { target: toTarget } },
   ],
   a_matview: [
     'create materialized view a_matview as select 1 as id; create unique index on a_matview (id)',
-    /not a table/,
+    /primaryKey: is missing: it is a materialized view/,
+  ],
+  keyless_view: [
+    'create view keyless_view as select 1 as one',
+    /there is no column id/,
+    { primaryKey: { type: 'integer' } },
+  ],
+  text_view: [
+    "create view text_view as select 'a'::text as id",
+    /\bid\b.*\btext\b.*integer/,
+    { primaryKey: { type: 'integer' } },
+  ],
+  short_view: [
+    'create view short_view as select 1 as id',
+    /there is no column name$/m,
+    { primaryKey: { type: 'integer' }, columns: { name: { type: 'text' } } },
+  ],
+  closed_view: [
+    'create view closed_view as select count(*) as id from target',
+    /methods: PostgreSQL cannot write to it \(it is a view\): remove PUT, DELETE/,
+    { primaryKey: { type: 'bigint' }, methods: ['GET', 'PUT', 'DELETE'] },
+  ],
+  closed_matview: [
+    'create materialized view closed_matview as select 1 as id',
+    /methods: .*remove POST/,
+    { primaryKey: { type: 'integer' }, methods: ['GET', 'POST'] },
   ],
   forebear: [
     'create table forebear (id integer primary key); create table heir (primary key (id)) inherits (forebear)',

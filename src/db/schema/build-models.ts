@@ -1,7 +1,14 @@
 // Builds the models from the registry's definitions and what the catalog says about existing tables.
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
-import { lengthOf, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
+import {
+  isTable,
+  areUnique,
+  lengthOf,
+  type Catalog,
+  type CatalogColumn,
+  type CatalogTable,
+} from './catalog.ts';
 import {
   fieldOf,
   isFilled,
@@ -122,7 +129,8 @@ function buildKey(
     ...(stored ? storedFacts(stored) : { castType: type.castType }),
     field,
     type,
-    hasDefault: stored ? stored.hasDefault : keyTypeOf(definition) !== 'string',
+    // The catalog does not say whether the table of a view makes its keys.
+    hasDefault: stored && found?.kind !== 'v' ? stored.hasDefault : keyTypeOf(definition) !== 'string',
     generated: stored?.generated ?? false,
   };
 }
@@ -181,6 +189,23 @@ function uniquesOf(
   };
 }
 
+/** How the service can read and write the rows of a model. */
+function rowFacts(
+  definition: ModelDefinition,
+  found: CatalogTable | undefined,
+  columns: readonly Column[],
+): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'version'> {
+  const isStored = !found || isTable(found);
+  return {
+    isTable: isStored,
+    isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
+    isLockable: found?.isLockable ?? true,
+    version:
+      columns.find(({ name }) => name === definition.version) ??
+      ((found?.hasXmin ?? true) ? 'xmin' : 'digest'),
+  };
+}
+
 /** Builds the models by name, with foreign keys resolved. For existing columns the catalog overrides the declared type. */
 export function buildModels(
   definitions: readonly ModelDefinition[],
@@ -190,13 +215,14 @@ export function buildModels(
   const models = new Map<string, Omit<Model, keyof Building> & Building>();
   for (const definition of definitions) {
     const found = catalog.get(tableOf(definition));
+    const unchecked = found && !isTable(found) ? { isUnchecked: true } : {};
     const columns = Object.entries(definition.columns).map(([name, column]) => {
       const field = fieldOf(name, column);
       const stored = found?.columns.find((candidate) => candidate.field === field);
       const indexed = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field) ?? false;
-      return { ...buildColumn(name, column, typeOf(column, definitions), stored), indexed };
+      return { ...buildColumn(name, column, typeOf(column, definitions), stored), ...unchecked, indexed };
     });
-    const primaryKey = buildKey(definition, found, columns);
+    const primaryKey = { ...buildKey(definition, found, columns), ...unchecked };
     const foreignKeys = Object.entries(definition.foreignKeys ?? {}).map(([name, one]) =>
       buildForeignKey(name, one, columns, found),
     );
@@ -208,6 +234,7 @@ export function buildModels(
       primaryKey,
       columns,
       foreignKeys,
+      ...rowFacts(definition, found, columns),
       ...uniques,
     });
   }

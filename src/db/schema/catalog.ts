@@ -27,7 +27,17 @@ export interface CatalogColumn {
 }
 
 /** Whether it is an ordinary or partitioned table, not a view, foreign table or other relation. */
-export const isTable = ({ kind }: CatalogTable): boolean => kind === 'r' || kind === 'p';
+export const isTable = ({ kind }: Pick<CatalogTable, 'kind'>): boolean => kind === 'r' || kind === 'p';
+
+/** The other relations that can be served, by pg_class.relkind. */
+export const VIEW_KINDS: Readonly<Record<string, string>> = {
+  v: 'a view',
+  m: 'a materialized view',
+  f: 'a foreign table',
+};
+
+/** Whether it exists and is no table, so that no foreign key can refer to it. */
+export const isView = (found: CatalogTable | undefined): boolean => found !== undefined && !isTable(found);
 
 /** The length of a varchar or char; its type modifier includes four bytes of header. */
 export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
@@ -60,6 +70,12 @@ export interface CatalogTable {
   readonly oid: number;
   /** pg_class.relkind. */
   readonly kind: string;
+  /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition. */
+  readonly hasXmin: boolean;
+  /** The methods that PostgreSQL can run on it, apart from GET. */
+  readonly writable: readonly string[];
+  /** Whether SELECT ... FOR UPDATE can lock its rows. It cannot in views that are only writable by triggers. */
+  readonly isLockable: boolean;
   /** The tables that inherit from it, without partitions. */
   readonly childTables: readonly string[];
   readonly columns: readonly CatalogColumn[];
@@ -92,6 +108,12 @@ select coalesce(json_agg(json_build_object(
   'schema', n.nspname,
   'oid', c.oid::int8,
   'kind', c.relkind,
+  'hasXmin', c.relkind in ('r', 'm') or c.relkind = 'p' and not exists (
+    select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'),
+  'isLockable', c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, false) & 4 > 0,
+  'writable', (
+    select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)
+    where c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & bit > 0),
   'childTables', (
     select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
     from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),
@@ -115,7 +137,8 @@ select coalesce(json_agg(json_build_object(
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
-      'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'generated', a.attgenerated <> '' or a.attidentity = 'a' or case when c.relkind = 'v' then
+        pg_relation_is_updatable(c.oid, true) & 20 = 20 and not pg_column_is_updatable(c.oid, a.attnum, true) else false end,
       'unusableSchemas', (
         select coalesce(json_agg(distinct y.nspname), '[]') from pg_namespace y
         where y.oid in (s.oid, (select o.typnamespace from pg_type o where o.oid = a.atttypid))
@@ -177,8 +200,13 @@ export const sameFields = (one: readonly string[], other: readonly string[]): bo
 export const isUnique = ({ indexes }: CatalogTable, field: string): boolean =>
   indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]));
 
-/** Whether the columns can be the key: never NULL, and the columns of a unique index, in any order. */
-export const isKey = ({ indexes, columns }: CatalogTable, fields: readonly string[]): boolean =>
+/** Whether a unique index has these columns, in any order. */
+export const areUnique = ({ indexes }: CatalogTable, wanted: readonly string[]): boolean =>
   indexes.some(
-    (index) => index.unique && !index.partial && sameFields(index.fields.toSorted(), fields.toSorted()),
-  ) && fields.every((field) => columns.some((column) => column.field === field && !column.nullable));
+    ({ unique, partial, fields }) => unique && !partial && sameFields(fields.toSorted(), wanted.toSorted()),
+  );
+
+/** Whether the columns can be the key: they are unique together, and never NULL. */
+export const isKey = (found: CatalogTable, fields: readonly string[]): boolean =>
+  areUnique(found, fields) &&
+  fields.every((field) => found.columns.some((column) => column.field === field && !column.nullable));

@@ -1,5 +1,5 @@
 // Writes the SQL that creates what the database lacks for the registry.
-import { isTable, isUnique, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import { isTable, isUnique, isView, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import {
   fieldOf,
@@ -100,10 +100,10 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       if (found && isMissing([name, column]) && !isAddable(column)) continue;
       indexes.push(...missingIndex(table, fieldOf(name, column), column, found));
       if (column.type === 'foreignKey')
-        foreignKeys.push(...missingForeignKey(table, name, column, definitions, found));
+        foreignKeys.push(...missingForeignKey(table, name, column, definitions, catalog));
     }
     for (const foreignKey of Object.values(definition.foreignKeys ?? {}))
-      foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, found));
+      foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, catalog));
   }
   return [...tables, ...indexes, ...foreignKeys];
 }
@@ -132,22 +132,22 @@ function missingForeignKey(
   name: string,
   column: ColumnDefinition & { type: 'foreignKey' },
   definitions: readonly ModelDefinition[],
-  found: CatalogTable | undefined,
+  catalog: Catalog,
 ): SchemaChange[] {
   const target = definitions.find(({ model }) => model === column.references);
   const field = fieldOf(name, column);
-  return target ? foreignKeyChange(table, [field], target, column.onDelete, found) : [];
+  return target ? foreignKeyChange(table, [field], target, column.onDelete, catalog) : [];
 }
 
 function missingCompositeForeignKey(
   { columns: names, references, onDelete }: CompositeForeignKey,
   definition: ModelDefinition,
   definitions: readonly ModelDefinition[],
-  found: CatalogTable | undefined,
+  catalog: Catalog,
 ): SchemaChange[] {
   const target = definitions.find(({ model }) => model === references);
   const fields = names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
-  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, found) : [];
+  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog) : [];
 }
 
 function foreignKeyChange(
@@ -155,8 +155,10 @@ function foreignKeyChange(
   fields: readonly string[],
   target: ModelDefinition,
   onDelete: OnDelete = 'restrict',
-  found: CatalogTable | undefined,
+  catalog: Catalog,
 ): SchemaChange[] {
+  const found = catalog.get(table);
+  if (isView(catalog.get(tableOf(target)))) return [];
   if (found?.foreignKeys.some((one) => sameFields(one.fields.toSorted(), fields.toSorted()))) return [];
   const list = (names: readonly string[]): string => `(${names.map(quote).join(', ')})`;
   const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}`;
@@ -181,6 +183,8 @@ export function summarizeChanges(changes: readonly SchemaChange[]): string {
 export function missingIndexes(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
   return definitions.flatMap((definition) => {
     const table = tableOf(definition);
+    // Views and foreign tables have no indexes.
+    if (['v', 'f'].includes(catalog.get(table)?.kind ?? '')) return [];
     const foreignKeys = Object.entries(definition.columns).filter(([, { type }]) => type === 'foreignKey');
     return foreignKeys
       .filter(

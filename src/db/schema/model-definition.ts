@@ -92,6 +92,8 @@ export interface ModelDefinition {
   readonly columns: Readonly<Record<string, ColumnDefinition>>;
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys?: Readonly<Record<string, CompositeForeignKey>>;
+  /** A column that the database changes with each change of a row. It is the version of the row. */
+  readonly version?: Name;
 }
 
 export const tableOf = (definition: ModelDefinition): string => definition.table ?? definition.model;

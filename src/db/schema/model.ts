@@ -21,6 +21,8 @@ export interface Column extends Facts {
   readonly type: ColumnType;
   readonly isPassword: boolean;
   readonly nullable: boolean;
+  /** No constraint checks it, as in a view: it may be NULL even where `nullable` is false. */
+  readonly isUnchecked?: boolean;
   readonly hasDefault: boolean;
   /** The default from the registry, unchanged; 'now' means the current time. */
   readonly initial: unknown;
@@ -44,6 +46,14 @@ export interface Model {
   readonly table: string;
   /** A subselect that replaces the table in reads, if only a part of the table is visible. */
   readonly relation?: Fragment;
+  /** Whether it is a table, or is going to be created as one; false for views and foreign tables. */
+  readonly isTable: boolean;
+  /** Whether a read by the key is certain to be fast. */
+  readonly isFast: boolean;
+  /** Whether SELECT ... FOR UPDATE can lock its rows. */
+  readonly isLockable: boolean;
+  /** What changes with each change of a row: its `xmin`, a digest of the row, or a column. */
+  readonly version: 'xmin' | 'digest' | Column;
   /** The schema where the table was found; undefined without a catalog entry. */
   readonly schema: string | undefined;
   readonly primaryKey: Column;
@@ -56,6 +66,9 @@ export interface Model {
   /** The unique indexes of all rows and of columns alone: a query for the values of their columns uses them. */
   readonly wholeUniques: readonly (readonly Column[])[];
 }
+
+/** Whether its output may be NULL. */
+export const mayBeNull = ({ nullable, isUnchecked }: Column): boolean => nullable || isUnchecked === true;
 
 /** Turns a name into a label: `media_type` becomes "Media type". */
 export const humanize = (name: string): string =>

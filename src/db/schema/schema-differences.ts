@@ -3,8 +3,10 @@ import {
   isKey,
   isTable,
   isUnique,
+  isView,
   lengthOf,
   sameFields,
+  VIEW_KINDS,
   type Catalog,
   type CatalogTable,
 } from './catalog.ts';
@@ -50,13 +52,13 @@ export function differences(
       ...faultIf(other !== undefined, 'table', `the model ${other} already uses the table ${table}`),
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
-        columnDifferences(column, fieldOf(name, column), definitions, found).map((text) => ({
+        columnDifferences(column, fieldOf(name, column), definitions, found, catalog).map((text) => ({
           key: `columns.${name}`,
           text,
         })),
       ),
       ...Object.entries(definition.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
-        const text = compositeForeignKeyDifference(foreignKey, definition, definitions, found);
+        const text = compositeForeignKeyDifference(foreignKey, definition, definitions, found, catalog);
         return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
       }),
       ...[
@@ -118,9 +120,48 @@ const HASH_LENGTH = 97;
 export const inheritance = ({ childTables }: CatalogTable): string =>
   `other tables inherit from it (${childTables.join(', ')}), and its key is not unique across their rows`;
 
+/** The faults of a view or foreign table. No constraint holds its key, so the registry must name it. */
+function viewDifferences(
+  definition: ModelDefinition & { readonly methods?: readonly string[] },
+  found: CatalogTable,
+  kind: string,
+): KeyFault[] {
+  const { methods = [], primaryKey } = definition;
+  const refused = methods.filter((method) => method !== 'GET' && !found.writable.includes(method));
+  return [
+    ...faultIf(
+      primaryKey === undefined,
+      'primaryKey',
+      `is missing: it is ${kind}, so name the column that identifies a row, such as { type: 'integer', column: 'id' }`,
+    ),
+    ...(primaryKey && !keyNamesOf(definition) ? keyTypeDifferences(definition, found) : []),
+    ...faultIf(
+      refused.length > 0,
+      'methods',
+      `PostgreSQL cannot write to it (it is ${kind}): remove ${refused.join(', ')}`,
+    ),
+  ];
+}
+
+/** The fault of a key that does not exist, or whose type differs. */
+function keyTypeDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
+  const [field = ''] = keyFieldsOf(definition);
+  const stored = found.columns.find((column) => column.field === field);
+  if (!stored) return [{ key: 'primaryKey', text: `there is no column ${field}` }];
+  const type = keyTypeOf(definition);
+  const accepts: readonly string[] = KEY_TYPES[type].accepts;
+  return faultIf(
+    !accepts.includes(stored.type),
+    'primaryKey',
+    `the key ${field} is ${stored.printed}, which primaryKey type '${type}' does not support`,
+  );
+}
+
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
   const fault = (key: string, text: string): KeyFault[] => [{ key, text }];
-  if (!isTable(found)) return fault('table', 'it is not a table; views and foreign tables cannot be served');
+  const kind = VIEW_KINDS[found.kind];
+  if (kind !== undefined) return viewDifferences(definition, found, kind);
+  if (!isTable(found)) return fault('table', 'it is not a table, a view or a foreign table');
   if (found.childTables.length > 0)
     return fault('table', `${inheritance(found)}; such a table cannot be served`);
   const fields = keyFieldsOf(definition);
@@ -144,16 +185,7 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
       `${field} ${isOne}${primary.length > 0 ? `; its key is ${primary.join(', ')}: set ${hint}` : ''}`,
     );
   }
-  if (names) return [];
-  const stored = found.columns.find((column) => column.field === field);
-  const type = keyTypeOf(definition);
-  const accepts: readonly string[] = KEY_TYPES[type].accepts;
-  return stored && !accepts.includes(stored.type)
-    ? fault(
-        'primaryKey',
-        `the key ${field} is ${stored.printed}, which primaryKey type '${type}' does not support`,
-      )
-    : [];
+  return names ? [] : keyTypeDifferences(definition, found);
 }
 
 /** The differences of one column. If its type is wrong, there is no other: they would follow from it. */
@@ -162,11 +194,12 @@ function columnDifferences(
   field: string,
   definitions: readonly ModelDefinition[],
   found: CatalogTable,
+  catalog: Catalog,
 ): string[] {
   const stored = found.columns.find((candidate) => candidate.field === field);
   if (!stored)
     return [
-      isAddable(column)
+      isAddable(column) || !isTable(found)
         ? `there is no column ${field}`
         : `there is no column ${field}: set null: true or a default for the existing records, or add the column yourself`,
     ];
@@ -177,8 +210,11 @@ function columnDifferences(
     return [`${field} is ${stored.printed}, which type '${column.type}' does not support`];
   const length = lengthOf(stored);
   const isShort = column.type === 'password' && length !== undefined && length < HASH_LENGTH;
+  const short = isShort ? [`${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`] : [];
+  // Views and foreign tables have no constraints that could differ.
+  if (!isTable(found)) return short;
   return [
-    isShort && `${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`,
+    ...short,
     stored.nullable && !isNullable(column) && `${field} may be NULL in the database: set null: true`,
     !stored.nullable &&
       isNullable(column) &&
@@ -189,7 +225,7 @@ function columnDifferences(
       !stored.hasDefault &&
       `${field} has no default in the database`,
     column.unique && !isUnique(found, field) && `${field} is not unique in the database`,
-    column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found),
+    column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found, catalog),
   ].filter((text) => typeof text === 'string');
 }
 
@@ -198,9 +234,10 @@ function foreignKeyDifference(
   column: ColumnDefinition & { type: 'foreignKey' },
   definitions: readonly ModelDefinition[],
   found: CatalogTable,
+  catalog: Catalog,
 ): string | undefined {
   const target = definitions.find(({ model }) => model === column.references);
-  if (!target) return undefined;
+  if (!target || isView(catalog.get(tableOf(target)))) return undefined;
   const foreignKeys = found.foreignKeys.filter(
     ({ fields, target: table }) => sameFields(fields, [field]) && table === tableOf(target),
   );
@@ -223,9 +260,10 @@ function compositeForeignKeyDifference(
   definition: ModelDefinition,
   definitions: readonly ModelDefinition[],
   found: CatalogTable,
+  catalog: Catalog,
 ): string | undefined {
   const target = definitions.find(({ model }) => model === references);
-  if (!target) return undefined;
+  if (!target || isView(found) || isView(catalog.get(tableOf(target)))) return undefined;
   const pairsOf = (fields: readonly string[], targets: readonly string[]): string =>
     fields
       .map((field, index) => `${field}\0${targets[index]}`)

@@ -1,7 +1,7 @@
 // The statement of a page that begins or ends next to a given record, whatever its number is.
 import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
-import { reference, typed } from '../../db/schema/model.ts';
+import { mayBeNull, reference, typed } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import {
@@ -20,11 +20,11 @@ import type { Boundary } from './cursor-token.ts';
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
 
-const mayBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || column.nullable;
+const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
 /** Whether one comparison of rows does for all of these columns. */
 const isUniform = (orderings: readonly Ordering[]): boolean =>
-  orderings.every((one) => one.descending === orderings[0]?.descending && !mayBeNull(one));
+  orderings.every((one) => one.descending === orderings[0]?.descending && !canBeNull(one));
 
 const backward = (orderings: readonly Ordering[]): readonly Ordering[] =>
   orderings.map((one) => ({ ...one, descending: !one.descending }));
@@ -55,7 +55,7 @@ function recordsAfter(places: readonly Place[], isInclusive: boolean): Fragment[
   const conditions = recordsAfter(rest, isInclusive).map((after) => sql`${same} and ${after}`);
   if (key) {
     conditions.push(sql`${column} ${symbol} ${key}`);
-    if (!ordering.descending && mayBeNull(ordering)) conditions.push(sql`${column} is null`);
+    if (!ordering.descending && canBeNull(ordering)) conditions.push(sql`${column} is null`);
   } else if (ordering.descending) conditions.push(sql`${column} is not null`);
   return conditions;
 }

@@ -25,7 +25,7 @@ export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
  * again if another transaction has changed the row.
  */
 const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
-  sql`chosen as materialized (select ${raw(ROOT)}.*${fromWhere(plan)} for ${raw(lock)} of ${raw(ROOT)})`;
+  sql`chosen as materialized (select ${raw(ROOT)}.*${fromWhere(plan)}${plan.model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY})`;
 
 const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;

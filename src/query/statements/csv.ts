@@ -81,14 +81,14 @@ export interface PlacedRecord {
 
 /** The records with these ids. */
 export function existingRecordsStatement(
-  { table: name, primaryKey }: Model,
+  { table: name, primaryKey, isLockable }: Model,
   columns: readonly Column[],
   ids: readonly string[],
   isLocked: boolean,
 ): Statement<PlacedRecord[]> {
   const keys = sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
   const on = sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
-  const lock = raw(isLocked ? ` for no key update of ${ROOT}` : '');
+  const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
     sql`select k.place::text, ${recordJson(ROOT, columns)} from ${keys} join ${table(name)} ${raw(ROOT)} on ${on} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) => rows.map(([place, json]) => ({ index: number(place) - 1, json: textOf(json) ?? '{}' })),

@@ -1,6 +1,6 @@
 // Record labels: the text by which people know a record, in SQL and in JavaScript.
 import { EMPTY, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
-import { output, reference, type Column } from '../../db/schema/model.ts';
+import { mayBeNull, output, reference, type Column } from '../../db/schema/model.ts';
 
 /** A column of a label, reached by a path of foreign keys. */
 export interface LabelPath {
@@ -64,8 +64,7 @@ export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | n
   return parts.join('').trim();
 }
 
-const mayBeNull = ({ path, column }: LabelPath): boolean =>
-  [...path, column].some(({ nullable }) => nullable);
+const mayLack = ({ path, column }: LabelPath): boolean => [...path, column].some(mayBeNull);
 
 /**
  * A value of a label. PostgreSQL reads only the beginning of a longer one, followed by `...`. The dots are ASCII, because a
@@ -91,9 +90,8 @@ export function labelSql(alias: string, label: Label, joins: LabelJoins, charact
   const hasValue = (part: LabelPath): Fragment => sql`${value(part)} is not null`;
   const text = (part: string, index: number): Fragment => {
     const { next, before } = neededBy(label, index);
-    const needed = next && mayBeNull(next) ? [hasValue(next)] : [];
-    if (before.length > 0 && before.every(mayBeNull))
-      needed.push(sql`(${join(before.map(hasValue), ' or ')})`);
+    const needed = next && mayLack(next) ? [hasValue(next)] : [];
+    if (before.length > 0 && before.every(mayLack)) needed.push(sql`(${join(before.map(hasValue), ' or ')})`);
     return needed.length === 0
       ? literal(part)
       : sql`case when ${join(needed, ' and ')} then ${literal(part)} end`;

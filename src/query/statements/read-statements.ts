@@ -23,7 +23,7 @@ import {
 import { partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { conditionSql } from './condition-sql.ts';
-import { recordJson } from './record-json.ts';
+import { recordJson, rowVersion } from './record-json.ts';
 import { isByKey, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
@@ -31,12 +31,6 @@ import type { SqlCache } from '../../db/sql-cache.ts';
 const MAX_OFFSET = 2n ** 63n - 1n;
 /** Up to this offset, computing the skipped rows costs less than looking up the page's rows in a second step. */
 const NEAR_OFFSET = 1000n;
-
-/**
- * The version of a row, for ETag: the id of the transaction that wrote it. It changes with every update. Unlike a hash of the
- * row, it reveals nothing about excluded columns.
- */
-export const version = (alias: string): Fragment => raw(`${alias}.xmin::text`);
 
 /** The table, or the subselect that takes its place in reads. */
 export const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
@@ -90,7 +84,11 @@ const MAX_UNCHECKED_ROWS = 25;
 
 /** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
 export const isQuick = (plan: ListPlan): boolean =>
-  plan.where.length === 0 && isByKey(plan) && plan.offset <= NEAR_OFFSET && plan.limit <= SMALL_PAGE;
+  plan.model.isFast &&
+  plan.where.length === 0 &&
+  isByKey(plan) &&
+  plan.offset <= NEAR_OFFSET &&
+  plan.limit <= SMALL_PAGE;
 
 /** Whether it is a quick plan's first page, whose statement has no parameters. */
 export const isFirstQuickPage = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
@@ -267,10 +265,15 @@ const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
 /** Larger records (bytes) are left out of a statement that several readers share. */
 const MAX_SHARED = 256 * 1024;
 
-export function recordStatement(model: Model, { value: shown, joins }: RowOutput): RecordStatement {
+/** @param versioned the columns that a digest of the row covers */
+export function recordStatement(
+  model: Model,
+  { value: shown, joins }: RowOutput,
+  versioned: readonly Column[],
+): RecordStatement {
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
-  const columns = sql`${shown} as json, ${version(ROOT)} as version`;
+  const columns = sql`${shown} as json, ${rowVersion(ROOT, model, versioned)} as version`;
   const id = cast(raw('$1::text'), model.primaryKey);
   const { text: one } = compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`);
   const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;

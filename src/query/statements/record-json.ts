@@ -1,6 +1,6 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
-import { join, literal, sql, type Fragment } from '../../db/fragment.ts';
-import { output, type Column } from '../../db/schema/model.ts';
+import { join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { mayBeNull, output, reference, type Column, type Model } from '../../db/schema/model.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */
 const MAX_ARGUMENTS = 90;
@@ -10,7 +10,7 @@ function jsonValue(alias: string, column: Column): Fragment {
   const shown = output(alias, column);
   const { json } = column.type;
   const bare = json === 'escaped' ? sql`to_json(${shown})` : shown;
-  if (!column.nullable) return bare;
+  if (!mayBeNull(column)) return bare;
   return json === 'quoted'
     ? sql`coalesce('"' || ${shown} || '"', 'null')`
     : sql`coalesce(${bare}::text, 'null')`;
@@ -31,7 +31,7 @@ export function concat(parts: readonly Fragment[], separator?: string): Fragment
 
 /** `"key":value` of one column, quotes included. */
 export function jsonField(alias: string, column: Column): Fragment {
-  const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
+  const quote = column.type.json === 'quoted' && !mayBeNull(column) ? '"' : '';
   const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
   return concat(quote === '' ? parts : [...parts, literal(quote)]);
 }
@@ -44,7 +44,7 @@ export function recordJson(alias: string, columns: readonly Column[]): Fragment 
   const parts: Fragment[] = [];
   let between = '{';
   columns.forEach((column, index) => {
-    const quote = column.type.json === 'quoted' && !column.nullable ? '"' : '';
+    const quote = column.type.json === 'quoted' && !mayBeNull(column) ? '"' : '';
     parts.push(
       literal(`${between}${index === 0 ? '' : ','}"${column.key}":${quote}`),
       jsonValue(alias, column),
@@ -52,4 +52,18 @@ export function recordJson(alias: string, columns: readonly Column[]): Fragment 
     between = quote;
   });
   return concat([...parts, literal(`${between}}`)]);
+}
+
+/** The first 128 bits of the SHA-256 of a text. */
+const digest = (text: Fragment): Fragment =>
+  sql`left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 32)`;
+
+/**
+ * The version of a row, for ETag; never NULL. A digest covers only the columns that are shown: if it changed with a hidden value,
+ * a client that may set this value could confirm a guess. `createVersionSeal` encrypts it, so it shows nothing of the row.
+ */
+export function rowVersion(alias: string, { version }: Model, shown: readonly Column[]): Fragment {
+  if (version === 'xmin') return raw(`${alias}.xmin::text`);
+  if (version === 'digest') return digest(recordJson(alias, shown));
+  return digest(sql`coalesce(${reference(alias, version)}::text, '')`);
 }

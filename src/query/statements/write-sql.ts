@@ -13,8 +13,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
-import { version } from './read-statements.ts';
-import { recordJson } from './record-json.ts';
+import { recordJson, rowVersion } from './record-json.ts';
 
 /** What the writing statements know of a resource. */
 export interface WriteTarget {
@@ -56,7 +55,16 @@ const RESULTS = raw('f."vitrine checks"');
 /** The row's version, or null, and whether `If-Match` matches. */
 const FOUND_ROW = sql`${VERSION}, ${MATCHES}`;
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
-const NEW_VERSION = raw('pg_current_xact_id()::xid::text');
+const newVersion = ({ model, shown }: WriteTarget): Fragment =>
+  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, shown);
+/**
+ * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The key itself is what a
+ * foreign server can look for; by the join alone, PostgreSQL would fetch and lock all of its rows.
+ */
+const isOnlyRow = (model: Model, { id = EMPTY }: BoundWrite): Fragment =>
+  model.isTable
+    ? EMPTY
+    : sql` and ${isKey(model, id)} and ${raw('(select count(*) from "vitrine found") = 1')}`;
 const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
 
 export const isKey = ({ primaryKey }: Model, id: Fragment): Fragment =>
@@ -81,14 +89,15 @@ export type FoundRow = ReturnType<typeof readFoundRow>;
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
 function foundSql(
-  { model, owner }: WriteTarget,
+  { model, owner, shown }: WriteTarget,
   { id = EMPTY, versions, precondition, owner: caller }: BoundWrite,
   lock: 'update' | 'no key update',
 ): Fragment {
-  const matches = versions ? sql`${version(ROOT)} = any(${versions})` : raw('true');
+  const version = rowVersion(ROOT, model, shown);
+  const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
   const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
-  return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version(ROOT)} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')} for ${raw(lock)})`;
+  return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
 }
 
 /** The new value of a column. The type may combine it with the present one, for instance to keep microseconds. */
@@ -107,9 +116,10 @@ export const readInserted = ([row]: readonly RawRow[]) => ({
 
 /** Inserts the record if all checks and the precondition hold. */
 export function insertSql(
-  { model, shown, recording }: WriteTarget,
+  target: WriteTarget,
   { changes, checks, precondition, author }: BoundWrite,
 ): Fragment {
+  const { model, shown, recording } = target;
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
   const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
@@ -118,7 +128,7 @@ export function insertSql(
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version, ${output(ROOT, model.primaryKey)}::text as key${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${forLog}`;
   const log = recording
     ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -174,7 +184,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches} returning ${recordJson(ROOT, shown)} as record, ${NEW_VERSION} as version${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;
@@ -194,7 +204,7 @@ export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const row = foundSql(target, write, 'update');
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES} returning true${forLog}`;
+  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forLog}`;
   const log = recording ? logInsert(recording, write.author, 'delete', 'gone') : EMPTY;
   return sql`with ${row}, gone as (${gone})${log} select ${FOUND_ROW}, exists (select from gone) from (select) one left join "vitrine found" f on true`;
 }

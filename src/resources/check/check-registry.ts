@@ -16,7 +16,7 @@ import { areMethods, partialResource, withoutUncertain } from './partial-resourc
 
 const RESOURCE_KEYS = [
   'model', 'table', 'primaryKey', 'columns', 'foreignKeys', 'access', 'read', 'costly', 'exclude', 'readonly', 'owner', 'limit', 'maxLimit',
-  'maxCount', 'countLevel', 'cache', 'databaseErrors', 'constraints', 'methods', 'ordering', 'admin', 'history',
+  'maxCount', 'countLevel', 'cache', 'databaseErrors', 'constraints', 'methods', 'ordering', 'admin', 'history', 'version',
 ]; // prettier-ignore
 const SYSTEM_NAME = `names that start with ${SYSTEM_PREFIX} are reserved for system tables`;
 
@@ -98,6 +98,7 @@ function checkResource(entry: Loose): KeyFault[] {
     ...checkNames(exclude, names, 'exclude'),
     ...checkNames(readonly, names, 'readonly'),
     ...faultIf(owner !== undefined && !isOwner, 'owner', OWNER_FAULT),
+    ...checkVersion(entry['version'], isObject(columns) ? columns : undefined),
     ...checkAdminShape(admin, names, isObject(foreignKeys) ? Object.keys(foreignKeys) : []),
     ...checkKeys(
       entry,
@@ -150,6 +151,24 @@ function checkResource(entry: Loose): KeyFault[] {
     ),
     ...checkKeys(entry, ['history'], isBoolean, 'must be true or false'),
   ];
+}
+
+/** The types of columns that can hold the version of a row. */
+const VERSION_TYPES = ['integer', 'bigint', 'uuid', 'datetime', 'string'];
+
+/** @param columns undefined if they are another fault */
+function checkVersion(version: unknown, columns: Loose | undefined): KeyFault[] {
+  if (version === undefined) return [];
+  const fault = (text: string): KeyFault[] => [{ key: 'version', text }];
+  if (typeof version !== 'string' || (columns && !Object.hasOwn(columns, version)))
+    return fault('must name a column');
+  const column = columns?.[version];
+  // Faults of the column itself are reported there.
+  if (!isObject(column) || typeof column['type'] !== 'string') return [];
+  const { type } = column;
+  if (!VERSION_TYPES.includes(type))
+    return fault(`must name a column of type ${VERSION_TYPES.join(', ')} (got ${type})`);
+  return column['null'] === true ? fault('must name a column without null: true') : [];
 }
 
 function checkMethods(methods: unknown): KeyFault[] {

@@ -154,7 +154,10 @@ export async function deletionProblem(
   id: string,
   mayRead: (model: Model) => boolean,
 ): Promise<StillReferenced> {
-  const readable = [...resources.values()].filter((resource) => mayRead(resource.model));
+  // The foreign key of a view is only in the registry, so it blocks no deletion.
+  const readable = [...resources.values()].filter(
+    (resource) => resource.model.isTable && mayRead(resource.model),
+  );
   const foreignKeys = readable.flatMap((resource) =>
     foreignKeysOf(resource.model)
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')

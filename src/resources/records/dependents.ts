@@ -44,13 +44,15 @@ const MAX_COUNTED = 1000;
 
 const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.onDelete === 'cascade';
 
-/** The foreign keys of all models that refer to this one. */
+/** The foreign keys of all models that refer to this one. Views have none: nothing in the database follows those of the registry. */
 const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
-  models.flatMap((model) =>
-    foreignKeysOf(model).flatMap((column) =>
-      column.references === target ? [{ model, column, target }] : [],
-    ),
-  );
+  models
+    .filter(({ isTable }) => isTable && target.isTable)
+    .flatMap((model) =>
+      foreignKeysOf(model).flatMap((column) =>
+        column.references === target ? [{ model, column, target }] : [],
+      ),
+    );
 
 /** The foreign keys that refer to a model, directly or through any number of cascading ones. */
 function edgesBelow(model: Model, models: readonly Model[]): Edge[] {

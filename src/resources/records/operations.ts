@@ -10,7 +10,7 @@ import { addError, badBody, notFound, Problem, type FieldErrors } from '../../er
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyWriting } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
+import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
@@ -46,8 +46,10 @@ import {
 export type Versions = readonly string[] | undefined;
 
 /** The rows' versions among those that `If-Match` names. */
-const rowVersions = ({ shape }: ServedResource, versions: Versions): Versions =>
-  versions?.flatMap((version) => (version.endsWith(shape) ? [version.slice(0, -shape.length)] : []));
+const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versions =>
+  versions?.flatMap((version) =>
+    version.endsWith(shape) ? (seal.open(version.slice(0, -shape.length)) ?? []) : [],
+  );
 
 export interface CreatedRecord extends RecordResult {
   /** The key as text. */
@@ -163,6 +165,19 @@ export function createOperations(
     return statement && (() => database.run(statement, 'write'));
   }
 
+  /**
+   * The record that a write returned. For a view whose triggers write, that is only what the trigger says, so it is read again.
+   * A trigger may have moved the record out of the view.
+   */
+  async function written(
+    resource: ServedResource,
+    id: string,
+    returned: RecordResult,
+  ): Promise<RecordResult> {
+    if (resource.model.isLockable || id === '') return recordResult(returned, resource);
+    return recordResult((await database.run(resource.byKey(id), 'write')) ?? returned, resource);
+  }
+
   /** Whether the caller may read the records of a model. */
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
     viewOf(resources, (level) => meets(level, caller)).joinable;
@@ -190,7 +205,7 @@ export function createOperations(
       if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
       throw suppressed();
     }
-    return { ...recordResult(record, resource), id: record.id };
+    return { ...(await written(resource, record.id, record)), id: record.id };
   }
 
   return {
@@ -214,7 +229,7 @@ export function createOperations(
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : undefined;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
-        if (isDuplicate && (await database.run(resource.byKey(id), 'quick')))
+        if (isDuplicate && (await database.run(resource.byKey(id), keyReadKind(resource))))
           throw new Problem(412, 'There is a record with this key already.');
         throw error;
       }
@@ -274,7 +289,7 @@ export function createOperations(
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();
-      return recordResult(result, resource);
+      return written(resource, id, result);
     },
 
     async remove(

@@ -22,12 +22,18 @@ export function requireId(resource: ServedResource, text: string): string {
 /** A record as clients see it: its JSON, and its version (for ETag), which includes the digest of the output's keys. */
 export type RecordResult = FoundRecord;
 
-export const recordResult = ({ json, version }: FoundRecord, { shape }: ServedResource): RecordResult => ({
+export const recordResult = (
+  { json, version }: FoundRecord,
+  { shape, seal }: ServedResource,
+): RecordResult => ({
   json,
-  version: `${version}${shape}`,
+  version: `${seal.seal(version)}${shape}`,
 });
 
-/** Reads a record with one statement that is always quick. @throws Problem 404 */
+/** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */
+export const keyReadKind = ({ model }: ServedResource): 'quick' | 'read' => (model.isFast ? 'quick' : 'read');
+
+/** Reads a record with one statement. @throws Problem 404 */
 export async function readRecord(
   database: Pick<Database, 'run'>,
   resource: ServedResource,
@@ -36,7 +42,7 @@ export async function readRecord(
   const wanted = resource.byKey(requireId(resource, id));
   let found: FoundRecord | undefined;
   try {
-    found = await database.run(wanted, 'quick');
+    found = await database.run(wanted, keyReadKind(resource));
   } catch (error) {
     found = undefinedIfUnencodable(error);
   }

@@ -10,14 +10,15 @@ import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { actionPrivileges } from './privileges.ts';
-import { ACTIONS, METHODS, type AdminAction, type Resource } from '../definition/resource.ts';
+import { actionPrivileges, allowedActions } from './privileges.ts';
+import { METHODS, type AdminAction, type Resource } from '../definition/resource.ts';
 import {
   adminColumnsByModel,
   serveResources,
   viewOf,
   type ChangeSource,
   type ServedResource,
+  type VersionSeal,
 } from './served-resource.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
@@ -130,8 +131,9 @@ export function serveForAdmin(
   models: ReadonlyMap<string, Model>,
   settings: Pick<Settings, 'access' | 'userModel'>,
   catalog: Catalog,
+  seal?: VersionSeal,
 ): AdminResources {
-  const served = serveResources(definitions, models, settings);
+  const served = serveResources(definitions, models, settings, seal);
   const columnsOf = adminColumnsByModel(definitions, models);
   const visible = (model: Model): readonly Column[] => columnsOf.get(model) ?? [];
   const apiAccepts = (
@@ -165,11 +167,11 @@ export function serveForAdmin(
       output,
       shown: output,
       plain,
-      byKey: recordStatement(model, plain),
+      byKey: recordStatement(model, plain, output),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
         ...named(admin.readonly ?? []),
-        ...model.columns.filter(({ generated }) => generated),
+        ...model.columns.filter((column) => column.generated || column === model.version),
       ]),
       owner: undefined,
       recording,
@@ -190,7 +192,9 @@ export function serveForAdmin(
           .map(({ name }) => [name]),
       filters: splitPaths(admin.filters) ?? defaultFilters(output),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
-      may: new Set((admin.allow ?? ACTIONS).filter((action) => isGranted(action, catalog.get(model.table)))),
+      may: new Set(
+        allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
+      ),
       find: (parts) => findPath(parts, model, visible),
       passwords: model.columns.filter(({ isPassword, name }) => isPassword && !admin.exclude?.includes(name)),
       inApi: (query) =>

@@ -3,6 +3,7 @@ import type { Settings } from '../../config.ts';
 import { identifier, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
+import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
 import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
@@ -35,6 +36,11 @@ const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {
 export const actionPrivileges = (action: AdminAction): readonly Privilege[] => NEEDS[METHOD_OF[action]];
 
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
+
+/** The actions that the registry allows in the admin area. For views these depend on the methods, as PostgreSQL may refuse the others. */
+export const allowedActions = ({ admin, methods }: Resource, { isTable }: Model): readonly AdminAction[] =>
+  (admin?.allow ?? ACTIONS).filter((action) => isTable || methods?.includes(METHOD_OF[action]));
+
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
 /** The privileges that the API needs on a resource's table. Without them the service does not start. */
@@ -51,12 +57,17 @@ const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));
 
 /** The privileges that the admin area needs on a resource's table, and that `vitrine user` needs on the users' table. */
-function adminPrivileges({ model, admin = {} }: Resource, { userModel }: Pick<Settings, 'userModel'>) {
-  const actions = admin.hidden === true ? [] : (admin.allow ?? ACTIONS);
+function adminPrivileges(
+  resource: Resource,
+  { model: served }: ServedResource,
+  { userModel }: Pick<Settings, 'userModel'>,
+) {
+  const { model, admin = {} } = resource;
+  const actions = admin.hidden === true ? [] : allowedActions(resource, served);
   // Admins change their own passwords, and `vitrine user add` adds users, even where the registry allows neither on pages.
   const methods = [
     ...actions.map((action) => METHOD_OF[action]),
-    ...(model === userModel ? (['POST', 'PUT'] as const) : []),
+    ...(model === userModel && served.isTable ? (['POST', 'PUT'] as const) : []),
   ];
   return methods.flatMap((method) => NEEDS[method]);
 }
@@ -71,7 +82,7 @@ export function allPrivileges(
   const privileges = new Map<string, readonly Privilege[]>();
   for (const resource of resources) {
     const one = served.get(resource.model);
-    const forAdmins = hasUsers ? adminPrivileges(resource, settings) : [];
+    const forAdmins = hasUsers && one ? adminPrivileges(resource, one, settings) : [];
     if (one) privileges.set(tableOf(resource), sorted([...apiPrivileges(one), ...forAdmins]));
   }
   if (hasUsers)

@@ -30,6 +30,16 @@ export interface Caller extends Author {
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
 export class CallerChanged extends Error {}
 
+/** Turns the versions of rows into those that clients see, and back. */
+export interface VersionSeal {
+  readonly seal: (version: string) => string;
+  /** @returns undefined for a text that is no version */
+  readonly open: (text: string) => string | undefined;
+}
+
+/** For `xmin`, which shows nothing of the row. */
+const PLAIN_VERSIONS: VersionSeal = { seal: (version) => version, open: (text) => text };
+
 /** The entry point of a change, for the history. */
 export type ChangeSource = 'api' | 'admin' | 'command';
 
@@ -54,6 +64,8 @@ export interface ServedResource extends PageLimits {
   readonly output: readonly Column[];
   /** The same columns, as the API formats them. */
   readonly shown: readonly Column[];
+  /** How the versions of its rows become those that clients see. */
+  readonly seal: VersionSeal;
   /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
   readonly shape: string;
   /** The record's JSON as SQL. */
@@ -137,6 +149,7 @@ export function serveResources(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
   settings: Pick<Settings, 'access' | 'userModel'> & Partial<Pick<Settings, 'datetimeFormat'>>,
+  seal: VersionSeal = PLAIN_VERSIONS,
 ): ServedResources {
   const served = new Map<string, ServedResource>();
   const log = models.get(HISTORY.model);
@@ -150,7 +163,8 @@ export function serveResources(
     const shown = settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
     const plain = plainRecord(shown);
     const owner = model.columns.find(({ name }) => name === definition.owner);
-    const recorded = definition.history === false ? undefined : adminColumns(definition, model);
+    const recorded =
+      definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
     const source: ChangeSource = 'api';
     const recording = log && recorded && { log, columns: recorded, model: model.name, source };
     served.set(definition.model, {
@@ -164,16 +178,17 @@ export function serveResources(
       cache: definition.cache,
       databaseErrors: definition.databaseErrors ?? 'hidden',
       constraints: new Map(Object.entries(definition.constraints ?? {})),
-      methods: new Set(definition.methods ?? METHODS),
+      methods: new Set(definition.methods ?? (model.isTable ? METHODS : ['GET'])),
       output,
       shown,
       shape: shapeOf(shown),
       plain,
-      byKey: recordStatement(model, plain),
+      seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
+      byKey: recordStatement(model, plain, shown),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),
-        ...model.columns.filter(({ generated }) => generated),
+        ...model.columns.filter((column) => column.generated || column === model.version),
       ]),
       owner,
       loginName:
