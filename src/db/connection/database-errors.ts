@@ -33,7 +33,7 @@ const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
 /** SQLSTATEs of failures of the service. In an error from RAISE they do not mean this: it is a rule of the database. */
-const NOT_RAISED = /^(08|25|28|3D|42|57)/;
+const NOT_RAISED = /^(08|25|28|3D|42|55000|57|58|HV)/;
 /** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
@@ -76,9 +76,14 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
   '54011': [400, 'Too many columns of this table are used at once.'],
+  // A materialized view that was created or refreshed WITH NO DATA.
+  '55000': [503, 'The data is not ready. Try again.'],
   '55P03': [503, BUSY],
   '57': [503, UNAVAILABLE],
   '57014': [503, 'The database took too long. Request less data, or try again.'],
+  // The server or the file of a foreign table.
+  '58': [503, UNAVAILABLE],
+  HV: [503, UNAVAILABLE],
   P0: [400, NOT_ALLOWED],
   CONNECTION_CLOSED: [503, UNAVAILABLE],
   CONNECTION_ENDED: [503, UNAVAILABLE],
