@@ -12,6 +12,7 @@ import { compareSchema, misfit, readCatalog } from '../resources/serve/schema-se
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
+import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
 
@@ -20,7 +21,8 @@ Usage: vitrine check [--matrix | --json] [--strict]
 
 Checks the settings, the registry (RESOURCES) and the database (DATABASE_URL), and changes nothing in the database.
 Reports errors, with which the service does not start, and warnings about risky settings. Missing tables and columns
-are errors here, although SCHEMA=apply creates them at the start.
+are errors here, although SCHEMA=apply creates them at the start. So are NULL and duplicate keys in views and foreign
+tables, with which the service does start.
 Without DATABASE_URL it starts the embedded database, and creates it when it does not exist.
 
 Options
@@ -75,7 +77,12 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
-  return { faults, warnings, matrix: accessMatrix(served, adminResources) };
+  const keys = await checkViewKeys(database, served, faults);
+  return {
+    faults: [...faults, ...keys.faults],
+    warnings: [...warnings, ...keys.warnings],
+    matrix: accessMatrix(served, adminResources),
+  };
 }
 
 interface Outcome extends Omit<RegistryReport, 'faults'> {

@@ -1,7 +1,7 @@
 // `vitrine schema`: prints the SQL that creates the tables, or the grants of a role.
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
-import type { Catalog } from '../db/schema/catalog.ts';
+import { catalogStatement, type Catalog } from '../db/schema/catalog.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
@@ -84,15 +84,17 @@ async function printGrants(
   settings: Settings,
   io: Io,
 ): Promise<void> {
-  const served = serveResources(resources, buildModels(resources), settings);
-  const privileges = allPrivileges(resources, served, settings);
   const { databaseUrl } = settings;
-  const info =
+  const privilegesIn = (catalog: Catalog) =>
+    allPrivileges(resources, serveResources(resources, buildModels(resources, catalog), settings), settings);
+  const [privileges, info] =
     databaseUrl === undefined
-      ? undefined
-      : await withDatabase(databaseUrl, (database) =>
-          database.run(databaseInfoStatement([...privileges.keys()]), 'read'),
-        );
+      ? [privilegesIn(new Map()), undefined]
+      : await withDatabase(databaseUrl, async (database) => {
+          // The methods of a view differ from those of a table.
+          const wanted = privilegesIn(await database.run(catalogStatement(resources.map(tableOf)), 'read'));
+          return [wanted, await database.run(databaseInfoStatement([...wanted.keys()]), 'read')];
+        });
   const missing = [...privileges.keys()].filter(
     (table) => info && !info.tables.some(({ name }) => name === table),
   );

@@ -31,7 +31,8 @@ export interface Warning {
     | 'self-promotion'
     | 'history-off'
     | 'foreign-key-index'
-    | 'slow-filter';
+    | 'slow-filter'
+    | 'view-key';
   readonly text: string;
 }
 

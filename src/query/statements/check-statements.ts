@@ -1,7 +1,7 @@
 // What only the database knows about a body: whether related records exist, and why it rejected a write.
 import { EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
-import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
+import { booleans, createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
@@ -133,3 +133,18 @@ export const referrersStatement = (
       return { model, condition: sql`${reference('r', column)} = ${typed(id, column)}${other}` };
     }),
   );
+
+/** Asks whether a row lacks the key, and whether two rows have the same key. */
+export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statement<KeyFaults> => {
+  const key = reference('r', primaryKey);
+  const rows = sql`from ${table(name)} r`;
+  return createStatement(
+    sql`select exists (select ${rows} where ${key} is null), exists (select ${rows} group by ${key} having count(*) > 1)`,
+    ([row]) => ({ isNull: isTrue(row?.[0]), isDuplicate: isTrue(row?.[1]) }),
+  );
+};
+
+export interface KeyFaults {
+  readonly isNull: boolean;
+  readonly isDuplicate: boolean;
+}

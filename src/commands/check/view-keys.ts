@@ -1,0 +1,55 @@
+// Checks the keys of views, materialized views and foreign tables, which no constraint holds.
+import type { Database } from '../../db/connection/database.ts';
+import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
+import type { Fault } from '../../errors.ts';
+import { keyFaultsStatement } from '../../query/statements/check-statements.ts';
+import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { Warning } from './risk-warnings.ts';
+
+interface KeyReport {
+  readonly faults: readonly Fault[];
+  readonly warnings: readonly Warning[];
+}
+
+const warning = (text: string): Warning => ({ kind: 'view-key', text });
+
+async function checkKey(database: Database, { name, model }: ServedResource): Promise<KeyReport> {
+  const { field } = model.primaryKey;
+  try {
+    const { isNull, isDuplicate } = await database.run(keyFaultsStatement(model), 'read');
+    const texts = [
+      ...(isNull ? [`${field} is NULL in some rows, so they have no address`] : []),
+      ...(isDuplicate ? [`${field} is not unique: several rows have the same value`] : []),
+    ];
+    return {
+      faults: texts.map((text) => ({ model: name, key: 'primaryKey', text })),
+      warnings:
+        texts.length > 0
+          ? []
+          : [warning(`${name}: its key ${field} is unique and not NULL now, but nothing enforces it`)],
+    };
+  } catch (error) {
+    if (!isDatabaseError(error)) throw error;
+    return {
+      faults: [],
+      warnings: [warning(`${name}: its key ${field} could not be checked: ${reasonOf(error)}`)],
+    };
+  }
+}
+
+/** @param known the differences found so far; the keys of their resources are not checked */
+export async function checkViewKeys(
+  database: Database,
+  served: ServedResources,
+  known: readonly Fault[],
+): Promise<KeyReport> {
+  const views = [...served.values()].filter(
+    ({ name, model }) => !model.isTable && !known.some((fault) => fault.model === name),
+  );
+  const reports: KeyReport[] = [];
+  for (const view of views) reports.push(await checkKey(database, view));
+  return {
+    faults: reports.flatMap(({ faults }) => faults),
+    warnings: reports.flatMap(({ warnings }) => warnings),
+  };
+}
