@@ -18,7 +18,8 @@ import {
 const HELP = `
 Usage: vitrine introspect [--schema NAME]... [--table NAME]... > resources.mjs
 
-Prints a registry for the tables of the database in DATABASE_URL: everyone may read them, and no one may write.
+Prints a registry for the tables and views of the database in DATABASE_URL: everyone may read them, and no one may
+write. A view is printed as a comment when nothing proves which column identifies a row.
 Changes nothing in the database.
 
 Options
@@ -82,8 +83,13 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
     return { ...found, remarks: [...remarks, ...others] };
   });
-  if (resources.length === 0) {
-    const reasons = notes.map((note) => `\n  - ${note}`).join('');
+  const commented = resources.flatMap(({ table, unproven }) =>
+    unproven === undefined
+      ? []
+      : [`${table} is ${unproven}, and nothing proves which column identifies a row.`],
+  );
+  if (resources.length === commented.length) {
+    const reasons = [...notes, ...commented].map((note) => `\n  - ${note}`).join('');
     throw new StartError(`No table of the ${listed(schemas)} can be served:${reasons}`);
   }
   io.stdout.write(printRegistry({ resources, notes, remarks }, typescript));
@@ -91,5 +97,6 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
   if (secrets.length > 0)
     printMessage(io, `excluded, because the names suggest secrets: ${secrets.join(', ')}`);
   const skipped = notes.length > 0 ? `, skipped: ${notes.length} (the file says why)` : '';
-  printMessage(io, `tables served: ${resources.length}${skipped}`);
+  const guessed = commented.length > 0 ? `, as comments to complete: ${commented.length}` : '';
+  printMessage(io, `tables served: ${resources.length - commented.length}${guessed}${skipped}`);
 }

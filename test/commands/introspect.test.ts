@@ -76,7 +76,7 @@ describe('vitrine introspect', { timeout: 110_000 }, () => {
     const views = await run(['introspect', '--schema', 'other'], { env });
     assert.equal(
       views.stderr,
-      'vitrine: No table of the schema other can be served:\n  - other.v is not served: it is a view, and only tables are served.\n',
+      'vitrine: No table of the schema other can be served:\n  - other.v is a view, and nothing proves which column identifies a row.\n',
     );
     const table = await run(['introspect', '--schema', 'other', '--table', 'w', '--table', 'v'], { env });
     assert.equal(table.stderr, 'vitrine: There is no table w in the schema other.\n');
@@ -216,14 +216,19 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
     );
     assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
     for (const [table, reason] of [
-      ['film_list', 'it is a view'],
-      ['film_totals', 'it is a materialized view'],
       ['nothing', 'it has no key'],
       ['person', 'other tables inherit from it (member), and its key is not unique across their rows'],
       ['login_session', 'the name of its key session_token suggests a secret'],
       ['interval_key', 'its key every is interval'],
     ])
       assert.ok(stdout.includes(`// ${table} is not served: ${reason}`), table);
+
+    assert.deepEqual(resources.get('film_list')?.primaryKey, { type: 'integer' });
+    assert.match(stdout, /^ {2}\/\/ film_totals is a materialized view, and nothing proves which column/m);
+    assert.match(
+      stdout,
+      /^ {2}\/\/ {3}primaryKey: \{ type: 'bigint', column: 'count' \}, \/\/ must be unique/m,
+    );
 
     assert.match(stdout, /^\/\/ payment: its \d*\s?partitions? (is|are) served with it\.$/m);
 
@@ -432,5 +437,69 @@ describe('a database with several schemas', { timeout: 110_000 }, () => {
     const { stdout } = await run(['introspect', '--typescript'], { env });
     assert.match(stdout, /\nimport type \{ Resource \} from 'vitrine';\n\nexport default \[\n/);
     assert.match(stdout, /\n\] as const satisfies readonly Resource\[\];\n$/);
+  });
+});
+
+describe('the views of a database', { timeout: 110_000 }, () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql
+      .unsafe(
+        `
+        create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
+        insert into book values (1, 'a', 'A', 7), (2, 'b', null, 7);
+        create view renamed as select shelf, id as "Book No" from book;
+        create view swapped as select shelf as id, id as shelf from book;
+        create view by_isbn as select isbn, shelf from book;
+        create view nullable as select code, shelf from book;
+        create view computed as select id + 0 as id, shelf from book;
+        create view nested as select id, isbn from renamed_base;
+        create view joined as select a.id, b.isbn from book a cross join book b;
+        create view counted as select (select count(id) from book) as id, (select id) as shelf, isbn as own from book;
+        create materialized view kept as select id, shelf from book;
+        create unique index on kept (id);
+        create materialized view loose as select id, shelf from book;
+        create table parent (id integer primary key);
+        create table child () inherits (parent);
+        create view families as select id from parent;
+        create view keyless as select array[1] as list;
+        create extension file_fdw;
+        create server files foreign data wrapper file_fdw;
+        create foreign table file (id integer, "a line" text) server files options (filename '/dev/null');
+      `.replace('renamed_base', '(select * from book) b'),
+      )
+      .simple();
+  });
+  after(() => database.drop());
+
+  test('have the keys that their tables prove, and are comments otherwise', async () => {
+    const { file, resources, stdout } = await introspect(database);
+    const keys = Object.fromEntries([...resources].map(([name, { primaryKey }]) => [name, primaryKey]));
+    assert.deepEqual(keys, {
+      book: undefined,
+      renamed: { type: 'integer', column: 'Book No' },
+      swapped: { type: 'integer', column: 'shelf' },
+      by_isbn: { type: 'string', column: 'isbn' },
+      counted: { type: 'string', column: 'own' },
+      kept: { type: 'integer' },
+    });
+    for (const name of ['nullable', 'computed', 'nested', 'joined', 'loose', 'families', 'file'])
+      assert.match(stdout, new RegExp(`^ {2}// {3}model: '${name}',$`, 'm'), name);
+    assert.match(stdout, /keyless is not served: it is a view, and none of its columns can be its key/);
+    const objects = await readAll(database, file, resources.keys());
+    assert.deepEqual(objects.get('swapped'), [
+      { id: 1, id_2: 7 },
+      { id: 2, id_2: 7 },
+    ]);
+  });
+
+  test('start with their comments removed', async () => {
+    const { stdout } = await introspect(database);
+    const file = join(await temporaryFolder(), 'all.mjs');
+    writeFileSync(file, stdout.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1'));
+    const objects = await readAll(database, file, ['loose', 'file']);
+    assert.equal(objects.get('loose')?.length, 2);
+    assert.deepEqual(objects.get('file'), []);
   });
 });

@@ -1,7 +1,10 @@
 // Builds a registry from the catalog of an existing database.
 import {
   isKey,
+  isUnique,
+  isView,
   sameFields,
+  VIEW_KINDS,
   type Catalog,
   type CatalogColumn,
   type CatalogForeignKey,
@@ -42,6 +45,8 @@ export interface IntrospectedResource {
   readonly readonly: readonly string[];
   /** Whether records can be added: false if a column that is left out must be set. */
   readonly isAddable: boolean;
+  /** The view's kind if nothing proves its key: it is printed as a comment. */
+  readonly unproven: string | undefined;
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
   /** Why columns are left out or served as a plainer type. One sentence each. */
@@ -56,11 +61,6 @@ export interface Introspection {
   readonly remarks: readonly string[];
 }
 
-const KINDS: Readonly<Record<string, string>> = {
-  v: 'a view',
-  m: 'a materialized view',
-  f: 'a foreign table',
-};
 /** The column types of the registry; `accepts` lists the PostgreSQL types of each. */
 const TYPES = Object.entries(COLUMN_TYPES).filter(([name]) => name !== 'password') as [
   TypeName,
@@ -92,6 +92,27 @@ interface Key {
 
 /** Maximum columns of a key, see `checkCompositeKey`. */
 const MAX_PARTS = 8;
+
+/** The columns that serve as the key of a view: those that are known to identify a row, else the most likely one. */
+function viewKeyOf(
+  { keys, kind }: Relation,
+  found: CatalogTable,
+): { readonly key: Key; readonly isProven: boolean } | string {
+  const usable = found.columns.flatMap((column) => {
+    const type = keyTypeFor(column);
+    return type && !isSecret(column.field) ? [{ fields: [column.field], type }] : [];
+  });
+  const proven = usable.find(({ fields: [field = ''] }) =>
+    kind === 'm' ? isUnique(found, field) : keys.includes(field),
+  );
+  if (proven) return { key: proven, isProven: true };
+  const several = kind === 'm' ? found.indexes.filter(({ unique, partial }) => unique && !partial) : [];
+  for (const { fields } of several)
+    if (fields.length > 1 && severalFault(found, fields) === undefined)
+      return { key: { fields, type: undefined }, isProven: true };
+  const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
+  return key ? { key, isProven: false } : `it is ${VIEW_KINDS[kind]}, and none of its columns can be its key`;
+}
 
 /** The column that serves as the primary key, or why there is none. */
 function keyOf(found: CatalogTable): Key | { readonly fault: string } {
@@ -136,20 +157,23 @@ interface Served {
   readonly found: CatalogTable;
   readonly model: string;
   readonly key: Key;
+  readonly isProven: boolean;
 }
 
 /** A relation with its key, or why it cannot be served. */
 function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
     return 'the name is reserved for a system table of the service';
-  const kind = KINDS[relation.kind];
-  if (kind !== undefined) return `it is ${kind}, and only tables are served`;
   if (!hasServableName(relation)) return 'its name contains a dot';
   if (!found) return 'the database role may not see it';
   if (!relation.isReadable) return 'the database role may not read it';
   if (found.childTables.length > 0) return inheritance(found);
+  if (isView(found)) {
+    const view = viewKeyOf(relation, found);
+    return typeof view === 'string' ? view : { relation, found, ...view };
+  }
   const key = keyOf(found);
-  return 'fault' in key ? key.fault : { relation, found, key };
+  return 'fault' in key ? key.fault : { relation, found, key, isProven: true };
 }
 
 interface Link {
@@ -238,7 +262,7 @@ function defineColumn(
 }
 
 function describe(one: Served, served: readonly Served[]): IntrospectedResource {
-  const { relation, found, model, key } = one;
+  const { relation, found, model, key, isProven } = one;
   const columns: IntrospectedColumn[] = [];
   const notes: string[] = [];
   const secrets: string[] = [];
@@ -255,7 +279,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     if (!type) {
       const isRequired = !stored.nullable && !stored.hasDefault;
       isAddable &&= !isRequired;
-      const consequence = isRequired ? ' It is required, so no record can be added.' : '';
+      const consequence = isRequired && !isView(found) ? ' It is required, so no record can be added.' : '';
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
     }
@@ -266,7 +290,8 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     namesByField.set(field, name);
     columns.push({ name, definition: defineColumn(stored, name, type, link, one) });
     const about = relation.columns.find((other) => other.field === field);
-    if (stored.generated || (about?.identity ?? '') !== '') readonly.push(name);
+    // No method writes to a view.
+    if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
     if (isSecret(field)) secrets.push(name);
   }
   const nameOf = (field: string): string | undefined => namesByField.get(field);
@@ -287,15 +312,17 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     model,
     table: tableName(relation),
     comment: relation.comment ?? undefined,
-    primaryKey: isDefaultKey
-      ? undefined
-      : key.type
-        ? { type: key.type, ...(field === 'id' ? {} : { column: field }) }
-        : { columns: partNames },
+    primaryKey:
+      isDefaultKey && !isView(found)
+        ? undefined
+        : key.type
+          ? { type: key.type, ...(field === 'id' ? {} : { column: field }) }
+          : { columns: partNames },
     columns,
     foreignKeys,
     readonly,
-    isAddable,
+    isAddable: isAddable || isView(found),
+    unproven: isProven ? undefined : VIEW_KINDS[relation.kind],
     secrets,
     notes: [...new Set(notes)],
   };

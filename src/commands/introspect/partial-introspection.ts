@@ -1,5 +1,5 @@
 // Removes from an introspection what the service would refuse to serve.
-import type { Catalog } from '../../db/schema/catalog.ts';
+import { isView, type Catalog } from '../../db/schema/catalog.ts';
 import { fieldOf, type ColumnDefinition } from '../../db/schema/model-definition.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
 import type { Fault, KeyFault } from '../../errors.ts';
@@ -51,7 +51,9 @@ function withoutColumns(
   };
   return {
     ...one,
-    isAddable: one.isAddable && !one.columns.some((column) => !isKept(column.name) && isRequired(column)),
+    isAddable:
+      (one.isAddable && isView(catalog.get(one.table))) ||
+      (one.isAddable && !one.columns.some((column) => !isKept(column.name) && isRequired(column))),
     columns: one.columns.filter(({ name }) => isKept(name)),
     foreignKeys: Object.fromEntries(
       Object.entries(one.foreignKeys).filter(([name, { columns }]) => isKept(name) && columns.every(isKept)),

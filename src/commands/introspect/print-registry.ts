@@ -32,13 +32,23 @@ function print(value: Printed): string {
 const comment = (text: string, indent: string): string[] =>
   text.split(/[\r\n\u2028\u2029]+/).map((line) => `${indent}// ${line.replace(INVISIBLE, ' ')}`.trimEnd());
 
+/** A resource whose key is only a guess is a comment, with the line to complete. */
 function printResource(one: IntrospectedResource): string {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes } = one;
+  const text = textOf(one);
+  if (one.unproven === undefined) return text;
+  const reason = `${one.table} is ${one.unproven}, and nothing proves which column identifies a row. Complete primaryKey, and remove the slashes.`;
+  return [...comment(reason, '  '), ...text.split('\n').map((line) => `  // ${line.slice(2)}`)].join('\n');
+}
+
+function textOf(one: IntrospectedResource): string {
+  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes, unproven } =
+    one;
   const admin = adminOf(one);
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
   lines.push(`    model: ${print(model)},`);
   if (table !== model) lines.push(`    table: ${print(table)},`);
-  if (primaryKey) lines.push(`    primaryKey: ${print(primaryKey)},`);
+  const check = unproven === undefined ? '' : ' // must be unique and not NULL';
+  if (primaryKey) lines.push(`    primaryKey: ${print(primaryKey)},${check}`);
   const columnLines = [
     ...columns.map(({ name, definition }) => `      ${name}: ${print(definition)},`),
     ...notes.flatMap((note) => comment(note, '      ')),

@@ -19,6 +19,8 @@ export interface Relation {
   /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
   readonly isReadable: boolean;
   readonly comment: string | null;
+  /** Columns of a view that are a unique NOT NULL column of its only table, and so identify a row. */
+  readonly keys: readonly string[];
   readonly columns: readonly {
     readonly field: string;
     readonly comment: string | null;
@@ -29,6 +31,28 @@ export interface Relation {
     readonly isGenerated: boolean;
   }[];
 }
+
+/**
+ * The columns of an updatable view `c` that come from a unique NOT NULL column of its table. Such a view has one row for each row
+ * of the table. Its rule records where each column comes from; a subquery in it may have columns with the same number, and
+ * columns with several origins do not count.
+ */
+const UNIQUE_ORIGINS = raw(`
+  select coalesce(json_agg(a.attname order by a.attnum), '[]')
+  from pg_attribute a
+  cross join lateral (
+    select min(m[1])::oid as relation, min(m[2])::int2 as attnum, count(distinct m) as origins
+    from pg_rewrite w, regexp_matches(w.ev_action::text, format(
+      ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) :resorigcol ([0-9]+) ', a.attnum), 'g') m
+    where w.ev_class = c.oid and w.ev_type = '1'
+  ) o
+  join pg_class t on t.oid = o.relation and (t.relkind = 'p' or t.relkind = 'r' and not exists (
+    select from pg_inherits h where h.inhparent = t.oid))
+  join pg_attribute b on b.attrelid = t.oid and b.attnum = o.attnum and b.attnotnull
+  where a.attrelid = c.oid and a.attnum > 0 and o.origins = 1 and pg_column_is_updatable(c.oid, a.attnum, false)
+  and exists (
+    select from pg_index i where i.indrelid = t.oid and i.indisunique and i.indisvalid and i.indimmediate
+    and i.indpred is null and i.indexprs is null and i.indnkeyatts = 1 and i.indkey[0] = o.attnum)`);
 
 /**
  * Reads the relations of some schemas.
@@ -53,6 +77,8 @@ select coalesce(json_agg(json_build_object(
   'isHidden', not pg_table_is_visible(c.oid),
   'isReadable', has_table_privilege(c.oid, 'SELECT'),
   'comment', obj_description(c.oid, 'pg_class'),
+  'keys', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) & 4 > 0
+    then (${UNIQUE_ORIGINS}) else '[]' end,
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
