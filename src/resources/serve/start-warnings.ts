@@ -11,7 +11,7 @@ export function missingTablesWarning(names: readonly string[]): string {
     names.some((name) => name !== SECRET.model) &&
       `The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`,
     names.includes(SECRET.model) &&
-      `Without ${SECRET.model}, the key of cursors is derived from the identity of the database cluster, which its other users can read`,
+      `Without ${SECRET.model}, the key of cursors and digests is derived from the identity of the database cluster, which its other users can read`,
   ];
   return [
     `missing, or not usable by the database role: ${names.join(' and ')}`,
