@@ -49,11 +49,16 @@ export const table = (name: string): Fragment => join(name.split('.').map(identi
  */
 export const value = (text: string | null): Fragment => ({ text: ['', '::text'], values: [text] });
 
-/** An array of texts as PostgreSQL reads it. */
-export function arrayText(values: readonly (string | null)[]): string {
-  const items = values.map((item) => (item === null ? 'NULL' : `"${item.replace(/["\\]/g, '\\$&')}"`));
-  return `{${items.join(',')}}`;
+/** An item of an array. Splitting is several times faster than replacing, for many items and for an item with many quotes. */
+function arrayItem(item: string | null): string {
+  if (item === null) return 'NULL';
+  const escaped = item.includes('\\') ? item.split('\\').join('\\\\') : item;
+  return `"${escaped.includes('"') ? escaped.split('"').join('\\"') : escaped}"`;
 }
+
+/** The text of an array, as PostgreSQL reads it. */
+export const arrayText = (values: readonly (string | null)[]): string =>
+  `{${values.map(arrayItem).join(',')}}`;
 
 /** The items of an array that `arrayText` has made. */
 export const arrayItems = (array: string): string[] =>

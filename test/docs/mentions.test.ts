@@ -4,6 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { SETTINGS } from '../../src/config.ts';
+import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/types/column-types.ts';
 import { missingSchema } from '../../src/db/schema/missing-schema.ts';
 import { OPERATORS } from '../../src/query/parse/filter-values.ts';
@@ -78,7 +79,7 @@ describe('the pages list everything that the code defines, and nothing else', ()
 
   test('types of columns and of keys', () => {
     const columns = codeIn(tableBelow('docs/resources.md', '## Column types'));
-    sameNames(columns, [...Object.keys(COLUMN_TYPES), 'foreignKey']);
+    sameNames(columns, [...Object.keys(COLUMN_TYPES), 'array', 'foreignKey']);
     sameNames(unquoted(codeIn(tableBelow('docs/resources.md', '## Keys'))), Object.keys(KEY_TYPES));
   });
 
@@ -90,10 +91,11 @@ describe('the pages list everything that the code defines, and nothing else', ()
       const others = [...OPERATORS].filter((operator) => !named.includes(operator));
       const expected = documented.startsWith('all') ? others : named;
       for (const type of codeIn([[types]]).filter((name) => name !== 'foreignKey')) {
-        sameNames(COLUMN_TYPES[type as keyof typeof COLUMN_TYPES].operators, expected);
+        const found = type === 'array' ? ARRAY_TYPES.text : COLUMN_TYPES[type as keyof typeof COLUMN_TYPES];
+        sameNames(found.operators, expected);
       }
     }
-    sameNames(codeIn(fitting), [...Object.keys(COLUMN_TYPES), 'foreignKey']);
+    sameNames(codeIn(fitting), [...Object.keys(COLUMN_TYPES), 'array', 'foreignKey']);
   });
 
   test('commands', () => {

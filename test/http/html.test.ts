@@ -51,7 +51,7 @@ describe('the API in a browser', () => {
       'letter Readable by users, writable by users. Methods: GET, POST, PUT, DELETE. Only users can see its columns.',
       'mailbox Readable by no one, writable by users. Methods: POST.',
       'reader_id integer, the id of user eq, ne, in, is, lt, lte, gt, gte may be null; set to the user who creates the record',
-      'data json eq, ne, in, is may be null',
+      'data json eq, ne, in, is, contains may be null',
       'username string eq, ne, in, is, lt, lte, gt, gte, like, ilike unique; at most 255 characters',
     ])
       assert.ok(text.includes(shown), `${shown} is not in ${text}`);

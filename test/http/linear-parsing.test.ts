@@ -23,7 +23,8 @@ import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts
 import { assertOrigin, clientAddress } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
-import type { Operator } from '../../src/db/types/column-type.ts';
+import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
+import type { ColumnType, Operator } from '../../src/db/types/column-type.ts';
 import { cpuOf } from './expect.ts';
 
 /** Makes a text of about this length. */
@@ -76,9 +77,17 @@ const TEXTS: Readonly<Record<string, Text>> = {
 };
 
 const quoted = (text: string): string => JSON.stringify(text.toWellFormed());
-const columnOf = (type: keyof typeof COLUMN_TYPES, facts: Partial<Column> = {}): Column =>
-  ({ type: COLUMN_TYPES[type], castType: COLUMN_TYPES[type].castType, ...facts }) as unknown as Column;
-const types = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
+const ALL_TYPES: Readonly<Record<string, ColumnType>> = {
+  ...COLUMN_TYPES,
+  'array of text': ARRAY_TYPES.text,
+  'array of decimal': ARRAY_TYPES.decimal,
+};
+const columnOf = (name: string, facts: Partial<Column> = {}): Column => {
+  const type = ALL_TYPES[name];
+  const elements = type?.element && { castType: type.element.castType, nullable: true };
+  return { type, castType: type?.castType, elements, ...facts } as unknown as Column;
+};
+const types = Object.keys(ALL_TYPES);
 const asRequest = (headers: Record<string, string>): ApiRequest =>
   ({ headers, client: () => ({ address: '', isSecure: false }) }) as unknown as ApiRequest;
 const quietly = (parse: () => unknown): void => {

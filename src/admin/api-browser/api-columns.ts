@@ -1,5 +1,6 @@
 // Descriptions of a resource for the pages of the API: who may use it, and what its columns are.
 import type { AccessLevel } from '../../config.ts';
+import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
 import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
@@ -8,9 +9,12 @@ import { textsOf } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { table } from '../web/widgets.ts';
 
-const TYPE_NAMES = new Map<unknown, string>(
-  [...Object.entries(KEY_TYPES), ...Object.entries(COLUMN_TYPES)].map(([name, type]) => [type, name]),
-);
+const TYPE_NAMES = new Map<unknown, string>([
+  ...[...Object.entries(KEY_TYPES), ...Object.entries(COLUMN_TYPES)].map(
+    ([name, type]) => [type, name] as const,
+  ),
+  ...Object.entries(ARRAY_TYPES).map(([name, type]) => [type, `array of ${name}`] as const),
+]);
 
 const READERS: Readonly<Record<AccessLevel, string>> = { default: 'anyone', user: 'users', admin: 'admins' };
 const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'no one', user: 'users', admin: 'admins' };
@@ -42,18 +46,23 @@ const isUnique = (column: Column, { uniques }: Model): boolean =>
 
 /** Constraints and help of a column, as short phrases. */
 function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {
-  const options = textsOf(column);
+  const limits = column.elements ?? column;
+  const options = textsOf(limits);
+  const limitNotes = [
+    column.elements?.nullable === false && 'not null',
+    options && `one of ${options.join(', ')}`,
+    limits.maxLength !== undefined && !options && `at most ${limits.maxLength} characters`,
+    limits.minLength !== undefined && `at least ${limits.minLength} characters`,
+    limits.min !== undefined && `at least ${limits.min}`,
+    limits.max !== undefined && `at most ${limits.max}`,
+  ].filter(Boolean);
   const notes = [
     column.nullable && 'may be null',
     column !== model.primaryKey && readonly.has(column) && 'read-only',
     isKeyPart(model, column) && 'a part of the key',
     column === owner && 'set to the user who creates the record',
     column !== model.primaryKey && isUnique(column, model) && 'unique',
-    options && `one of ${options.join(', ')}`,
-    column.maxLength !== undefined && !options && `at most ${column.maxLength} characters`,
-    column.minLength !== undefined && `at least ${column.minLength} characters`,
-    column.min !== undefined && `at least ${column.min}`,
-    column.max !== undefined && `at most ${column.max}`,
+    ...(column.elements ? [limitNotes.length > 0 && `each element: ${limitNotes.join(', ')}`] : limitNotes),
     column.help,
   ];
   return notes.filter(Boolean).join('; ');

@@ -1,6 +1,7 @@
 // Converts between the values of a record and the texts of its form.
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
+import type { ElementFacts } from '../../db/types/column-type.ts';
 import { markKey, sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
@@ -29,8 +30,10 @@ export const mustHaveText = (column: Column): boolean =>
   takesAnyText(column) && !column.nullable && !column.hasDefault;
 
 /** The values of a column with a fixed set of choices. */
-export const textsOf = ({ labels, choices }: Column): readonly string[] | undefined =>
-  labels ?? choices?.map(String);
+export const textsOf = ({
+  labels,
+  choices,
+}: Pick<ElementFacts, 'labels' | 'choices'>): readonly string[] | undefined => labels ?? choices?.map(String);
 
 /** Whether the empty text is a valid value. */
 export const takesEmpty = (column: Column): boolean =>

@@ -72,6 +72,8 @@ const BEGINS = comparison(
   (path) => `${path}__ilike`,
   (value) => `${escapePattern(value)}%`,
 );
+const HAS = comparison('contains', 'contains (a, b)', (path) => `${path}__contains`, trimItems);
+const HAS_JSON = comparison('contains', 'contains (JSON)', (path) => `${path}__contains`);
 const ONE_OF = comparison('in', 'is one of (a, b)', (path) => `${path}__in`, trimItems);
 const EMPTY = presence('empty', 'has no value', '');
 const FILLED = presence('filled', 'has a value', '-');
@@ -102,12 +104,14 @@ export function comparisonsOf(column: Column): FilterComparison[] {
   const orders = (['gte', 'lte', 'gt', 'lt'] as const).filter(
     (operator) => isOrdered && operators.has(operator),
   );
+  const isArray = column.type.element !== undefined;
   return [
     ...(isText ? [CONTAINS, BEGINS] : []),
-    plain('eq', 'is'),
-    plain('ne', 'is not'),
+    ...(operators.has('contains') ? [isArray ? HAS : HAS_JSON] : []),
+    plain('eq', isArray ? 'is (["a", "b"])' : 'is'),
+    plain('ne', isArray ? 'is not (["a", "b"])' : 'is not'),
     ...orders.map((operator) => plain(operator, words[operator] ?? operator)),
-    ...(isChosen ? [] : [ONE_OF]),
+    ...(isChosen || isArray ? [] : [ONE_OF]),
     ...(isText ? [plain('ilike', 'matches the pattern (%, _)')] : []),
     ...(column.nullable ? [EMPTY, FILLED] : []),
   ];
@@ -208,9 +212,15 @@ export function describeFilter({ name, value }: Parameter, resource: AdminResour
     return { what, how: not + how, value: `“${substring ?? prefix ?? value}”` };
   }
   const words = column && isTemporal(column) ? TIME_WORDS : NUMBER_WORDS;
-  const how = { eq: 'is', ne: 'is not', in: 'is one of', is: 'is', like: 'matches the pattern', ...words }[
-    operator
-  ];
+  const how = {
+    eq: 'is',
+    ne: 'is not',
+    in: 'is one of',
+    is: 'is',
+    like: 'matches the pattern',
+    contains: 'contains',
+    ...words,
+  }[operator];
   const isYesNo = column?.type.input.control === 'checkbox';
   const shown =
     isYesNo && /^(true|false)$/i.test(value) ? (/^true$/i.test(value) ? 'yes' : 'no') : `“${value}”`;

@@ -2,14 +2,16 @@
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
 import {
-  isTable,
   areUnique,
+  isTable,
   lengthOf,
+  scalarOf,
   type Catalog,
   type CatalogColumn,
   type CatalogTable,
 } from './catalog.ts';
 import {
+  declaredFacts,
   fieldOf,
   isFilled,
   isNullable,
@@ -33,33 +35,55 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** The facts of an existing column, from the catalog. */
 function storedFacts(stored: CatalogColumn): OwnFacts {
-  const { type, modifier, castType, labels, isDomain } = stored;
+  const { modifier, castType, labels, isDomain } = stored;
+  const type = scalarOf(stored);
+  const isArray = type !== stored.type;
   const numeric = type === 'numeric' && modifier > 4;
   // The type modifier of numeric(p,s) is p * 65536 + s + 4. Since PostgreSQL 15 the scale is a signed 11-bit number.
   const scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
-  return {
+  const facts: Facts = {
     castType,
     labels: labels ?? undefined,
-    isEnumDomain: type === 'enum' && isDomain,
+    needsCast: isDomain && (type === 'enum' || isArray),
     isNondeterministic: !stored.isDeterministic,
     maxLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,
     fractional: ['timestamp', 'timestamptz', 'time'].includes(type) && modifier !== 0,
   };
+  if (!isArray) return facts;
+  const elements = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };
+  return { castType, needsCast: facts.needsCast, elements };
 }
 
-/** The facts of a column that does not exist yet, as Vitrine would create it. */
-function declaredFacts(column: ColumnDefinition, type: ColumnType): OwnFacts {
-  return {
-    castType: type.castType,
-    maxLength: column.type === 'string' ? (column.maxLength ?? 255) : undefined,
-    precision: column.type === 'decimal' ? column.precision : undefined,
-    scale:
-      column.type === 'decimal'
-        ? (column.scale ?? (column.precision === undefined ? undefined : 0))
-        : undefined,
-  };
+interface Limits {
+  readonly maxLength?: number;
+  readonly minLength?: number;
+  readonly min?: number;
+  readonly max?: number;
+}
+
+/** The facts of a column, or of the elements of an array, together with the limits of the registry. */
+const limited = <T extends Facts>(facts: T, { maxLength, minLength, min, max }: Limits): T => ({
+  ...facts,
+  maxLength: smaller(facts.maxLength, maxLength),
+  minLength,
+  min,
+  max,
+});
+
+/** The facts of a column with the limits of the registry. Those of an array are the limits of its elements. */
+function factsOf(
+  definition: ColumnDefinition,
+  type: ColumnType,
+  stored: CatalogColumn | undefined,
+): OwnFacts {
+  const declared = declaredFacts(definition, type);
+  const facts = stored ? storedFacts(stored) : declared;
+  if (!facts.elements || definition.type !== 'array') return limited(facts, definition as Limits);
+  const elements = limited(facts.elements, definition.elements ?? {});
+  const { nullable = true, choices } = declared.elements ?? {};
+  return { ...facts, elements: { ...elements, nullable, choices } };
 }
 
 const smaller = (one: number | undefined, other: number | undefined): number | undefined =>
@@ -71,14 +95,8 @@ function buildColumn(
   type: ColumnType,
   stored: CatalogColumn | undefined,
 ): Mutable<Column> {
-  const facts = stored ? storedFacts(stored) : declaredFacts(definition, type);
-  const bounds = definition as { maxLength?: number; minLength?: number; min?: number; max?: number };
   return {
-    ...facts,
-    maxLength: smaller(facts.maxLength, bounds.maxLength),
-    minLength: bounds.minLength,
-    min: bounds.min,
-    max: bounds.max,
+    ...factsOf(definition, type, stored),
     name,
     key: jsonKeyOf(name, definition),
     field: fieldOf(name, definition),
@@ -91,7 +109,7 @@ function buildColumn(
     initial: isFilled(definition) ? undefined : definition.default,
     indexed: false,
     generated: stored?.generated ?? false,
-    choices: definition.choices,
+    choices: definition.type === 'array' ? undefined : definition.choices,
     references: undefined,
     onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',
   };

@@ -5,8 +5,9 @@ import { type Statement, createStatement, json } from '../rows.ts';
 
 export interface CatalogColumn {
   readonly field: string;
-  /** pg_type.typname; the base type of a domain; `enum` for every enum. */
+  /** pg_type.typname; the base type of a domain; `enum` for every enum; for an array that of its elements with `[]`. */
   readonly type: string;
+  /** Whether the type is a domain; of an array, whether that of its elements is one. */
   readonly isDomain: boolean;
   /** The type to cast a text parameter to; qualified and quoted unless it is a built-in type. */
   readonly castType: string;
@@ -16,6 +17,7 @@ export interface CatalogColumn {
   readonly modifier: number;
   /** False if its collation treats some different texts as equal. */
   readonly isDeterministic: boolean;
+  /** The labels of an enum, also of an array of it. */
   readonly labels: readonly string[] | null;
   readonly nullable: boolean;
   readonly hasDefault: boolean;
@@ -39,9 +41,12 @@ export const VIEW_KINDS: Readonly<Record<string, string>> = {
 /** Whether it exists and is no table, so that no foreign key can refer to it. */
 export const isView = (found: CatalogTable | undefined): boolean => found !== undefined && !isTable(found);
 
-/** The length of a varchar or char; its type modifier includes four bytes of header. */
-export const lengthOf = ({ type, modifier }: CatalogColumn): number | undefined =>
-  ['varchar', 'bpchar'].includes(type) && modifier > 4 ? modifier - 4 : undefined;
+/** The type of a column, or of the elements of an array. */
+export const scalarOf = ({ type }: CatalogColumn): string => type.replace(/\[\]$/, '');
+
+/** The length of a varchar or char, or of such elements; its type modifier includes four bytes of header. */
+export const lengthOf = (column: CatalogColumn): number | undefined =>
+  ['varchar', 'bpchar'].includes(scalarOf(column)) && column.modifier > 4 ? column.modifier - 4 : undefined;
 
 export interface CatalogIndex {
   readonly name: string;
@@ -95,6 +100,10 @@ export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
     join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
     join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
 
+/** Whether the type (d) is a domain or an array of another type, which is read next. Arrays inside of arrays are not. */
+const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
+          and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
+
 /** Reads the catalog of the tables. */
 export function catalogStatement(tables: readonly string[]): Statement<Catalog> {
   const quoted = tables.map((name) => table(name).text.join(''));
@@ -127,10 +136,10 @@ select coalesce(json_agg(json_build_object(
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
-      'type', case when t.typtype = 'e' then 'enum' else t.typname end,
-      'isDomain', a.atttypid <> t.oid,
+      'type', case when t.typtype = 'e' then 'enum' else t.typname end || b.brackets,
+      'isDomain', b.is_domain,
       'castType', case when s.nspname = 'pg_catalog' then t.typname
-                       else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end,
+                       else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end || b.brackets,
       'printed', format_type(a.atttypid, a.atttypmod),
       'modifier', b.modifier,
       'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
@@ -150,12 +159,19 @@ select coalesce(json_agg(json_build_object(
     from pg_attribute a
     cross join lateral (
       with recursive base as (
-        select a.atttypid as type, a.atttypmod as modifier, false as required, false as has_default
+        select a.atttypid as type, a.atttypmod as modifier, false as required, false as has_default,
+          false as is_domain, '' as brackets
         union all
-        select d.typbasetype, d.typtypmod, base.required or d.typnotnull, base.has_default or d.typdefault is not null
-        from base join pg_type d on d.oid = base.type and d.typtype = 'd'
+        select
+          case when d.typtype = 'd' then d.typbasetype else d.typelem end,
+          case when d.typtype = 'd' then d.typtypmod else base.modifier end,
+          base.required or d.typnotnull and base.brackets = '',
+          base.has_default or d.typdefault is not null and base.brackets = '',
+          d.typtype = 'd',
+          case when d.typtype = 'd' then base.brackets else '[]' end
+        from base join pg_type d on d.oid = base.type and ${IS_WRAPPED}
       )
-      select base.* from base join pg_type d on d.oid = base.type and d.typtype <> 'd') b
+      select base.* from base join pg_type d on d.oid = base.type and not ${IS_WRAPPED}) b
     join pg_type t on t.oid = b.type
     join pg_namespace s on s.oid = t.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),

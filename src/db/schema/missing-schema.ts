@@ -1,7 +1,8 @@
 // Writes the SQL that creates what the database lacks for the registry.
 import { isTable, isUnique, isView, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
-import type { ColumnType, Facts } from '../types/column-type.ts';
+import type { ColumnType } from '../types/column-type.ts';
 import {
+  declaredFacts,
   fieldOf,
   isAddable,
   isFilled,
@@ -46,7 +47,7 @@ const KEYS = {
 function defaultClause(column: ColumnDefinition, type: ColumnType): string {
   if (column.default === undefined || isFilled(column)) return '';
   if (column.default === 'now' && type.now) return ` default ${type.now}`;
-  const facts: Facts = { castType: type.castType };
+  const facts = declaredFacts(column, type);
   const parsed = type.fromJson(column.default, JSON.stringify(column.default), facts);
   return parsed.fault === undefined ? ` default ${literal(parsed.value)}::${type.castType}` : '';
 }
@@ -57,9 +58,7 @@ function columnClause(
   definitions: readonly ModelDefinition[],
 ): string {
   const type = typeOf(column, definitions);
-  const sized = column as { maxLength?: number; precision?: number; scale?: number };
-  const declared = type.declare({ castType: type.castType, ...sized });
-  return `${quote(fieldOf(name, column))} ${declared}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
+  return `${quote(fieldOf(name, column))} ${type.declare(declaredFacts(column, type))}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
 }
 
 /**
@@ -124,7 +123,9 @@ function missingIndex(
   }
   if (!column.index && column.type !== 'foreignKey') return [];
   const there = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field);
-  return there ? [] : created(`create index on ${quoteTable(table)} (${quote(field)})`);
+  // Only a GIN index finds the arrays that contain an element.
+  const method = column.type === 'array' ? ' using gin' : '';
+  return there ? [] : created(`create index on ${quoteTable(table)}${method} (${quote(field)})`);
 }
 
 function missingForeignKey(

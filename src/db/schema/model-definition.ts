@@ -1,5 +1,6 @@
 // A model as the registry's author writes it, and the names and defaults that follow from it.
-import type { ColumnType } from '../types/column-type.ts';
+import { ARRAY_TYPES, type ElementTypeName } from '../types/array-types.ts';
+import type { ColumnType, Facts } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { OnDelete } from './model.ts';
 
@@ -36,6 +37,25 @@ interface Bounds {
   readonly max?: number;
 }
 
+/** The elements of an array. */
+export interface ElementDefinition extends Bounds {
+  /** False if clients cannot write NULL elements. */
+  readonly null?: boolean;
+  readonly maxLength?: number;
+  readonly precision?: number;
+  readonly scale?: number;
+}
+
+export interface ArrayColumn extends CommonColumn {
+  readonly type: 'array';
+  /** The type of the elements. */
+  readonly of: ElementTypeName;
+  readonly elements?: ElementDefinition;
+  readonly default?: readonly unknown[] | typeof FILLED_BY_DATABASE;
+  /** The only elements that clients may write. */
+  readonly choices?: readonly (Name | number | boolean)[];
+}
+
 /** One column in the registry. */
 export type ColumnDefinition =
   | (ScalarColumn<'string' | 'text', string> & { readonly maxLength?: number })
@@ -54,6 +74,7 @@ export type ColumnDefinition =
       readonly choices?: never;
     })
   | (ScalarColumn<'json', unknown> & { readonly choices?: never })
+  | ArrayColumn
   | (CommonColumn & {
       readonly type: 'foreignKey';
       /** The name of the referenced model. */
@@ -134,7 +155,26 @@ export const isAddable = (column: ColumnDefinition): boolean =>
 
 /** The type of a column. A foreign key has the type of the referenced key. */
 export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefinition[]): ColumnType {
+  if (column.type === 'array') return ARRAY_TYPES[column.of];
   if (column.type !== 'foreignKey') return COLUMN_TYPES[column.type satisfies TypeName];
   const target = definitions.find(({ model }) => model === column.references);
   return KEY_TYPES[target ? keyTypeOf(target) : 'integer'];
+}
+
+/** The facts of a column that does not exist yet, as Vitrine would create it. */
+export function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts {
+  if (column.type === 'array' && type.element) {
+    const { null: nullable = true, ...limits } = column.elements ?? {};
+    const facts = declaredFacts({ ...limits, type: column.of }, type.element);
+    const maxLength = facts.maxLength ?? limits.maxLength;
+    const elements = { ...limits, ...facts, maxLength, nullable, choices: column.choices };
+    return { castType: type.castType, elements };
+  }
+  const isDecimal = column.type === 'decimal';
+  return {
+    castType: type.castType,
+    maxLength: column.type === 'string' ? (column.maxLength ?? 255) : undefined,
+    precision: isDecimal ? column.precision : undefined,
+    scale: isDecimal ? (column.scale ?? (column.precision === undefined ? undefined : 0)) : undefined,
+  };
 }

@@ -74,11 +74,11 @@ export const mayBeNull = ({ nullable, isUnchecked }: Column): boolean => nullabl
 export const humanize = (name: string): string =>
   name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ');
 
-/** `alias."field"` as a comparable expression: a domain over an enum is cast to the enum. Several columns are a row. */
+/** `alias."field"` as a comparable expression: some domains are cast to their base types. Several columns are a row. */
 export function reference(alias: string, column: Column): Fragment {
   if (column.parts) return sql`(${joinParts(column.parts, (part) => reference(alias, part))})`;
   const bare = sql`${raw(alias)}.${identifier(column.field)}`;
-  return column.isEnumDomain ? sql`${bare}::${raw(column.castType)}` : bare;
+  return column.needsCast ? sql`${bare}::${raw(column.castType)}` : bare;
 }
 
 const joinParts = (parts: readonly Column[], each: (part: Column) => Fragment, between = ', '): Fragment =>

@@ -188,6 +188,9 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
   return names ? [] : keyTypeDifferences(definition, found);
 }
 
+const printedType = (column: ColumnDefinition): string =>
+  column.type === 'array' ? `'array' of '${column.of}'` : `'${column.type}'`;
+
 /** The differences of one column. If its type is wrong, there is no other: they would follow from it. */
 function columnDifferences(
   column: ColumnDefinition,
@@ -207,7 +210,7 @@ function columnDifferences(
   // PostgreSQL allows a foreign key of another width than the referenced key.
   const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
   if (![...type.accepts, ...widths].includes(stored.type))
-    return [`${field} is ${stored.printed}, which type '${column.type}' does not support`];
+    return [`${field} is ${stored.printed}, which type ${printedType(column)} does not support`];
   const length = lengthOf(stored);
   const isShort = column.type === 'password' && length !== undefined && length < HASH_LENGTH;
   const short = isShort ? [`${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`] : [];

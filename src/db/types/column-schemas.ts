@@ -1,10 +1,28 @@
 // The JSON Schemas of the column types, for OpenAPI.
-import type { ColumnSchema, Facts, JsonSchema } from './column-type.ts';
+import type { ColumnSchema, ElementFacts, Facts, JsonSchema } from './column-type.ts';
 import { INTEGERS } from './json-values.ts';
 
 /** Drops undefined keywords. */
 const schema = (keywords: Record<string, unknown>): JsonSchema =>
   Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
+
+/** Adds `null` to the type, and to an `enum`, which must list it too. */
+export function orNull(keywords: JsonSchema): JsonSchema {
+  const { type, enum: values } = keywords;
+  return {
+    ...keywords,
+    ...(type === undefined ? {} : { type: [type, 'null'].flat() }),
+    ...(values === undefined ? {} : { enum: [...(values as unknown[]), null] }),
+  };
+}
+
+/** Choices as an `enum`, or as text if a value has several JSON forms: a decimal can be 1.5 and "1.50". */
+export function choicesOf(choices: readonly unknown[] | undefined, { type }: JsonSchema): JsonSchema {
+  if (!choices) return {};
+  return Array.isArray(type)
+    ? { description: `One of ${choices.join(', ')}.` }
+    : { enum: [...new Set(choices)] };
+}
 
 /** The number nearest to 1 that the bounds allow. */
 const within = ({ min, max }: Facts): number => Math.max(min ?? 1, Math.min(max ?? 1, 1));
@@ -75,6 +93,22 @@ export const timeSchema = formatted('09:30:00', { description: 'HH:MM:SS.' });
 export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { format: 'uuid' });
 
 export const jsonSchema = (): ColumnSchema => same({ description: 'Any JSON value.' }, { any: 'value' });
+
+/** An array of values with this schema. */
+export function arraySchema(
+  { output, body, example }: ColumnSchema,
+  { nullable, choices }: ElementFacts,
+  maxItems: number,
+): ColumnSchema {
+  const items = { ...body, ...choicesOf(choices, body) };
+  const [choice] = choices ?? [];
+  const shownChoice = output['type'] === 'string' ? String(choice) : choice;
+  return {
+    output: { type: 'array', items: nullable ? orNull(output) : output },
+    body: { type: 'array', items: nullable ? orNull(items) : items, maxItems },
+    example: [choice === undefined ? example : shownChoice],
+  };
+}
 
 export const passwordSchema = ({ minLength = 1 }: Facts): ColumnSchema => ({
   output: { type: 'string' },

@@ -1,6 +1,6 @@
 // Building blocks of column types: operator sets, parsers and SQL output expressions.
 import type { Facts, Operator, Parsed } from './column-type.ts';
-import { sql, type Fragment } from '../fragment.ts';
+import { raw, sql, type Fragment } from '../fragment.ts';
 import { checkNumber, notFinite } from './json-values.ts';
 
 export const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
@@ -65,6 +65,26 @@ export const isoDateTimeOutput = (column: Fragment, facts: Facts): Fragment => {
 };
 export const timeOutput = (column: Fragment, { fractional }: Facts): Fragment =>
   fractional ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
+
+/** The JSON of an array whose elements are JSON strings. */
+export const arrayOfTexts = (array: Fragment): Fragment => sql`to_json(${array}::text[])`;
+
+/** The JSON or the text of an array of times without fractions of a second. Works for any dimensions. */
+const withoutFractions = (text: Fragment): Fragment => sql`regexp_replace(${text}, '\\.[0-9]+', '', 'g')`;
+
+export const dateTimesOutput = (array: Fragment, { castType, fractional }: Facts): Fragment => {
+  // The time zone of every session is UTC.
+  const shown = arrayOfTexts(castType === 'timestamptz' ? sql`${array}::timestamp[]` : array);
+  return fractional ? withoutFractions(sql`${shown}::text`) : sql`${shown}::text`;
+};
+/** The same moments in ISO 8601. Values that ISO 8601 has no text for stay as they are. */
+export const isoDateTimesOutput = (array: Fragment, facts: Facts): Fragment =>
+  sql`regexp_replace(${dateTimesOutput(array, facts)}, '"([0-9-]+) ([0-9:]+)"', '"\\1T\\2Z"', 'g')`;
+export const timesOutput = (array: Fragment, { fractional }: Facts): Fragment =>
+  fractional ? withoutFractions(sql`${arrayOfTexts(array)}::text`) : arrayOfTexts(array);
+/** An array of times as filters compare it: without the fractions that the output hides. */
+export const timesInSeconds = (array: Fragment, { castType, fractional }: Facts): Fragment =>
+  fractional ? sql`${withoutFractions(sql`${array}::text`)}::${raw(`${castType}[]`)}` : array;
 
 /** Parses a UUID in its canonical form and converts it to lower case. */
 export function uuid(text: string): Parsed {

@@ -9,7 +9,8 @@ export type Parsed =
   | { readonly value: string; readonly fault?: undefined }
   | { readonly fault: string; readonly value?: string };
 
-export type Operator = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike';
+export type Operator =
+  'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike' | 'contains';
 
 /** What a type needs to know about a column: how the database stores it, and the limits from the registry. */
 export interface Facts {
@@ -25,14 +26,34 @@ export interface Facts {
   readonly fractional?: boolean | undefined;
   /** The labels of an enum. */
   readonly labels?: readonly string[] | undefined;
-  /** A domain over an enum. PostgreSQL has no operators for it, not even `=`. */
-  readonly isEnumDomain?: boolean | undefined;
+  /** A domain over an enum, or an array of a domain. PostgreSQL has no operators for it, not even `=`. */
+  readonly needsCast?: boolean | undefined;
   /** The collation treats some different texts as equal, so patterns do not work. */
   readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
   /** The columns of a key that has several: see `compositeType`. */
   readonly parts?: readonly Facts[] | undefined;
+  /** Of an array: how the database stores its elements, and their limits. The other facts are those of the array itself. */
+  readonly elements?: ElementFacts | undefined;
+}
+
+/** What is known of the elements of an array. */
+export interface ElementFacts extends Facts {
+  /** Whether clients can write NULL elements. */
+  readonly nullable: boolean;
+  /** The only elements that clients may write. */
+  readonly choices?: readonly unknown[] | undefined;
+}
+
+/** How arrays of a type differ from arrays whose elements PostgreSQL outputs, compares and stores as they are. */
+export interface ArrayRules {
+  /** The JSON of the array, if it is not that of its elements as PostgreSQL prints them. */
+  readonly output?: (array: Fragment, elements: Facts) => Fragment;
+  /** The array that filters compare. */
+  readonly comparable?: (array: Fragment, elements: Facts) => Fragment;
+  /** The array as the column stores it, so that 5 instead of 5.00 does not count as a change. */
+  readonly stored?: (array: Fragment, elements: Facts) => Fragment;
 }
 
 /** The form input for a value, as data: pages decide how it looks. */
@@ -74,7 +95,9 @@ export interface ColumnType {
   /** How the output text becomes JSON: unchanged, in quotes, or escaped by PostgreSQL. */
   readonly json: 'bare' | 'quoted' | 'escaped';
   /** The expression that filters compare, if not the column itself. */
-  readonly comparable?: (column: Fragment) => Fragment;
+  readonly comparable?: (column: Fragment, facts: Facts) => Fragment;
+  /** The type of `comparable`, if it is not the column's. Values are cast to it. */
+  readonly comparedAs?: string;
   /** The SQL value to store in an UPDATE, given the new and the present value, if not simply the new one. */
   readonly assign?: (value: Fragment, present: Fragment, facts: Facts) => Fragment;
   /** The SQL expression for `default: 'now'`. */
@@ -91,6 +114,10 @@ export interface ColumnType {
   readonly isUnreserved?: true;
   /** Values cannot be sorted. */
   readonly unordered?: true;
+  /** Of an array type: the type of the elements. */
+  readonly element?: ColumnType;
+  /** Present if a type can be that of an array's elements. */
+  readonly array?: ArrayRules;
   readonly input: FormInput;
   /** The OpenAPI schema. */
   readonly schema: (facts: Facts) => ColumnSchema;

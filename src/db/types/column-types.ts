@@ -32,6 +32,10 @@ import {
   isoDateTimeOutput,
   timeOutput,
   uuid,
+  dateTimesOutput,
+  isoDateTimesOutput,
+  timesOutput,
+  timesInSeconds,
 } from './column-type-parts.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { join, raw, sql, type Fragment } from '../fragment.ts';
@@ -59,6 +63,7 @@ const string: ColumnType = {
   json: 'escaped',
   long: true,
   sized: true,
+  array: {},
   input: { control: 'text', json: 'string' },
   schema: textSchema,
 };
@@ -74,6 +79,7 @@ const bigint: ColumnType = {
   json: 'quoted',
   bounded: true,
   isUnreserved: true,
+  array: {},
   input: { control: 'number', json: 'string' },
   schema: digitsSchema,
 };
@@ -100,6 +106,7 @@ export const COLUMN_TYPES = {
     json: 'bare',
     bounded: true,
     isUnreserved: true,
+    array: {},
     input: { control: 'number', json: 'number' },
     schema: integerSchema,
   },
@@ -119,6 +126,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'escaped',
     bounded: true,
+    array: {},
     input: { control: 'number', json: 'number' },
     schema: floatSchema,
   },
@@ -137,6 +145,10 @@ export const COLUMN_TYPES = {
       precision === undefined ? value : sql`${value}::${raw(`numeric(${precision},${scale})`)}`,
     long: true,
     bounded: true,
+    array: {
+      stored: (array, { precision, scale = 0 }) =>
+        precision === undefined ? array : sql`${array}::${raw(`numeric(${precision},${scale})[]`)}`,
+    },
     input: { control: 'number', json: 'string' },
     schema: decimalSchema,
   },
@@ -155,6 +167,7 @@ export const COLUMN_TYPES = {
     output: asText,
     json: 'bare',
     isUnreserved: true,
+    array: {},
     input: { control: 'checkbox', json: 'boolean' },
     schema: booleanSchema,
   },
@@ -169,6 +182,7 @@ export const COLUMN_TYPES = {
     json: 'quoted',
     assign: keepHidden(dateTimeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')",
+    array: { output: dateTimesOutput, comparable: timesInSeconds },
     input: { control: 'datetime-local', json: 'string' },
     schema: dateTimeSchema,
   },
@@ -182,6 +196,7 @@ export const COLUMN_TYPES = {
     output: asText,
     json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
+    array: {},
     input: { control: 'date', json: 'string' },
     schema: dateSchema,
   },
@@ -196,6 +211,7 @@ export const COLUMN_TYPES = {
     json: 'quoted',
     assign: keepHidden(timeOutput),
     now: "date_trunc('second', now() at time zone 'UTC')::time",
+    array: { output: timesOutput, comparable: timesInSeconds },
     input: { control: 'time', json: 'string' },
     schema: timeSchema,
   },
@@ -209,11 +225,12 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'quoted',
     isUnreserved: true,
+    array: {},
     input: { control: 'text', json: 'string' },
     schema: uuidSchema,
   },
   json: {
-    operators: operators(EQUALITY),
+    operators: operators(EQUALITY, ['contains']),
     castType: 'jsonb',
     declare: () => 'jsonb',
     accepts: ['jsonb', 'json'],
@@ -225,6 +242,7 @@ export const COLUMN_TYPES = {
     output: asItIs,
     json: 'bare',
     comparable: (column) => sql`${column}::jsonb`,
+    comparedAs: 'jsonb',
     nullText: 'null',
     long: true,
     unordered: true,
@@ -267,6 +285,7 @@ export const KEY_TYPES = {
 export const ISO_DATETIME: ColumnType = {
   ...COLUMN_TYPES.datetime,
   output: isoDateTimeOutput,
+  array: { output: isoDateTimesOutput, comparable: timesInSeconds },
   schema: isoDateTimeSchema,
 };
 

@@ -20,12 +20,22 @@ export const FILTER_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     ...oneOrMany({ type: 'string', maxLength: 256 }),
   },
   'Filter.in': { type: 'string', description: 'Values separated by commas, quoted as in CSV.' },
+  'Filter.array': {
+    description: 'A JSON array such as `["a","b"]`.',
+    ...oneOrMany({ type: 'string' }),
+  },
+  'Filter.contains': oneOrMany({
+    type: 'string',
+    description: 'The elements that the array must have, separated by commas, quoted as in CSV.',
+  }),
+  'Filter.json': oneOrMany({ type: 'string', description: 'A JSON value that the value must contain.' }),
   'Filter.is': { type: 'string', enum: ['null', 'none'] },
   'Filter.isBoolean': { enum: ['null', 'none', 'true', 'false', true, false] },
 };
 
 function valueSchema(column: Column, operator: Operator): string {
   if (operator === 'in') return 'Filter.in';
+  if (operator === 'contains') return column.type.element ? 'Filter.contains' : 'Filter.json';
   if (operator === 'like' || operator === 'ilike') return 'Filter.pattern';
   const { type = 'string' } = column.type.schema(column).body;
   if (operator === 'is') return type === 'boolean' ? 'Filter.isBoolean' : 'Filter.is';

@@ -1,5 +1,6 @@
 // The JSON schemas of a resource: its records, pages of them, and the bodies of POST and PUT.
 import type { JsonSchema } from '../../db/types/column-type.ts';
+import { choicesOf, orNull } from '../../db/types/column-schemas.ts';
 import { hasNaturalKey, humanize, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
@@ -10,16 +11,6 @@ const descriptionOf = (texts: readonly unknown[]): Keywords => {
   const description = texts.filter(Boolean).join(' ');
   return description === '' ? {} : { description };
 };
-
-/** Adds `null` to the type, and to an `enum`, which must list it too. */
-function orNull(schema: JsonSchema): JsonSchema {
-  const { type, enum: values } = schema;
-  return {
-    ...schema,
-    ...(type === undefined ? {} : { type: [type, 'null'].flat() }),
-    ...(values === undefined ? {} : { enum: [...(values as unknown[]), null] }),
-  };
-}
 
 const titleOf = ({ name, title }: Column): Keywords => (title === humanize(name) ? {} : { title });
 
@@ -40,17 +31,9 @@ function outputSchema(column: Column): JsonSchema {
 const defaultOf = ({ initial }: Column): string =>
   initial === undefined ? '' : `Default: \`${JSON.stringify(initial)}\`.`;
 
-/** Choices as an `enum`, or as text if a value has several JSON forms: a decimal can be 1.5 and "1.50". */
-function choicesOf({ choices }: Column, { type }: JsonSchema): Keywords {
-  if (!choices) return {};
-  return Array.isArray(type)
-    ? { description: `One of ${choices.join(', ')}.` }
-    : { enum: [...new Set(choices)] };
-}
-
 function bodySchema(column: Column): JsonSchema {
   const { body } = column.type.schema(column);
-  const choices = choicesOf(column, body);
+  const choices = choicesOf(column.choices, body);
   const described = {
     ...body,
     ...titleOf(column),

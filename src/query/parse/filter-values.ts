@@ -1,17 +1,18 @@
 // Checks the texts of one filter and turns them into the values that PostgreSQL compares with.
-import type { Operator } from '../../db/types/column-type.ts';
+import { arrayText } from '../../db/fragment.ts';
+import type { Operator, Parsed } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
 
-/** Maximum number of values in an `in` filter. */
-const MAX_IN_VALUES = 1000;
+/** Maximum number of values in a list: of `in` and of `contains`. */
+const MAX_ITEMS = 1000;
 
 export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
-  'eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike',
+  'eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike', 'contains',
 ]); // prettier-ignore
 
 export type FilterValues = { readonly values: readonly string[] } | { readonly fault: string };
 
-/** Splits the value of an `in` filter by the rules of CSV. @returns undefined for bad quoting */
+/** Splits a list by the rules of CSV. @returns undefined for bad quoting */
 function splitCsv(text: string): string[] | undefined {
   const values: string[] = [];
   const item = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
@@ -23,13 +24,30 @@ function splitCsv(text: string): string[] | undefined {
   }
 }
 
-function inValues(text: string, column: Column): FilterValues {
+/** The items of a list: of `in` and of `contains`. */
+function listItems(text: string): FilterValues {
   if (text === '') return { fault: 'must have at least one value' };
   const items = splitCsv(text);
   if (!items) return { fault: 'must be comma-separated values, quoted as in CSV' };
-  if (items.length > MAX_IN_VALUES)
-    return { fault: `must have at most ${MAX_IN_VALUES} values (got ${items.length})` };
-  return allOf(items.map((item) => typedValue(item, column)));
+  if (items.length > MAX_ITEMS)
+    return { fault: `must have at most ${MAX_ITEMS} values (got ${items.length})` };
+  return { values: items };
+}
+
+function inValues(text: string, column: Column): FilterValues {
+  const items = listItems(text);
+  return 'fault' in items ? items : allOf(items.values.map((item) => typedValue(item, column)));
+}
+
+/** The value of `contains`: the elements that an array must have, or a JSON value. */
+function containedValue(text: string, column: Column): FilterValues {
+  const { element } = column.type;
+  const { elements } = column;
+  if (!element || !elements) return typedValue(text, column);
+  const items = listItems(text);
+  if ('fault' in items) return items;
+  const parsed = allOf(items.values.map((item) => valueOf(element.parse(item, elements))));
+  return 'fault' in parsed ? parsed : { values: [arrayText(parsed.values)] };
 }
 
 function isValues(text: string, column: Column): FilterValues {
@@ -47,10 +65,10 @@ function patternValues(text: string): FilterValues {
   return lastBackslashes % 2 === 1 ? { fault: 'must not end with a lone backslash' } : { values: [text] };
 }
 
-function typedValue(text: string, column: Column): FilterValues {
-  const parsed = column.type.parse(text, column);
-  return parsed.fault !== undefined ? parsed : { values: [parsed.value] };
-}
+const valueOf = (parsed: Parsed): FilterValues =>
+  parsed.fault !== undefined ? { fault: parsed.fault } : { values: [parsed.value] };
+
+const typedValue = (text: string, column: Column): FilterValues => valueOf(column.type.parse(text, column));
 
 function allOf(results: readonly FilterValues[]): FilterValues {
   const fault = results.find((result) => 'fault' in result);
@@ -60,6 +78,7 @@ function allOf(results: readonly FilterValues[]): FilterValues {
 /** The values of one filter as the database takes them: of the column's type, or as the operator requires. */
 export function filterValues(operator: Operator, texts: readonly string[], column: Column): FilterValues {
   if (operator === 'in') return allOf(texts.map((text) => inValues(text, column)));
+  if (operator === 'contains') return allOf(texts.map((text) => containedValue(text, column)));
   if (operator === 'is') return allOf(texts.map((text) => isValues(text, column)));
   if (operator === 'like' || operator === 'ilike') return allOf(texts.map(patternValues));
   return allOf(texts.map((text) => typedValue(text, column)));

@@ -63,7 +63,9 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
     const present = reference(FOUND, column);
     if (column.isPassword) return matchesDigest(present, values);
     const shown = (one: Fragment): Fragment =>
-      column.type.comparable?.(one) ?? sql`${column.type.output(one, column)}::text`;
+      column.type.comparedAs === undefined
+        ? sql`${column.type.output(one, column)}::text`
+        : (column.type.comparable?.(one, column) ?? one);
     return sql`coalesce(${shown(present)} = ${shown(cell)}, false)`;
   }
   if (!column.references) return sql`${cell} is not null`;

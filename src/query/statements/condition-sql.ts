@@ -16,11 +16,13 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
   gte: '>=',
   like: 'like',
   ilike: 'ilike',
+  contains: '@>',
 };
 
 /**
- * Maximum values that are compared one by one with a column that stores fractions of a second: this can use an index. More values
- * are one parameter. Otherwise clients could cause a different statement with each number of values.
+ * Maximum values that are compared one by one where only this can use an index: with `contains`, and with a column that stores
+ * fractions of a second. More values are one parameter. Otherwise clients could cause a different statement with each number of
+ * values.
  */
 const MAX_COMPARISONS = 8;
 
@@ -32,9 +34,13 @@ function patternText(column: Column, bare: Fragment): Fragment {
   return isTextual(column) ? bare : sql`${bare}::text`;
 }
 
-/** An array of the column's type as one parameter. */
-const typedList = (values: readonly string[], { castType }: Column): Fragment =>
-  castType === 'text' ? valueList(values) : sql`${valueList(values)}::${raw(castType)}[]`;
+/** The values as one parameter: an array of the column's type, or a subselect of arrays. */
+const typedList = (values: readonly string[], { castType, type }: Column): Fragment =>
+  type.element
+    ? sql`select one::${raw(castType)} from unnest(${valueList(values)}) one`
+    : castType === 'text'
+      ? valueList(values)
+      : sql`${valueList(values)}::${raw(castType)}[]`;
 
 /**
  * Compares in whole seconds, like the output of a column that stores fractions of a second: 18:30:00.25 equals 18:30:00.
@@ -86,9 +92,14 @@ function compare(
     const list = typedList(values, isTime ? { ...column, castType: 'interval' } : column);
     return sql`${wholeSeconds(bare, isTime)} ${symbol} ${quantifier}(${list})`;
   }
-  const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare) ?? bare);
+  const left = isPattern ? patternText(column, bare) : (column.type.comparable?.(bare, column) ?? bare);
   // The value must be cast to the type that the column is compared as.
-  const compared = column.type.comparable ? { ...column, castType: column.type.castType } : column;
+  const compared = { ...column, castType: column.type.comparedAs ?? column.castType };
+  if (operator === 'contains' && values.length <= MAX_COMPARISONS)
+    return sql`(${join(
+      values.map((text) => sql`${left} @> ${typed(text, compared)}`),
+      ' or ',
+    )})`;
   if (values.length === 1 && only !== undefined) {
     const value = isPattern ? typed(only, { ...column, castType: 'text' }) : typed(only, compared);
     return sql`${left} ${symbol} ${value}`;

@@ -3,9 +3,15 @@ import { inspect } from 'node:util';
 import type { ColumnType, Facts } from '../../db/types/column-type.ts';
 import { checkKeys, isBoolean, isIn, isObject, unknownKeys, type Loose } from '../definition/check-keys.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
-import { FILLED_BY_DATABASE } from '../../db/schema/model-definition.ts';
+import {
+  declaredFacts,
+  FILLED_BY_DATABASE,
+  type ColumnDefinition,
+} from '../../db/schema/model-definition.ts';
+import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
 import { faultIf, type KeyFault } from '../../errors.ts';
+import { checkSizes } from './check-sizes.ts';
 
 /** The object without its faulty keys. `faulty` has their paths. */
 export const withoutFaulty = (
@@ -48,23 +54,24 @@ const KEYS_NOT_FOR_TYPE: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The keys that only some types have. */
-const TYPE_KEYS = ['maxLength', 'minLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete'];
+const TYPE_KEYS = [
+  'maxLength', 'minLength', 'min', 'max', 'precision', 'scale', 'references', 'onDelete', 'of', 'elements',
+]; // prettier-ignore
 
-const allowedKeys = (typeName: string, type: ColumnType | undefined): string[] => [
-  ...COMMON_KEYS.filter((key) => !KEYS_NOT_FOR_TYPE[typeName]?.includes(key)),
+/** The keys of the limits that a type has. */
+const sizeKeys = (typeName: string, type: ColumnType | undefined): string[] => [
   ...(type?.sized ? ['maxLength'] : []),
   ...(type?.bounded ? ['min', 'max'] : []),
   ...(typeName === 'password' ? ['minLength'] : []),
   ...(typeName === 'decimal' ? ['precision', 'scale'] : []),
-  ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
 ];
 
-/** PostgreSQL's maximum length of a varchar. */
-const MAX_CHARACTERS = 10_485_760;
-/** PostgreSQL's maximum precision of a decimal. */
-const MAX_DIGITS = 1000;
-/** Maximum `minLength` of a password. Clients may send a stored hash back, which must not be too short. */
-const MAX_MIN_LENGTH = 64;
+const allowedKeys = (typeName: string, type: ColumnType | undefined): string[] => [
+  ...COMMON_KEYS.filter((key) => !KEYS_NOT_FOR_TYPE[typeName]?.includes(key)),
+  ...sizeKeys(typeName, type),
+  ...(typeName === 'foreignKey' ? ['references', 'onDelete'] : []),
+  ...(typeName === 'array' ? ['of', 'elements'] : []),
+];
 
 /** The type with this name. Undefined for unknown names and for foreign keys, which have the type of the related key. */
 const typeNamed = (name: unknown): ColumnType | undefined =>
@@ -72,8 +79,23 @@ const typeNamed = (name: unknown): ColumnType | undefined =>
     ? COLUMN_TYPES[name as keyof typeof COLUMN_TYPES]
     : undefined;
 
-const isWhole = (value: unknown, min: number, max: number): value is number =>
-  Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+const arrayOf = (name: unknown): ColumnType | undefined =>
+  typeof name === 'string' && Object.hasOwn(ARRAY_TYPES, name)
+    ? ARRAY_TYPES[name as keyof typeof ARRAY_TYPES]
+    : undefined;
+
+/** The faults of the keys that only arrays have. */
+function checkArray({ of: element, elements }: Loose, type: ColumnType | undefined): KeyFault[] {
+  if (!type) return [{ key: 'of', text: `must be one of ${Object.keys(ARRAY_TYPES).join(', ')}` }];
+  if (elements === undefined) return [];
+  if (!isObject(elements)) return [{ key: 'elements', text: 'must be an object such as { null: false }' }];
+  const allowed = ['null', ...sizeKeys(String(element), type.element)];
+  return [
+    ...unknownKeys(elements, allowed, 'elements.', `elements of type ${String(element)} have no such key`),
+    ...checkKeys(elements, ['null'], isBoolean, 'must be true or false', 'elements.'),
+    ...checkSizes(elements, 'elements.'),
+  ];
+}
 
 /** The faults of the keys that every column may have. */
 const checkCommon = (column: Loose): KeyFault[] => [
@@ -86,12 +108,16 @@ const checkCommon = (column: Loose): KeyFault[] => [
 export function checkColumn(column: unknown): KeyFault[] {
   if (!isObject(column)) return [{ key: '', text: 'must be an object such as { type: "string" }' }];
   const { type: typeName } = column;
-  const type = typeNamed(typeName);
   const isForeignKey = typeName === 'foreignKey';
+  const isArray = typeName === 'array';
+  const type = isArray ? arrayOf(column['of']) : typeNamed(typeName);
   // The type decides what the other keys mean, so without it they are not checked.
-  if (!type && !isForeignKey)
+  if (!type && !isForeignKey && !isArray)
     return [
-      { key: 'type', text: `must be one of ${[...Object.keys(COLUMN_TYPES), 'foreignKey'].join(', ')}` },
+      {
+        key: 'type',
+        text: `must be one of ${[...Object.keys(COLUMN_TYPES), 'array', 'foreignKey'].join(', ')}`,
+      },
       ...unknownKeys(column, [...COMMON_KEYS, ...TYPE_KEYS], '', 'no type has such a key'),
       ...checkCommon(column),
     ];
@@ -104,6 +130,7 @@ export function checkColumn(column: unknown): KeyFault[] {
     ),
     ...checkCommon(column),
     ...(isForeignKey ? checkForeignKey(column) : []),
+    ...(isArray ? checkArray(column, type) : []),
     ...checkSizes(column),
     ...checkKeys(
       column,
@@ -113,8 +140,9 @@ export function checkColumn(column: unknown): KeyFault[] {
     ),
   ];
   // Values of a foreign key are checked later, together with the related model.
-  if (isForeignKey) return faults;
-  return [...faults, ...checkValues(withoutFaulty(column, '', new Set(faults.map(({ key }) => key))), type)];
+  if (isForeignKey || !type) return faults;
+  const faulty = new Set(faults.map(({ key }) => key.replace(/^elements\..*/, 'elements')));
+  return [...faults, ...checkValues(withoutFaulty(column, '', faulty), type)];
 }
 
 const checkForeignKey = ({ references, onDelete, null: isNullable }: Loose): KeyFault[] => [
@@ -122,37 +150,6 @@ const checkForeignKey = ({ references, onDelete, null: isNullable }: Loose): Key
   ...checkKeys({ onDelete }, ['onDelete'], isIn(ON_DELETE), `must be one of ${ON_DELETE.join(', ')}`),
   ...faultIf(onDelete === 'setNull' && !isNullable, 'onDelete', 'setNull requires null: true'),
 ];
-
-/** The fault of a key whose value is not a whole number between two bounds. */
-const checkWhole = (
-  column: Loose,
-  key: string,
-  min: number,
-  max: number,
-  maxName = String(max),
-): KeyFault[] =>
-  checkKeys(
-    column,
-    [key],
-    (value) => isWhole(value, min, max),
-    `must be a whole number from ${min} to ${maxName}`,
-  );
-
-function checkSizes(column: Loose): KeyFault[] {
-  const { precision, scale, min, max } = column;
-  const maxScale = isWhole(precision, 1, MAX_DIGITS) ? precision : MAX_DIGITS;
-  const isReversed = typeof min === 'number' && typeof max === 'number' && min > max;
-  return [
-    ...checkWhole(column, 'maxLength', 1, MAX_CHARACTERS),
-    ...checkWhole(column, 'minLength', 1, MAX_MIN_LENGTH),
-    ...checkWhole(column, 'precision', 1, MAX_DIGITS),
-    ...(scale !== undefined && precision === undefined
-      ? [{ key: 'scale', text: 'requires precision' }]
-      : checkWhole(column, 'scale', 0, maxScale, 'precision')),
-    ...checkKeys(column, ['min', 'max'], Number.isFinite, 'must be a number'),
-    ...faultIf(isReversed, 'min', 'must not be greater than max'),
-  ];
-}
 
 /** Whether a value can be written as JSON, with everything in it: no functions, NaN, BigInts and the like. */
 function isJson(value: unknown): boolean {
@@ -192,8 +189,8 @@ function faultOf(value: unknown, column: Loose, type: ColumnType | undefined): s
   const notJson = source === undefined ? 'cannot be written as JSON' : undefined;
   if (!type) return ['string', 'number'].includes(typeof value) ? notJson : 'must be a string or a number';
   if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
-  const maxLength = column['type'] === 'string' ? 255 : undefined;
-  const facts: Facts = { castType: type.castType, maxLength, ...(column as Partial<Facts>) };
+  const declared = declaredFacts(column as unknown as ColumnDefinition, type);
+  const facts: Facts = type.element ? declared : { ...declared, ...(column as Partial<Facts>) };
   if (notJson && type.input.json === 'json') return notJson;
   return type.fromJson(value, source ?? '', facts).fault ?? notJson;
 }
@@ -204,10 +201,12 @@ function faultOf(value: unknown, column: Loose, type: ColumnType | undefined): s
  */
 export function checkValues(column: Loose, type: ColumnType | undefined): KeyFault[] {
   const { choices, default: value } = column;
+  const element = type?.element;
+  const elements = { ...(column['elements'] as Loose | undefined), type: column['of'] };
   // `checkColumn` reports choices that are not an array.
   const all = Array.isArray(choices) ? (choices as unknown[]) : undefined;
   const faults = (all ?? []).flatMap((choice) => {
-    const text = faultOf(choice, column, type);
+    const text = element ? faultOf(choice, elements, element) : faultOf(choice, column, type);
     return text ? [{ key: 'choices', text: `${printed(choice)} ${text}` }] : [];
   });
   if (value === undefined || (value === 'now' && type?.now)) return faults;
@@ -221,7 +220,7 @@ export function checkValues(column: Loose, type: ColumnType | undefined): KeyFau
       ? 'is not allowed: leave the default out and set null: true'
       : faultOf(value, column, type);
   if (text) return [...faults, { key: 'default', text: `${printed(value)} ${text}` }];
-  if (!all || all.includes(value)) return faults;
+  if (!all || element || all.includes(value)) return faults;
   // If a choice has the wrong type ("5" for 5), the default may well be one of the choices.
   const bare = (one: unknown): string => printed(one).replaceAll('"', '');
   const mayBeChoice = faults.length > 0 && all.map(bare).includes(bare(value));

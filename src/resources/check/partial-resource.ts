@@ -56,8 +56,10 @@ export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<
   const partialColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
     const path = `columns.${key}.`;
     const partial = isObject(column) ? withoutFaulty(column, path, faulty) : {};
-    if (partial['type'] === undefined) untyped.add(key);
-    return [key, { type: 'text', ...partial }];
+    const isTyped = partial['type'] === 'array' ? partial['of'] !== undefined : partial['type'] !== undefined;
+    if (isTyped) return [key, partial];
+    untyped.add(key);
+    return [key, { ...partial, type: 'text' }];
   });
   const resource = {
     ...withoutFaulty(entry, '', faulty),

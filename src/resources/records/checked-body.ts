@@ -1,7 +1,7 @@
 // Checks the JSON body of a write against the columns of its resource.
 import type { Parsed } from '../../db/types/column-type.ts';
 import { hasNaturalKey, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
-import { isSameNumber } from '../../db/types/json-values.ts';
+import { checkChoice } from '../../db/types/choices.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
@@ -55,24 +55,8 @@ function sentFieldOf(
 }
 
 /** Parses a JSON field for a column, or says why it is invalid. Checks `choices` as well. */
-export function parseField({ value, source }: JsonField, column: Column): Parsed {
-  const parsed = column.type.fromJson(value, source, column);
-  if (parsed.fault !== undefined || !column.choices) return parsed;
-  if (column.choices.some((choice) => isChoice(choice, parsed.value, column))) return parsed;
-  const choices = column.choices.map((choice) =>
-    typeof choice === 'string' ? choice : JSON.stringify(choice),
-  );
-  return { fault: `must be one of ${choices.join(', ')}`, value: parsed.value };
-}
-
-/** Compares a choice of the registry with a value from JSON. Numbers compare by value: 1.5 equals "1.50". */
-function isChoice(choice: unknown, value: string, column: Column): boolean {
-  const allowed = column.type.fromJson(choice, JSON.stringify(choice), column).value;
-  return (
-    allowed === value ||
-    (allowed !== undefined && column.type.bounded === true && isSameNumber(allowed, value))
-  );
-}
+export const parseField = ({ value, source }: JsonField, column: Column): Parsed =>
+  checkChoice(column.type, column, column.choices)(column.type.fromJson(value, source, column));
 
 /** Basic credentials end the user name at the first colon. */
 function checkLoginName(value: string): Parsed {

@@ -1,7 +1,7 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
-import { COLUMN_TYPES, ISO_DATETIME } from '../../db/types/column-types.ts';
+import { isIsoType, isoTypeOf } from '../../db/types/array-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
@@ -117,7 +117,7 @@ export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel)
 
 const shapeOf = (shown: readonly Column[]): string =>
   `-${createHash('sha256')
-    .update(shown.map(({ key, type }) => (type === ISO_DATETIME ? `${key} iso` : key)).join())
+    .update(shown.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
     .digest('hex')
     .slice(0, 6)}`;
 
@@ -141,8 +141,10 @@ export function adminColumnsByModel(
   return columnsOf;
 }
 
-const withIsoDates = (column: Column): Column =>
-  column.type === COLUMN_TYPES.datetime ? { ...column, type: ISO_DATETIME } : column;
+function withIsoDates(column: Column): Column {
+  const type = isoTypeOf(column.type);
+  return type ? { ...column, type } : column;
+}
 
 /** The resources as the API serves them, by name. */
 export function serveResources(

@@ -1,0 +1,151 @@
+// The types of array columns, each made from the type of its elements.
+import { arrayText, sql, type Fragment } from '../fragment.ts';
+import type { ColumnType, ElementFacts, Facts, Parsed } from './column-type.ts';
+import { arraySchema } from './column-schemas.ts';
+import { arrayOfTexts, EQUALITY, operators } from './column-type-parts.ts';
+import { COLUMN_TYPES, ISO_DATETIME, type TypeName } from './column-types.ts';
+import { checkChoice } from './choices.ts';
+import { isRectangular, jsonElements, type JsonElement } from './json-elements.ts';
+import { scanJson } from './json-scanner.ts';
+
+/** Maximum elements of an array in a body. Parsing more would block the event loop. */
+export const MAX_ELEMENTS = 10_000;
+const NOT_ARRAY = 'must be an array';
+export const TOO_MANY = `must have at most ${MAX_ELEMENTS.toLocaleString('en-US')} elements`;
+
+/** Parses one element from its JSON text; the value of `null` is null. */
+type ParseElement = (source: string) => Parsed | null;
+
+/** Most texts have no escapes, so that their characters are those between the quotes. */
+const stringOf = (source: string): string =>
+  source.includes('\\') ? (JSON.parse(source) as string) : source.slice(1, -1);
+
+/** The value of a scalar; an empty object for an object. */
+function valueOf(source: string): unknown {
+  if (source.startsWith('"')) return stringOf(source);
+  return source.startsWith('{') ? {} : (JSON.parse(source) as unknown);
+}
+
+/** Parses the elements of an array. The fault names the first invalid one; it has a value if PostgreSQL could store the array. */
+class ElementParser {
+  readonly #parse: ParseElement;
+  readonly #nullable: boolean;
+  #position = 0;
+  #fault: string | undefined;
+  #isStorable = true;
+
+  constructor(parse: ParseElement, nullable: boolean) {
+    this.#parse = parse;
+    this.#nullable = nullable;
+  }
+
+  #addFault(text: string, isStorable: boolean): void {
+    this.#fault ??= `element ${this.#position}: ${text}`;
+    this.#isStorable &&= isStorable;
+  }
+
+  #text(source: string): string | null {
+    this.#position += 1;
+    const parsed = this.#parse(source);
+    if (parsed === null) {
+      if (!this.#nullable) this.#addFault('must not be null', true);
+      return null;
+    }
+    if (parsed.fault !== undefined) this.#addFault(parsed.fault, parsed.value !== undefined);
+    return parsed.value ?? null;
+  }
+
+  /** The array as PostgreSQL reads it. */
+  #array(elements: readonly JsonElement[]): string {
+    const isFlat = elements.every((element) => typeof element === 'string');
+    if (isFlat) return arrayText(elements.map((source) => this.#text(source)));
+    return `{${elements.map((element) => (typeof element === 'string' ? '' : this.#array(element))).join(',')}}`;
+  }
+
+  parse(elements: readonly JsonElement[]): Parsed {
+    const isFlat = elements.every((element) => typeof element === 'string');
+    if (!isFlat && !isRectangular(elements)) return { fault: 'must have one dimension' };
+    const value = this.#array(elements);
+    const fault = isFlat ? this.#fault : 'must have one dimension';
+    if (fault === undefined) return { value };
+    return this.#isStorable ? { fault, value } : { fault: this.#fault ?? fault };
+  }
+}
+
+/** @param source valid JSON */
+function parseArray(source: string, nullable: boolean, parse: ParseElement): Parsed {
+  if (!source.startsWith('[')) return { fault: NOT_ARRAY };
+  const elements = jsonElements(source, MAX_ELEMENTS);
+  return elements ? new ElementParser(parse, nullable).parse(elements) : { fault: TOO_MANY };
+}
+
+const isNull = (source: string): boolean => source === 'null';
+
+/** The type of arrays whose elements have this type. */
+function arrayOf(element: ColumnType): ColumnType {
+  const { output, comparable, stored } = element.array ?? {};
+  const factsOf = ({ elements }: Facts): ElementFacts =>
+    elements ?? { castType: element.castType, nullable: true };
+  const shown = (column: Fragment, facts: Facts): Fragment => {
+    if (output) return output(column, factsOf(facts));
+    return element.input.json === 'string' ? arrayOfTexts(column) : sql`to_json(${column})`;
+  };
+  return {
+    operators: operators(EQUALITY, ['contains']),
+    castType: `${element.castType}[]`,
+    declare: (facts) => `${element.declare(factsOf(facts))}[]`,
+    accepts: element.accepts.map((name) => `${name}[]`),
+    parse: (text, facts) => {
+      const source = text.trim();
+      if (!scanJson(source)) return { fault: 'must be a JSON array' };
+      const elements = factsOf(facts);
+      // In a filter, the element "5" is the same as 5.
+      return parseArray(source, true, (one) =>
+        isNull(one) ? null : element.parse(one.startsWith('"') ? stringOf(one) : one, elements),
+      );
+    },
+    fromJson: (_value, source, facts) => {
+      const elements = factsOf(facts);
+      const isAllowed = checkChoice(element, elements, elements.choices);
+      return parseArray(source, elements.nullable, (one) =>
+        isNull(one) ? null : isAllowed(element.fromJson(valueOf(one), one, elements)),
+      );
+    },
+    output: shown,
+    json: 'bare',
+    ...(comparable ? { comparable: (column, facts) => comparable(column, factsOf(facts)) } : {}),
+    // Sending back what was read changes nothing: not the fractions of seconds, and not other lower bounds than 1.
+    assign: (value, present, facts) => {
+      const cell = stored?.(value, factsOf(facts)) ?? value;
+      return sql`case when ${shown(present, facts)}::text = ${shown(cell, facts)}::text then ${present} else ${cell} end`;
+    },
+    long: true,
+    unordered: true,
+    element,
+    input: { control: 'textarea', json: 'json' },
+    schema: (facts) => arraySchema(element.schema(factsOf(facts)), factsOf(facts), MAX_ELEMENTS),
+  };
+}
+
+export type ElementTypeName = Exclude<TypeName, 'json' | 'password'>;
+
+/** The types that elements of an array can have, by name. */
+const elementTypes = Object.entries<ColumnType>(COLUMN_TYPES).filter(([, { array }]) => array);
+
+/** The types of arrays, by the type of their elements. */
+export const ARRAY_TYPES = Object.fromEntries(
+  elementTypes.map(([name, type]) => [name, arrayOf(type)]),
+) as Record<ElementTypeName, ColumnType>;
+
+const ISO_TYPES: ReadonlyMap<ColumnType, ColumnType> = new Map<ColumnType, ColumnType>([
+  [COLUMN_TYPES.datetime, ISO_DATETIME],
+  [ARRAY_TYPES.datetime, arrayOf(ISO_DATETIME)],
+]);
+
+const allIsoTypes = new Set(ISO_TYPES.values());
+
+/** Whether a type outputs date-times in ISO 8601. */
+export const isIsoType = (type: ColumnType): boolean => allIsoTypes.has(type);
+
+/** The type that outputs date-times in ISO 8601; undefined for types without date-times. */
+export const isoTypeOf = (type: ColumnType): ColumnType | undefined => ISO_TYPES.get(type);
