@@ -91,7 +91,8 @@ async function valuePage(
     referencesOf(context, new Map([[column, typed]])),
     renderLongTexts(new Map([[column, typed]])),
   ]);
-  const isRequired = !column.nullable && !takesAnyText(column) && !isTickBox(column, false);
+  const isRequired =
+    !column.nullable && !takesAnyText(column) && !column.type.element && !isTickBox(column, false);
   const field = {
     column,
     typed,

@@ -1,5 +1,6 @@
 // Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
+import { TOO_MANY } from '../../db/types/array-types.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -34,6 +35,7 @@ export async function typedField(
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
+  if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY };
   if (column.references && column.type.parse(text, column).fault !== undefined)
     return { fault: 'does not match exactly one record: choose one of the records' };
   return jsonFieldInTurns(column, text);

@@ -12,6 +12,7 @@ import {
   type Typed,
   type TypedValues,
 } from './form-values.ts';
+import { arrayAsTyped } from '../web/array-lines.ts';
 import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { fieldErrors } from '../web/widgets.ts';
@@ -48,7 +49,8 @@ const MAX_LINES = 20;
 export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
   const rendered = new Map<Column, Html>();
   for (const [column, { text }] of typed)
-    if (text.length > PIECE) rendered.set(column, await htmlInPieces(text));
+    if (text.length > PIECE)
+      rendered.set(column, await htmlInPieces(column.type.element ? arrayAsTyped(text, column) : text));
   return rendered;
 }
 
@@ -160,11 +162,12 @@ export function fieldControl(field: Field): Html {
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }
-  const lines = typed.text.split('\n', MAX_LINES).length;
+  const text = column.type.element ? arrayAsTyped(typed.text, column) : typed.text;
+  const lines = text.split('\n', MAX_LINES).length;
   if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
     const isCode = column.type.input.json === 'json';
     // HTML parsers drop the first line break of a textarea, so one is added.
-    return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? typed.text}</textarea>`;
+    return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? text}</textarea>`;
   }
   if (control === 'number' && isNumeral(typed.text))
     return html`<input${common}
@@ -173,11 +176,11 @@ export function fieldControl(field: Field): Html {
       ${attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) })}
     />`;
   if (control === 'date' || control === 'time' || control === 'datetime-local') {
-    const text = dateTimeValue(column, typed.text);
-    if (text !== undefined)
+    const value = dateTimeValue(column, typed.text);
+    if (value !== undefined)
       return html`<input${common}
         type="${control}"
-        value="${text}"
+        value="${value}"
         ${attributes({ step: control === 'date' ? undefined : 1 })}
       />`;
   }
@@ -187,6 +190,15 @@ export function fieldControl(field: Field): Html {
     value="${longText ?? typed.text}"
     ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
   />`;
+}
+
+/** How to type an array, and its choices. */
+function arrayHint({ elements, nullable }: Column): string {
+  if (!elements) return '';
+  const choices = textsOf(elements);
+  const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
+  const none = nullable ? 'Empty means no value, [] means no elements.' : '';
+  return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
 }
 
 /** The hints of a field: the registry's help text, the meaning of an empty field, the time zone. */
@@ -200,7 +212,7 @@ function hints({ column, isNew }: Field): Content {
       : '';
   const { control } = column.type.input;
   const utc = control === 'datetime-local' ? 'In UTC.' : '';
-  const text = [column.help, left ? '' : empty, utc].filter(Boolean).join(' ');
+  const text = [column.help, arrayHint(column), left ? '' : empty, utc].filter(Boolean).join(' ');
   return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
 }
 

@@ -57,7 +57,7 @@ export function editableColumns(
 
 /** Whether the field must have a value. A text that was empty before may stay empty. */
 function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
-  if (column.nullable || isTickBox(column, isNew)) return false;
+  if (column.nullable || column.type.element || isTickBox(column, isNew)) return false;
   if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
   return !takesAnyText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
 }

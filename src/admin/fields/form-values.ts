@@ -6,6 +6,7 @@ import { markKey, sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
+import { typedAsArray } from '../web/array-lines.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL. */
 export interface Typed {
@@ -103,6 +104,11 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
       }
       const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
       const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
+      if (column.type.element) {
+        const empty = column.nullable || (isNew && hidesDefault(column)) ? '' : '[]';
+        const array = typedAsArray(withoutReturns(trimmed), column, empty);
+        return [column, { text: array, isNull: array === '' }];
+      }
       const text = takesAnyText(column) ? withoutReturns(ticked) : trimmed;
       const isNull = takesAnyText(column) ? form.get(nullName(column)) !== undefined : text === '';
       return [column, { text, isNull }];

@@ -2,6 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { textOfColumn } from '../../resources/records/record-entry.ts';
+import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
 
 /** Characters of a long text that a list shows. */
@@ -45,7 +46,14 @@ export function shownValue(column: Column, text: string | null, most?: number): 
   const { control } = column.type.input;
   if (control === 'checkbox') return text === 'true' ? 'Yes' : 'No';
   if (control === 'date' || control === 'datetime-local') return moment(text);
-  return most === undefined ? text : shortened(text, most);
+  const shown = column.type.element ? arrayInWords(text) : text;
+  return most === undefined ? shown : shortened(shown, most);
+}
+
+/** The elements of an array separated by commas, if that is clear; otherwise its JSON. */
+function arrayInWords(source: string): string {
+  const lines = linesOf(source);
+  return lines && lines.length > 0 && !lines.some((line) => line.includes(',')) ? lines.join(', ') : source;
 }
 
 /** Labels for the source of a change (the column `door`) and for its action. */

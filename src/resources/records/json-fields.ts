@@ -208,9 +208,12 @@ export function splitValues(text: string): string[] {
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
 /** The text of a form or import as a JSON field. Text for a `json` column that is not valid JSON is a fault. */
-export function jsonFieldOf(column: Column, text: string): JsonField | { readonly fault: string } {
+export function jsonFieldOf(
+  { type }: Pick<Column, 'type'>,
+  text: string,
+): JsonField | { readonly fault: string } {
   const string: JsonField = new StringField(text);
-  switch (column.type.input.json) {
+  switch (type.input.json) {
     case 'string':
       return string;
     case 'number':

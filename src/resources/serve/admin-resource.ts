@@ -114,9 +114,14 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
 const isGranted = (action: AdminAction, table: CatalogTable | undefined): boolean =>
   actionPrivileges(action).every((privilege) => table?.privileges.includes(privilege));
 
+/** Whether people can read the column in a list, and filter by it: JSON is too long for both. */
+const isPlain = ({ type }: Column): boolean => !type.unordered || type.element !== undefined;
+
 /** The filters of a resource whose registry entry names none: every column that `in` can compare. */
 function defaultFilters(columns: readonly Column[]): string[][] {
-  return columns.filter(({ type }) => type.operators.has('in') && !type.unordered).map(({ name }) => [name]);
+  return columns
+    .filter((column) => column.type.operators.has('in') && isPlain(column))
+    .map(({ name }) => [name]);
 }
 
 const splitPaths = (paths: readonly string[] | undefined): string[][] | undefined =>
@@ -181,9 +186,7 @@ export function serveForAdmin(
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',
       label: labelOf(definition, model, visible),
-      list: admin.list
-        ? named(admin.list)
-        : output.filter(({ type }) => !type.unordered).slice(0, MAX_LISTED),
+      list: admin.list ? named(admin.list) : output.filter(isPlain).slice(0, MAX_LISTED),
       search:
         splitPaths(admin.search) ??
         output

@@ -1,0 +1,57 @@
+// Arrays as people type them: one element per line, or a JSON array for those that lines cannot express.
+import type { Column } from '../../db/schema/model.ts';
+import { scanJson } from '../../db/types/json-scanner.ts';
+import { jsonElements } from '../../db/types/json-elements.ts';
+import { MAX_ELEMENTS } from '../../db/types/array-types.ts';
+import { jsonFieldOf } from '../../resources/records/json-fields.ts';
+
+/** Maximum lines of a field, empty ones included. */
+const MAX_LINES = 2 * MAX_ELEMENTS;
+
+/** Maximum length of an array that is shown in lines (characters): reading a longer one would block the event loop. */
+const LONGEST = 65_536;
+
+/** The text of an element on a line of its own; undefined if a line cannot express it: NULL, an empty text, outer spaces. */
+function lineOf(element: unknown, isFirst: boolean): string | undefined {
+  if (typeof element !== 'string' || element === 'null') return undefined;
+  const text = element.startsWith('"') ? (JSON.parse(element) as string) : element;
+  const isPlain =
+    text !== '' && text.trim() === text && !/[\r\n]/.test(text) && !(isFirst && text.startsWith('['));
+  return isPlain ? text : undefined;
+}
+
+/**
+ * The elements of an array as texts, if a line can express each of them.
+ * @param source the array as JSON, or the beginning of it
+ */
+export function linesOf(source: string): string[] | undefined {
+  const mayBeArray = source.length <= LONGEST && source.startsWith('[') && source.endsWith(']');
+  const isWhole = mayBeArray && scanJson(source) !== undefined;
+  const elements = isWhole ? jsonElements(source, MAX_ELEMENTS) : undefined;
+  const lines = elements?.map((element, index) => lineOf(element, index === 0));
+  return lines?.every((line) => line !== undefined) ? lines : undefined;
+}
+
+/** The text of an array in a form. An empty field means NULL where the column allows it. @param source the array as JSON */
+export function arrayAsTyped(source: string, column: Column): string {
+  const lines = linesOf(source);
+  return lines && (lines.length > 0 || !column.nullable) ? lines.join('\n') : source;
+}
+
+/**
+ * The JSON of an array that was typed into a form. Empty lines are ignored.
+ * @param empty what an empty field means
+ * @returns the text itself for JSON, and for more lines than an array may have
+ */
+export function typedAsArray(text: string, { type: { element } }: Column, empty: string): string {
+  if (text === '') return empty;
+  if (!element || text.startsWith('[')) return text;
+  const all = text.split('\n', MAX_LINES + 1);
+  const lines = all.flatMap((line) => line.trim() || []);
+  if (all.length > MAX_LINES || lines.length > MAX_ELEMENTS) return text;
+  const jsonOf = (line: string): string => {
+    const field = jsonFieldOf({ type: element }, line);
+    return 'source' in field ? field.source : JSON.stringify(line);
+  };
+  return `[${lines.map(jsonOf).join(',')}]`;
+}
