@@ -36,7 +36,7 @@ function parseJson(text: string): Printed | undefined {
  */
 export function defaultOf(
   expression: string | null,
-  name: TypeName | 'foreignKey',
+  name: TypeName | 'array' | 'foreignKey',
   type: ColumnType,
 ): Printed | undefined {
   if (expression === null) return undefined;
@@ -44,6 +44,7 @@ export function defaultOf(
   if (name === 'boolean') return expression === 'true' ? true : expression === 'false' ? false : undefined;
   const [, quoted] = QUOTED.exec(expression) ?? [];
   const text = quoted?.replaceAll("''", "'");
+  if (name === 'array') return text === '{}' ? [] : undefined;
   if (name === 'json') return text === undefined ? undefined : (parseJson(text) ?? undefined);
   if (type.input.control !== 'number') return text;
   const [, digits] = NUMBER.exec(text ?? expression) ?? [];

@@ -10,6 +10,7 @@ import {
   type CatalogForeignKey,
   type CatalogTable,
 } from '../../db/schema/catalog.ts';
+import { ARRAY_TYPES, type ElementTypeName } from '../../db/types/array-types.ts';
 import {
   COLUMN_TYPES,
   KEY_TYPE_NAMES,
@@ -66,6 +67,8 @@ const TYPES = Object.entries(COLUMN_TYPES).filter(([name]) => name !== 'password
   TypeName,
   ColumnType,
 ][];
+const ARRAYS = Object.entries(ARRAY_TYPES) as [ElementTypeName, ColumnType][];
+
 /** The name of a table in a registry: with its schema when the search path does not find it. */
 export const tableName = ({ schema, name, isHidden }: Relation): string =>
   isHidden ? `${schema}.${name}` : name;
@@ -74,10 +77,21 @@ export const tableName = ({ schema, name, isHidden }: Relation): string =>
 export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
+/** A column type of a registry: its name, and for an array that of its elements. */
+interface NamedType {
+  readonly name: TypeName | 'array' | 'foreignKey';
+  readonly of?: ElementTypeName;
+  readonly type: ColumnType;
+}
+
 /** The simplest column type for a stored column; undefined when no type accepts it. */
-function typeFor({ type }: CatalogColumn): TypeName | undefined {
-  if (type === 'text') return 'text';
-  return TYPES.find(([, { accepts }]) => accepts.includes(type))?.[0];
+function typeFor({ type }: CatalogColumn): NamedType | undefined {
+  if (type === 'text') return { name: 'text', type: COLUMN_TYPES.text };
+  if (type === 'text[]') return { name: 'array', of: 'text', type: ARRAY_TYPES.text };
+  const found = TYPES.find(([, { accepts }]) => accepts.includes(type));
+  if (found) return { name: found[0], type: found[1] };
+  const array = ARRAYS.find(([, { accepts }]) => accepts.includes(type));
+  return array && { name: 'array', of: array[0], type: array[1] };
 }
 
 const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
@@ -146,7 +160,7 @@ function severalFault(found: CatalogTable, fields: readonly string[]): string | 
     const type = column && typeFor(column);
     if (isSecret(field))
       return `has the column ${field}, whose name suggests a secret, and everyone would see it in the id`;
-    if (!type || type === 'json')
+    if (!type || ['json', 'array'].includes(type.name))
       return `has the column ${field} of type ${column?.printed ?? '?'}, which cannot be a part of a key`;
   }
   return undefined;
@@ -234,18 +248,18 @@ function severalOf(
 function defineColumn(
   stored: CatalogColumn,
   name: string,
-  type: TypeName | 'foreignKey',
+  { name: type, of: element, type: columnType }: NamedType,
   link: Link | undefined,
   { relation, found }: Served,
 ): Record<string, Printed> {
   const about = relation.columns.find(({ field }) => field === stored.field);
   const target = type === 'foreignKey' ? link?.target : undefined;
-  const columnType = type === 'foreignKey' ? KEY_TYPES[target?.key.type ?? 'integer'] : COLUMN_TYPES[type];
   const isUnique = found.indexes.some(
     ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [stored.field]),
   );
   const definition: Record<string, Printed> = {
     type,
+    ...(element ? { of: element } : {}),
     ...(target ? { references: target.model } : {}),
     ...(target && link?.onDelete !== 'restrict' ? { onDelete: link?.onDelete ?? '' } : {}),
     ...((target ? `${name}_id` : name) === stored.field ? {} : { column: stored.field }),
@@ -275,7 +289,11 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
     if (sameFields(key.fields, [field])) continue;
-    const type = link && link.fault === undefined ? 'foreignKey' : typeFor(stored);
+    const isForeignKey = link !== undefined && link.fault === undefined;
+    const keyType = KEY_TYPES[link?.target?.key.type ?? 'integer'];
+    const type: NamedType | undefined = isForeignKey
+      ? { name: 'foreignKey', type: keyType }
+      : typeFor(stored);
     if (!type) {
       const isRequired = !stored.nullable && !stored.hasDefault;
       isAddable &&= !isRequired;
@@ -284,9 +302,9 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
       continue;
     }
     const fields = found.columns.map((other) => other.field);
-    const name = nameColumn(field, type === 'foreignKey', names, fields);
+    const name = nameColumn(field, isForeignKey, names, fields);
     names.add(name);
-    if (type === 'foreignKey') names.add(`${name}_id`);
+    if (isForeignKey) names.add(`${name}_id`);
     namesByField.set(field, name);
     columns.push({ name, definition: defineColumn(stored, name, type, link, one) });
     const about = relation.columns.find((other) => other.field === field);
