@@ -2,6 +2,7 @@
 import type { Operator } from './db/types/column-type.ts';
 import type { KeyTypeName } from './db/types/column-types.ts';
 import type {
+  ArrayValue,
   ColumnOf,
   ColumnsOf,
   IsOrdering,
@@ -40,7 +41,7 @@ type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey' }
   ? KeyColumn<Referred<C, All>>
   : C;
 
-/** The filter values of each column type. */
+/** The filter values of each column type. An array is its JSON text: an array of values would be several filters. */
 interface FilterValues extends Omit<Values, 'bigint' | 'decimal' | 'json'> {
   bigint: string | number | bigint;
   decimal: string | number;
@@ -51,12 +52,25 @@ type Equality = 'eq' | 'ne' | 'in' | 'is';
 type Comparison = Equality | 'lt' | 'lte' | 'gt' | 'gte';
 type OperatorsOf<C> = C extends { type: 'string' | 'text' }
   ? Operator
-  : C extends { type: 'boolean' | 'json' | 'password' }
-    ? Equality
-    : Comparison;
+  : C extends { type: 'json' | 'array' }
+    ? Equality | 'contains'
+    : C extends { type: 'boolean' | 'password' }
+      ? Equality
+      : Comparison;
 
 type ValueOf<C, All extends WrittenResource> =
-  Resolved<C, All> extends { type: infer T extends keyof FilterValues } ? FilterValues[T] : never;
+  Resolved<C, All> extends { type: infer T extends keyof FilterValues }
+    ? FilterValues[T]
+    : C extends { type: 'array' }
+      ? string
+      : never;
+
+/** The value of one element of an array. */
+type ElementValue<C> = C extends { choices: readonly (infer Choice)[] }
+  ? Choice | (C extends { of: 'bigint' } ? bigint : never)
+  : C extends { of: infer T extends keyof FilterValues }
+    ? FilterValues[T]
+    : never;
 
 type OneOrMore<T> = T | readonly T[];
 
@@ -65,9 +79,13 @@ type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
   ? 'null' | 'none' | null | (C extends { type: 'boolean' } ? boolean : never)
   : Op extends 'in'
     ? readonly ValueOf<C, All>[] | string
-    : Op extends 'like' | 'ilike'
-      ? OneOrMore<string>
-      : OneOrMore<ValueOf<C, All>>;
+    : Op extends 'contains'
+      ? C extends { type: 'array' }
+        ? readonly ElementValue<C>[] | string
+        : OneOrMore<string>
+      : Op extends 'like' | 'ilike'
+        ? OneOrMore<string>
+        : OneOrMore<ValueOf<C, All>>;
 
 /** The value type for the name of a filter: columns through foreign keys, then an operator. `never` for an invalid name. */
 type FilterValue<R extends WrittenResource, All extends WrittenResource, Name extends string> = [
@@ -120,11 +138,13 @@ type WritableColumn<R extends WrittenResource> = Exclude<
 type IsOptional<C> = C extends { null: true } | { default: unknown } ? true : false;
 
 type BodyValue<C, All extends WrittenResource> =
-  | (C extends { choices: readonly unknown[] }
-      ? C['choices'][number] | (C extends { type: 'bigint' } ? bigint : never)
-      : C extends { type: 'json' }
-        ? unknown
-        : ValueOf<C, All>)
+  | (C extends { type: 'array' }
+      ? Readonly<ArrayValue<C, ElementValue<C>>>
+      : C extends { choices: readonly unknown[] }
+        ? C['choices'][number] | (C extends { type: 'bigint' } ? bigint : never)
+        : C extends { type: 'json' }
+          ? unknown
+          : ValueOf<C, All>)
   | (C extends { null: true } ? null : never);
 
 /** A string key is required. Other keys are optional, since the database usually generates them. */

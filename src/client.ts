@@ -78,8 +78,8 @@ export const etagOf = (record: object): string | undefined => etags.get(record);
 
 type Scalar = string | number | bigint | boolean | null;
 
-/** The values of an `in` filter as CSV. */
-const encodeIn = (values: readonly Scalar[]): string =>
+/** The values of an `in` or `contains` filter as CSV. */
+const encodeList = (values: readonly Scalar[]): string =>
   values
     .map(String)
     .map((text) => (/^$|[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text))
@@ -93,25 +93,16 @@ function encodeQuery(query: object): URLSearchParams {
     // No values would match no record, but without the parameter every record would match.
     if (values?.length === 0) throw new TypeError(`${name} needs at least one value.`);
     if (!values) parameters.append(name, String(value));
-    else if (name.endsWith('__in')) parameters.append(name, encodeIn(values));
+    else if (/__(in|contains)$/.test(name)) parameters.append(name, encodeList(values));
     else if (name === 'ordering') parameters.append(name, values.join(','));
     else for (const one of values) parameters.append(name, String(one));
   }
   return parameters;
 }
 
-/** A record with bigints as strings: the service accepts both, and a JSON number would lose digits. */
-const withoutBigints = (record: object): object =>
-  Object.fromEntries(
-    Object.entries(record).map(([key, value]: [string, unknown]) => [
-      key,
-      typeof value === 'bigint' ? String(value) : value,
-    ]),
-  );
-
-/** The JSON of a record or of several ones. */
+/** The JSON of a record or of several ones. Bigints become strings: the service accepts both, and a number would lose digits. */
 const encodeBody = (body: object): string =>
-  JSON.stringify(Array.isArray(body) ? (body as object[]).map(withoutBigints) : withoutBigints(body));
+  JSON.stringify(body, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
 
 const toBase64 = (text: string): string =>
   btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));

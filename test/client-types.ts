@@ -32,6 +32,9 @@ export const resources = [
       pub_date: { type: 'datetime', default: 'now' },
       kind: { type: 'string', choices: ['note', 'question'], default: 'note' },
       extra: { type: 'json', null: true },
+      tags: { type: 'array', of: 'string', default: [] },
+      sizes: { type: 'array', of: 'bigint', null: true, elements: { null: false } },
+      moods: { type: 'array', of: 'text', choices: ['sad', 'glad'], null: true },
     },
     owner: 'user',
     readonly: ['pub_date'],
@@ -104,6 +107,12 @@ export async function accepted(): Promise<void> {
   for await (const { content } of client.message.all({ stars__lt: 2 })) content satisfies string;
   (await client.message.count({ kind: 'note' })) satisfies number;
 
+  await client.message.list({ tags: '["a"]', tags__contains: ['a', 'b'], '-sizes__contains': [1, 2n, '3'] });
+  await client.message.list({ tags__in: ['["a"]', '[]'], sizes__is: null, extra__contains: '{"a": 1}' });
+  objects[0]?.tags satisfies (string | null)[] | undefined;
+  objects[0]?.sizes satisfies string[] | null | undefined;
+  await client.message.create({ content: 'x', tags: ['a', null], sizes: [1n, 2], moods: ['sad', null] });
+
   const made = await client.message.create({ content: 'x', kind: 'question', extra: { any: ['thing'] } });
   made satisfies Row<(typeof resources)[1], (typeof resources)[number]>;
   await client.message.update(made.id, { stars: null }, { etag: etagOf(made) });
@@ -172,6 +181,20 @@ export async function refused(): Promise<void> {
   await client.message.list({ page: '2' });
   // @ts-expect-error there is no such column
   await client.message.list({ ordering: '-contents' });
+  // @ts-expect-error an array of values would be several filters
+  await client.message.list({ sizes: [1, 2] });
+  // @ts-expect-error an element has another type
+  await client.message.list({ sizes__contains: [true] });
+  // @ts-expect-error arrays have no order
+  await client.message.list({ ordering: 'tags' });
+  // @ts-expect-error the operator does not fit the type
+  await client.message.list({ tags__like: 'a%' });
+  // @ts-expect-error an element has another type
+  await client.message.create({ content: 'x', tags: [1] });
+  // @ts-expect-error NULL elements are not allowed
+  await client.message.create({ content: 'x', sizes: [null] });
+  // @ts-expect-error not one of the choices
+  await client.message.create({ content: 'x', moods: ['angry'] });
   // @ts-expect-error one of the columns does not exist
   await client.message.list({ ordering: 'id,contents' });
   // @ts-expect-error one of the columns does not exist

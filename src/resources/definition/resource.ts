@@ -141,7 +141,7 @@ type IsSortable<R extends WrittenResource, All extends WrittenResource, Path, S 
       ? IsSortable<Referred<ColumnOf<R, Head, S>, All>, All, Tail, S>
       : false
     : false
-  : ColumnOf<R, Path, S> extends { type: 'json' }
+  : ColumnOf<R, Path, S> extends { type: 'json' | 'array' }
     ? false
     : true;
 
@@ -218,15 +218,20 @@ type KeyValue<R extends WrittenResource> = R extends {
   ? string
   : number;
 
+/** An array of these elements, which can be null unless `elements` says otherwise. */
+export type ArrayValue<C, Element> = C extends { elements: { null: false } } ? Element[] : (Element | null)[];
+
 type ColumnValue<C extends ColumnDefinition, Models extends WrittenResource> = C extends {
   type: keyof Values;
 }
   ? Values[C['type']]
-  : C extends { references: string }
-    ? [Models] extends [never]
-      ? number
-      : KeyValue<Referred<C, Models>>
-    : never;
+  : C extends { type: 'array' }
+    ? ArrayValue<C, C extends { of: infer T extends keyof Values } ? Values[T] : never>
+    : C extends { references: string }
+      ? [Models] extends [never]
+        ? number
+        : KeyValue<Referred<C, Models>>
+      : never;
 
 type Nullable<C extends ColumnDefinition, Value> = C extends { null: true } ? Value | null : Value;
 
