@@ -70,6 +70,26 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     }
   });
 
+  test('the keys of views are checked, and nothing enforces them', async () => {
+    await database.sql.unsafe(`
+      create view numbers as select n from generate_series(1, 3) n;
+      create view twins as select n / 2 as n from generate_series(1, 3) n union all select null;
+      grant select on numbers, twins to ${role};
+    `);
+    const primaryKey = { type: 'integer', column: 'n' };
+    const numbers = { model: 'numbers', primaryKey, columns: {} };
+    const good = await check([numbers]);
+    assert.equal(good.code, 0);
+    assert.match(good.stderr, /warning: numbers: its key n is unique and not NULL now, but nothing enforces/);
+    const bad = await check([numbers, { ...numbers, model: 'twins' }]);
+    assert.equal(bad.code, 1);
+    assert.match(bad.stderr, /twins: primaryKey: n is NULL/);
+    assert.match(bad.stderr, /twins: primaryKey: n is not unique/);
+    const { stdout } = await check([USER, numbers], { words: ['schema', '--role', role] });
+    assert.match(stdout, /grant select on "public"\."numbers"/);
+    await database.sql`drop view numbers, twins`;
+  });
+
   const dangers: [
     kind: string,
     resources: readonly unknown[],

@@ -194,6 +194,11 @@ describe('an invalid registry stops the start', () => {
       ['a: columns.c:'],
     );
     await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'id' } } }], ['a: columns.b:']);
+    for (const version of ['c', 'b', 'n', 5, null])
+      await assertFaults(
+        [{ model: 'a', version, columns: { b: text, n: { type: 'bigint', null: true } } }],
+        ['a: version:'],
+      );
     await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'xmin' } } }], ['a: columns.b:']);
     await assertFaults(
       [{ model: 'a', primaryKey: { type: 'integer', column: 'ctid' }, columns: {} }],
