@@ -33,7 +33,8 @@ export interface ChangeOptions extends CallOptions {
   readonly etag?: string | undefined;
 }
 
-type ReadonlyColumn<R extends WrittenResource> = R extends { readonly: readonly (infer C)[] } ? C : never;
+type ReadonlyColumn<R extends WrittenResource> =
+  (R extends { readonly: readonly (infer C)[] } ? C : never) | (R extends { version: infer C } ? C : never);
 type OwnerColumn<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
 
 /** A foreign key has the type of the primary key that it refers to. */
