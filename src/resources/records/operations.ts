@@ -3,16 +3,15 @@ import type { Database } from '../../db/connection/database.ts';
 import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
-import { splitKey } from '../../db/schema/composite-key.ts';
-import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import { addError, badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
+import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyWriting } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
-import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
-import type { JsonField, JsonFields } from './json-fields.ts';
+import { checkBody, withKey, type CheckedBody, type Writing } from './checked-body.ts';
+import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import {
@@ -54,40 +53,6 @@ const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versi
 export interface CreatedRecord extends RecordResult {
   /** The key as text. */
   readonly id: string;
-}
-
-/** A value of a key from a URL as a field of a body. */
-function keyField(text: string, { type }: Column): JsonField {
-  if (type.input.json === 'number') return { value: Number(text), source: text };
-  if (type.input.json === 'boolean') return { value: text === 'true', source: text };
-  return { value: text, source: JSON.stringify(text) };
-}
-
-/**
- * Adds the key of an address to the fields of a body.
- * @throws Problem 400 if the body has another key
- */
-function withKey(fields: JsonFields, idText: string, { model }: ServedResource): JsonFields {
-  const { primaryKey } = model;
-  const { parts } = primaryKey;
-  const errors: FieldErrors = {};
-  const sent = fields.get('id');
-  const valueOf = (field: JsonField, column: Column) => parseField(field, column).value;
-  if (sent && valueOf(sent, primaryKey) !== primaryKey.type.parse(idText, primaryKey).value)
-    addError(errors, 'id', 'must equal the id of the record');
-  const all = new Map(fields);
-  if (parts) all.delete('id');
-  const texts = parts ? splitKey(idText, parts) : [idText];
-  for (const [index, column] of partsOf(primaryKey).entries()) {
-    const field = keyField('fault' in texts ? '' : (texts[index] ?? ''), column);
-    const own = parts && (fields.get(column.key) ?? fields.get(column.name));
-    if (own && valueOf(own, column) !== valueOf(field, column))
-      addError(errors, column.key, 'must equal the value in the address');
-    all.delete(column.name);
-    all.set(column.key, field);
-  }
-  if (Object.keys(errors).length > 0) throw badBody(errors);
-  return all;
 }
 
 export type Operations = ReturnType<typeof createOperations>;
