@@ -323,6 +323,11 @@ describe('keys of several columns', () => {
     const made = await send('POST', '/api/owned/', { place: 1, text: 'mine' });
     assert.equal(made.status, 201, made.text);
     const path = `/api/owned/${made.json.id}/`;
+    const absent = { 'If-None-Match': '*' };
+    const stolen = { method: 'PUT', user: 'eve', headers: absent, body: { text: 'hers' } };
+    const [owner = ''] = (made.json.id as string).split(',');
+    assert.equal((await service.request(`/api/owned/${owner},9/`, stolen)).status, 403);
+    assert.equal((await send('PUT', `/api/owned/${owner},9/`, { text: 'mine' }, absent)).status, 201);
     const others = await service.request(path, { method: 'PUT', user: 'eve', body: { text: 'hers' } });
     assert.equal(others.status, 403, others.text);
     assert.equal((await service.request(path, { method: 'DELETE', user: 'eve' })).status, 403);

@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
-import { findColumn, type Model } from '../../db/schema/model.ts';
+import { findColumn, isKeyPart, type Model } from '../../db/schema/model.ts';
 import { duplicateColumns, isDatabaseError, isOfTable } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
@@ -16,7 +16,7 @@ import { countStatement } from '../../query/statements/read-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { checkStatement } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
-import { checkBody } from './checked-body.ts';
+import { checkBody, KEY_PART } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -39,6 +39,7 @@ function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, e
   for (const column of model.columns) {
     if (!fields.has(column.key)) continue;
     if (readonly.has(column)) addError(errors, column.key, 'is read-only');
+    if (isKeyPart(model, column)) addError(errors, column.key, KEY_PART);
     if (column.isPassword) addError(errors, column.key, 'can be set for only one record at a time');
   }
 }

@@ -171,12 +171,13 @@ function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, b
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
+export const KEY_PART = 'is a part of the key and cannot be changed';
+
 /** Checks a column of the key in a PUT: it may be repeated, but not changed. */
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
-  const fault = 'is a part of the key and cannot be changed';
   const { value } = parseField(field, column);
-  if (value === undefined) addError(errors, key, fault);
-  else checks.push({ column, value, kind: 'key', key, fault, asked: value });
+  if (value === undefined) addError(errors, key, KEY_PART);
+  else checks.push({ column, value, kind: 'key', key, fault: KEY_PART, asked: value });
 }
 
 /** A value of a key from a URL as a field of a body. */

@@ -3,14 +3,14 @@ import type { Database } from '../../db/connection/database.ts';
 import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyWriting } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
-import { checkBody, withKey, type CheckedBody, type Writing } from './checked-body.ts';
+import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
@@ -178,7 +178,7 @@ export function createOperations(
 
     /**
      * Creates the record with this key, which the database does not make.
-     * @throws Problem 412 if there is one already; like `create`
+     * @throws Problem 412 if there is one already, 403 if the key is that of another owner; like `create`
      */
     async createAt(
       resource: ServedResource,
@@ -189,6 +189,11 @@ export function createOperations(
     ): Promise<CreatedRecord> {
       const id = requireId(resource, idText);
       const all = withKey(fields, resource.model.primaryKey.parts ? idText : id, resource);
+      const { owner, model } = resource;
+      const named = owner && isKeyPart(model, owner) ? all.get(owner.key) : undefined;
+      // A new record belongs to the caller, whatever the body says, but the address has to be that of the record.
+      if (owner && named && parseField(named, owner).value !== caller.id)
+        throw new Problem(403, 'Only the owner of a record may create it.');
       try {
         return await create(resource, all, caller, isStrict);
       } catch (error) {
