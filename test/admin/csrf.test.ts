@@ -2,10 +2,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { findAdminRoute, ADMIN_METHODS } from '../../src/admin/admin-routes.ts';
+import { buildModels } from '../../src/db/schema/build-models.ts';
+import type { Resource as Definition } from '../../src/resources/definition/resource.ts';
+import { HISTORY } from '../../src/resources/definition/system-tables.ts';
+import { serveForAdmin } from '../../src/resources/serve/admin-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { snapshot } from './snapshot.ts';
 import { resources } from './sample-resources.ts';
+
+/** The resources as the admin area serves them. */
+const served = (all: readonly Definition[]) =>
+  serveForAdmin(all, buildModels(all), { access: 'user', userModel: 'user' }, new Map());
 
 const LOGIN = '/admin/-/login/';
 
@@ -128,10 +136,7 @@ describe('a forged form returns 403 and changes nothing', () => {
       const browser = await logIn(service, 'ada');
       const { path, fields } = await form(browser);
       const token = csrfIn((await browser.get(page === 'login' ? LOGIN : '/admin/-/account/')).text);
-      assert.equal(
-        findAdminRoute(path, new Map(resources.map((one) => [one.model, one as never]))).page,
-        page,
-      );
+      assert.equal(findAdminRoute(path, served(resources)).page, page);
       for (const { name, token: wrong, headers } of FORGERIES) {
         const _csrf = wrong ? await wrong(token) : token;
         const before = await snapshot(service.sql);
@@ -181,9 +186,7 @@ describe('a GET changes nothing', () => {
 
   test('the test covers every page that accepts a GET', () => {
     const covered = PATHS.map((path) => {
-      const known = new Map(
-        [...resources, { model: 'vitrine_history' }].map((one) => [one.model, one as never]),
-      );
+      const known = served([...resources, HISTORY]);
       return findAdminRoute(path.replace(/\?.*/, ''), known).page;
     });
     const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('GET'));
