@@ -92,6 +92,9 @@ test('related records are counted, listed and deleted along a foreign key of sev
   const page = await ada.get('/admin/casting/2,Pryce/');
   assert.match(readable(page), /Award by Casting 2/);
   const [, link = ''] = /href="(\/admin\/award\/\?casting=[^"]*)"/.exec(page.text) ?? [];
+  const [, add = ''] = /href="(\/admin\/award\/-\/add\/[^"]*)"/.exec(page.text) ?? [];
+  const preset = fieldsOf(await ada.get(add.replaceAll('&amp;', '&')));
+  assert.deepEqual([preset['film'], preset['actor']], ['2', 'Pryce']);
   const list = readable(await ada.get(link));
   assert.match(list, /Casting is “?Pryce in Brazil.*Oscar.*Bear/);
   assert.doesNotMatch(list, /Lion/);

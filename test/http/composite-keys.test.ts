@@ -149,6 +149,16 @@ describe('keys of several columns', () => {
     for (const record of json.objects) {
       const found = await send('GET', `/api/reading/${record.id}/`);
       assert.deepEqual(found.json, record);
+      const { id, value, ...parts } = record as Record<string, unknown>;
+      const spelled = {
+        ...parts,
+        amount: Number(parts['amount']),
+        sensor: String(parts['sensor']).toUpperCase(),
+      };
+      for (const body of [parts, spelled]) {
+        const kept = await send('PUT', `/api/reading/${String(id)}/`, { ...body, value });
+        assert.deepEqual([kept.status, kept.json], [200, record]);
+      }
     }
   });
 
@@ -364,8 +374,15 @@ describe('keys of several columns', () => {
       assertErrors(moved, 400, { film_id: fault, actor: fault });
       const none = await send('POST', '/api/award/', { name: 'Bear', film_id: 1 });
       assert.equal(none.status, 201, none.text);
-      const many = await send('POST', '/api/award/', [{ name: 'x', film_id: 5, actor: 'Nobody' }]);
-      assert.equal(many.status, 400, many.text);
+      const bodies = [
+        { name: 'x', film_id: 1, actor: 'Ann' },
+        { name: 'y', film_id: 5, actor: 'Nobody' },
+      ];
+      const many = await send('POST', '/api/award/', bodies);
+      assertErrors(many, 400, { '1.film_id': fault, '1.actor': fault });
+      const [index] =
+        await service.sql`select from pg_indexes where indexdef like '%(film_id, actor)' and tablename = 'award'`;
+      assert.ok(index, 'the foreign key has an index');
       await service.sql`delete from award where name <> 'Oscar'`;
     });
 

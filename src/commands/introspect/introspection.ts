@@ -88,7 +88,7 @@ function defineColumn(
   name: string,
   { name: type, of: element, type: columnType }: NamedType,
   link: Link | undefined,
-  { relation, found }: Served,
+  { relation, found, key }: Served,
 ): Record<string, Printed> {
   const about = relation.columns.find(({ field }) => field === stored.field);
   const target = type === 'foreignKey' ? link?.target : undefined;
@@ -102,7 +102,8 @@ function defineColumn(
     ...(target && link?.onDelete !== 'restrict' ? { onDelete: link?.onDelete ?? '' } : {}),
     ...((target ? `${name}_id` : name) === stored.field ? {} : { column: stored.field }),
     ...(stored.labels ? { choices: stored.labels } : {}),
-    ...(stored.nullable ? { null: true } : {}),
+    // Nothing in the database says that the key of a view is never NULL.
+    ...(stored.nullable && !key.fields.includes(stored.field) ? { null: true } : {}),
     ...(isUnique ? { unique: true } : {}),
     ...(about?.comment ? { help: about.comment } : {}),
   };

@@ -200,7 +200,9 @@ select coalesce(json_agg(json_build_object(
       'targetFields', (select json_agg(a.attname order by k.n) from unnest(f.confkey) with ordinality as k(attnum, n)
                        join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
     ) order by f.conname), '[]')
-    from pg_constraint f where f.conrelid = c.oid and f.contype = 'f')
+    from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'
+    -- PostgreSQL has a copy for each partition of the referenced table.
+    and not exists (select from pg_constraint o where o.oid = f.conparentid and o.conrelid = f.conrelid))
 )), '[]')
 from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`;
   return createStatement(

@@ -101,8 +101,10 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       if (column.type === 'foreignKey')
         foreignKeys.push(...missingForeignKey(table, name, column, definitions, catalog));
     }
-    for (const foreignKey of Object.values(definition.foreignKeys ?? {}))
+    for (const foreignKey of Object.values(definition.foreignKeys ?? {})) {
+      indexes.push(...missingCompositeIndex(foreignKey, definition, found));
       foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, catalog));
+    }
   }
   return [...tables, ...indexes, ...foreignKeys];
 }
@@ -141,14 +143,36 @@ function missingForeignKey(
 }
 
 function missingCompositeForeignKey(
-  { columns: names, references, onDelete }: CompositeForeignKey,
+  foreignKey: CompositeForeignKey,
   definition: ModelDefinition,
   definitions: readonly ModelDefinition[],
   catalog: Catalog,
 ): SchemaChange[] {
+  const { references, onDelete } = foreignKey;
   const target = definitions.find(({ model }) => model === references);
-  const fields = names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+  const fields = severalFields(foreignKey, definition);
   return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog) : [];
+}
+
+/** The columns in the database of a foreign key of several columns. */
+const severalFields = ({ columns: names }: CompositeForeignKey, definition: ModelDefinition): string[] =>
+  names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+
+/** An index serves a foreign key of several columns if it starts with them, in any order. */
+function missingCompositeIndex(
+  foreignKey: CompositeForeignKey,
+  definition: ModelDefinition,
+  found: CatalogTable | undefined,
+): SchemaChange[] {
+  const table = tableOf(definition);
+  const fields = severalFields(foreignKey, definition);
+  const first = (all: readonly string[]): string[] => all.slice(0, fields.length).toSorted();
+  const key = { fields: keyFieldsOf(definition), partial: false };
+  const indexes = found ? found.indexes : [key];
+  if (indexes.some((index) => !index.partial && sameFields(first(index.fields), fields.toSorted())))
+    return [];
+  const statement = `create index on ${quoteTable(table)} (${fields.map(quote).join(', ')})`;
+  return [{ statement, kind: 'index', name: `${table}.${fields.join()}` }];
 }
 
 function foreignKeyChange(
@@ -186,11 +210,14 @@ export function missingIndexes(definitions: readonly ModelDefinition[], catalog:
     const table = tableOf(definition);
     // Views and foreign tables have no indexes.
     if (['v', 'f'].includes(catalog.get(table)?.kind ?? '')) return [];
+    const found = catalog.get(table);
     const foreignKeys = Object.entries(definition.columns).filter(([, { type }]) => type === 'foreignKey');
-    return foreignKeys
-      .filter(
-        ([name, column]) => missingIndex(table, fieldOf(name, column), column, catalog.get(table)).length > 0,
-      )
-      .map(([name, column]) => `${table} has no index on its foreign key ${fieldOf(name, column)}`);
+    const single = foreignKeys
+      .filter(([name, column]) => missingIndex(table, fieldOf(name, column), column, found).length > 0)
+      .map(([name, column]) => fieldOf(name, column));
+    const several = Object.values(definition.foreignKeys ?? {})
+      .filter((foreignKey) => missingCompositeIndex(foreignKey, definition, found).length > 0)
+      .map((foreignKey) => severalFields(foreignKey, definition).join(', '));
+    return [...single, ...several].map((fields) => `${table} has no index on its foreign key ${fields}`);
   });
 }

@@ -15,8 +15,9 @@ export interface Check {
    * - `reference`: the related record exists
    * - `unchanged`: the column has this value already; as a new value it is not allowed
    * - `key`: the value is the record's key as in the output, or `asked` if there is no record
+   * - `part`: the value is that of a column of the record's key, if there is a record
    */
-  readonly kind: 'reference' | 'unchanged' | 'key';
+  readonly kind: 'reference' | 'unchanged' | 'key' | 'part';
   /** The key in the request's URL. */
   readonly asked?: string;
   /** The name of the field. */
@@ -53,6 +54,10 @@ export const matchesDigest = (
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
   const [given = EMPTY, asked = EMPTY] = values;
   const cell = cast(given, column);
+  if (kind === 'part') {
+    const isShown = sql`${output(FOUND, column)}::text = ${column.type.output(cell, column)}::text`;
+    return sql`coalesce(${reference(FOUND, column)} = ${cell} or ${isShown}, true)`;
+  }
   if (kind === 'key' && column.parts)
     return sql`coalesce(${reference(FOUND, column)} = ${cell}, ${asked} = ${given})`;
   if (kind === 'key') {

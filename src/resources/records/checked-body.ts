@@ -177,7 +177,7 @@ export const KEY_PART = 'is a part of the key and cannot be changed';
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
   const { value } = parseField(field, column);
   if (value === undefined) addError(errors, key, KEY_PART);
-  else checks.push({ column, value, kind: 'key', key, fault: KEY_PART, asked: value });
+  else checks.push({ column, value, kind: 'part', key, fault: KEY_PART });
 }
 
 /** A value of a key from a URL as a field of a body. */

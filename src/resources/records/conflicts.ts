@@ -82,19 +82,17 @@ export function missingReferences(keys: readonly string[]): Problem {
   return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
 }
 
-/**
- * The error for a foreign key of several columns that refers to no record.
- * @returns undefined if the error is another one, or the caller may not see the columns
- */
-export function missingSeveral(
-  error: DatabaseError,
-  { model, output }: ServedResource,
-): FieldErrors | undefined {
+/** The foreign key of several columns that an error is about, if the caller may see its columns. */
+export function violatedSeveral(error: DatabaseError, { model, output }: ServedResource): Column | undefined {
   if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
   const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
-  if (!found || !isAmong(found, output)) return undefined;
-  const keys = partsOf(found).map(({ key }) => key);
-  return Object.fromEntries(keys.map((key) => [key, [`there is no such record (${keys.join(', ')})`]]));
+  return found && isAmong(found, output) ? found : undefined;
+}
+
+/** The error of each column of a foreign key that refers to no record. */
+export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
+  const keys = partsOf(foreignKey).map(({ key }) => key);
+  return keys.map((key) => [key, `there is no such record (${keys.join(', ')})`] as const);
 }
 
 /**
@@ -118,8 +116,9 @@ export async function conflictProblem(
       ? conflict(errors)
       : unspecificConflict();
   }
-  const missing = sendsHidden ? undefined : missingSeveral(error, resource);
-  if (missing) return badBody(missing);
+  const several = sendsHidden ? undefined : violatedSeveral(error, resource);
+  if (several)
+    return badBody(Object.fromEntries(missingSeveral(several).map(([key, fault]) => [key, [fault]])));
   if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return error;
   if (sendsHidden) return unspecificConflict();
   return isOfTable(model, error) ? missingReferences(hiddenReferences) : error;

@@ -7,8 +7,8 @@ import {
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import type { Rest } from '../../db/scheduling/requester.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
-import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
+import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { isIncomplete, storedStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
@@ -20,6 +20,7 @@ import {
   historyFault,
   missingReferences,
   missingSeveral,
+  violatedSeveral,
   UNIQUE_VIOLATION,
   unspecificConflict,
 } from './conflicts.ts';
@@ -139,12 +140,35 @@ async function explain(
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
   }
-  const missing = sendsHidden ? undefined : missingSeveral(error, resource);
-  if (missing) {
-    const keys = Object.keys(missing).join(', ');
-    return new Problem(400, `At least one record refers with ${keys} to a record that does not exist.`);
-  }
+  const several = sendsHidden ? undefined : violatedSeveral(error, resource);
+  if (several) return missingRecords(several, rejected);
   if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
   if (sendsHidden) return unspecificConflict();
   return isOfTable(resource.model, error) ? missingReferences(hidden) : error;
+}
+
+/** The error for records of which some refer to nothing by a foreign key of several columns. */
+async function missingRecords(
+  foreignKey: Column,
+  { records, database, mayRead }: RejectedRecords,
+): Promise<Problem> {
+  const target = foreignKey.references;
+  const names = partsOf(foreignKey)
+    .map(({ key }) => key)
+    .join(', ');
+  const unspecific = new Problem(
+    400,
+    `At least one record refers with ${names} to a record that does not exist.`,
+  );
+  if (!target || !mayRead(target)) return unspecific;
+  const sent = records.flatMap((record, index) => {
+    const values = valuesOf(record, partsOf(foreignKey));
+    return values ? [{ index, values }] : [];
+  });
+  const rows = sent.map(({ values }) => values);
+  const found = await database.run(storedStatement(target, partsOf(target.primaryKey), rows), 'write');
+  const errors: FieldErrors = {};
+  for (const { index } of sent.filter((_, at) => found[at] !== true).slice(0, MAX_REPORTED))
+    for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, nameOf(index, key), fault);
+  return Object.keys(errors).length > 0 ? badBody(errors) : unspecific;
 }
