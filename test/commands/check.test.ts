@@ -74,7 +74,8 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     await database.sql.unsafe(`
       create view numbers as select n from generate_series(1, 3) n;
       create view twins as select n / 2 as n from generate_series(1, 3) n union all select null;
-      grant select on numbers, twins to ${role};
+      create view pairs as select n as a, nullif(n, 2) as b from generate_series(1, 3) n;
+      grant select on numbers, twins, pairs to ${role};
     `);
     const primaryKey = { type: 'integer', column: 'n' };
     const numbers = { model: 'numbers', primaryKey, columns: {} };
@@ -85,9 +86,12 @@ describe('vitrine check', { timeout: 110_000 }, () => {
     assert.equal(bad.code, 1);
     assert.match(bad.stderr, /twins: primaryKey: n is NULL/);
     assert.match(bad.stderr, /twins: primaryKey: n is not unique/);
+    const columns = { a: { type: 'integer' }, b: { type: 'integer' } };
+    const pairs = await check([{ model: 'pairs', primaryKey: { columns: ['a', 'b'] }, columns }]);
+    assert.match(pairs.stderr, /pairs: primaryKey: a,b is NULL/);
     const { stdout } = await check([USER, numbers], { words: ['schema', '--role', role] });
     assert.match(stdout, /grant select on "public"\."numbers"/);
-    await database.sql`drop view numbers, twins`;
+    await database.sql`drop view numbers, twins, pairs`;
   });
 
   const dangers: [

@@ -337,7 +337,9 @@ describe('keys of several columns', () => {
     const stolen = { method: 'PUT', user: 'eve', headers: absent, body: { text: 'hers' } };
     const [owner = ''] = (made.json.id as string).split(',');
     assert.equal((await service.request(`/api/owned/${owner},9/`, stolen)).status, 403);
-    assert.equal((await send('PUT', `/api/owned/${owner},9/`, { text: 'mine' }, absent)).status, 201);
+    const strict = { ...absent, Prefer: 'handling=strict' };
+    const own = { user_id: Number(owner), place: 9, text: 'mine' };
+    assert.equal((await send('PUT', `/api/owned/${owner},9/`, own, strict)).status, 201);
     const others = await service.request(path, { method: 'PUT', user: 'eve', body: { text: 'hers' } });
     assert.equal(others.status, 403, others.text);
     assert.equal((await service.request(path, { method: 'DELETE', user: 'eve' })).status, 403);

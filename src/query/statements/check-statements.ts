@@ -146,7 +146,7 @@ export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statemen
   const key = reference('r', primaryKey);
   const rows = sql`from ${table(name)} r`;
   return createStatement(
-    sql`select exists (select ${rows} where ${key} is null), exists (select ${rows} group by ${key} having count(*) > 1)`,
+    sql`select exists (select ${rows} where not (${key} is not null)), exists (select ${rows} group by ${key} having count(*) > 1)`,
     ([row]) => ({ isNull: isTrue(row?.[0]), isDuplicate: isTrue(row?.[1]) }),
   );
 };

@@ -191,7 +191,11 @@ function keyField(text: string, { type }: Column): JsonField {
  * Adds the key of an address to the fields of a body.
  * @throws Problem 400 if the body has another key
  */
-export function withKey(fields: JsonFields, idText: string, { model }: ServedResource): JsonFields {
+export function withKey(
+  fields: JsonFields,
+  idText: string,
+  { model }: ServedResource,
+): Map<string, JsonField> {
   const { primaryKey } = model;
   const { parts } = primaryKey;
   const errors: FieldErrors = {};

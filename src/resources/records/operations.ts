@@ -190,10 +190,13 @@ export function createOperations(
       const id = requireId(resource, idText);
       const all = withKey(fields, resource.model.primaryKey.parts ? idText : id, resource);
       const { owner, model } = resource;
-      const named = owner && isKeyPart(model, owner) ? all.get(owner.key) : undefined;
-      // A new record belongs to the caller, whatever the body says, but the address has to be that of the record.
-      if (owner && named && parseField(named, owner).value !== caller.id)
-        throw new Problem(403, 'Only the owner of a record may create it.');
+      if (owner && isKeyPart(model, owner)) {
+        // A new record belongs to the caller, whatever the body says, but the address has to be that of the record.
+        const named = all.get(owner.key);
+        if (named && parseField(named, owner).value !== caller.id)
+          throw new Problem(403, 'Only the owner of a record may create it.');
+        all.delete(owner.key);
+      }
       try {
         return await create(resource, all, caller, isStrict);
       } catch (error) {
