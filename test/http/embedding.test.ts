@@ -183,7 +183,7 @@ describe('the handler in another server', () => {
       const answer = await whilePutWaits(base, source, async () => {
         closed = closing.close();
         // The database alone would give statements 1 s.
-        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        await new Promise((resolve) => setTimeout(resolve, 1_200));
       });
       assert.deepEqual([answer.status, answer.json?.message], [200, source]);
       await closed;
