@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encode, openConnection, type Connection } from '../connection.ts';
 import type { Flood, Repeated, RequestShape } from '../jobs.ts';
-import type { Tally } from './tally.ts';
+import { beginAfter, type Tally } from './tally.ts';
 
 /** How long a connection waits after the service has closed it or refused it, milliseconds. */
 const AFTER_CLOSE = 100;
@@ -47,8 +47,7 @@ export async function flood(
   stopped: AbortSignal,
   begin: () => void,
 ): Promise<void> {
-  let unmade = job.isGradual ? job.connections : 0;
-  if (unmade === 0) begin();
+  const made = beginAfter(job.isGradual ? job.connections : 0, begin);
   const requests = job.requests.map(prepare);
   const most = job.most ?? Infinity;
   const offset = Math.floor(Math.random() * 1e6);
@@ -90,7 +89,7 @@ export async function flood(
         tally.closed();
         await sleep(AFTER_CLOSE, undefined, { signal: stopped });
       }
-      if (!isMade && (unmade -= 1) === 0) begin();
+      if (!isMade) made();
       isMade = true;
       if (job.pause) await sleep(job.pause, undefined, { signal: stopped });
     }

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { encode } from '../connection.ts';
 import type { Pipeline } from '../jobs.ts';
-import type { Tally } from './tally.ts';
+import { beginAfter, type Tally } from './tally.ts';
 
 const STATUS = Buffer.from('HTTP/1.1 ');
 
@@ -15,11 +15,7 @@ export async function pipeline(
   stopped: AbortSignal,
   begin: () => void,
 ): Promise<void> {
-  let unmade = job.isGradual ? job.connections : 0;
-  if (unmade === 0) begin();
-  const made = (): void => {
-    if ((unmade -= 1) === 0) begin();
-  };
+  const made = beginAfter(job.isGradual ? job.connections : 0, begin);
   await Promise.all(Array.from({ length: job.connections }, () => connection(job, tally, stopped, made)));
 }
 

@@ -34,3 +34,12 @@ export function createTally(): Tally {
     report: () => ({ sent, statuses, closed, refusals: refusals.sort((a, b) => a - b), largest }),
   };
 }
+
+/** Begins the attack once so many connections are made, each of which calls the result; at once for none. */
+export function beginAfter(connections: number, begin: () => void): () => void {
+  let unmade = connections;
+  if (unmade === 0) begin();
+  return () => {
+    if ((unmade -= 1) === 0) begin();
+  };
+}

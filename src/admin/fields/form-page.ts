@@ -33,7 +33,7 @@ import {
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { submitOnceField } from '../web/submit-once.ts';
+import { submitOnceField } from './submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery } from '../web/admin-request.ts';

@@ -21,7 +21,7 @@ import {
 } from '../fields/form-values.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
-import { addOnce } from '../web/submit-once.ts';
+import { addOnce } from '../fields/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';

@@ -18,7 +18,7 @@ import { runImportFile, type ImportOutcome } from './import-run.ts';
 import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { submitOnceField, submitOnceMark } from '../web/submit-once.ts';
+import { submitOnceField, submitOnceMark } from '../fields/submit-once.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';

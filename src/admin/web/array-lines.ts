@@ -11,7 +11,7 @@ const MAX_LINES = 2 * MAX_ELEMENTS;
 /** Maximum length of an array that is shown in lines (characters): reading a longer one would block the event loop. */
 const LONGEST = 65_536;
 
-/** The text of an element on a line of its own; undefined if a line cannot express it: NULL, an empty text, outer spaces. */
+/** An element as one line; undefined if a line cannot express it: NULL, an empty text, outer spaces. */
 function lineOf(element: unknown, isFirst: boolean): string | undefined {
   if (typeof element !== 'string' || element === 'null') return undefined;
   const text = element.startsWith('"') ? (JSON.parse(element) as string) : element;

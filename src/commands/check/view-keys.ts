@@ -1,4 +1,4 @@
-// Checks the keys of views, materialized views and foreign tables, which no constraint holds.
+// Checks the keys of views, materialized views and foreign tables, which no constraint enforces.
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
 import type { Fault } from '../../errors.ts';

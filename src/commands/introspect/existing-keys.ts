@@ -8,7 +8,7 @@ import { keyTypeFor, typeFor } from './stored-types.ts';
 export interface Key {
   /** One column, or several. */
   readonly fields: readonly string[];
-  /** Undefined for several columns, which have types of their own. */
+  /** Undefined for several columns, each of which has its type. */
   readonly type: KeyTypeName | undefined;
 }
 

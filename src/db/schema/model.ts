@@ -111,10 +111,6 @@ export const storedKey = (texts: readonly Fragment[]): Fragment => {
   return texts.length === 1 && only ? only : sql`array[${join(texts, ', ')}]::text`;
 };
 
-/** A column's value as a text that `cast` takes. */
-export const storedText = (alias: string, column: Column): Fragment =>
-  storedKey(partsOf(column).map((part) => sql`${reference(alias, part)}::text`));
-
 /** A parameter with the column's type. */
 export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
 

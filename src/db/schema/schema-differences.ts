@@ -120,7 +120,7 @@ const HASH_LENGTH = 97;
 export const inheritance = ({ childTables }: CatalogTable): string =>
   `other tables inherit from it (${childTables.join(', ')}), and its key is not unique across their rows`;
 
-/** The faults of a view or foreign table. No constraint holds its key, so the registry must name it. */
+/** The faults of a view or foreign table. No constraint enforces its key, so the registry must name it. */
 function viewDifferences(
   definition: ModelDefinition & { readonly methods?: readonly string[] },
   found: CatalogTable,

@@ -1,9 +1,16 @@
 // The types of array columns, each made from the type of its elements.
 import { arrayText, sql, type Fragment } from '../fragment.ts';
 import type { ColumnType, ElementFacts, Facts, Parsed } from './column-type.ts';
-import { arraySchema } from './column-schemas.ts';
-import { arrayOfTexts, EQUALITY, operators } from './column-type-parts.ts';
-import { COLUMN_TYPES, ISO_DATETIME, type TypeName } from './column-types.ts';
+import { arraySchema, isoDateTimeSchema } from './column-schemas.ts';
+import {
+  arrayOfTexts,
+  EQUALITY,
+  isoDateTimeOutput,
+  isoDateTimesOutput,
+  operators,
+  timesInSeconds,
+} from './column-type-parts.ts';
+import { COLUMN_TYPES, type TypeName } from './column-types.ts';
 import { checkChoice } from './choices.ts';
 import { isRectangular, jsonElements, type JsonElement } from './json-elements.ts';
 import { scanJson } from './json-scanner.ts';
@@ -136,6 +143,14 @@ const elementTypes = Object.entries<ColumnType>(COLUMN_TYPES).filter(([, { array
 export const ARRAY_TYPES = Object.fromEntries(
   elementTypes.map(([name, type]) => [name, arrayOf(type)]),
 ) as Record<ElementTypeName, ColumnType>;
+
+/** The type of `datetime` columns in the API's output where it is ISO 8601. Input and filters are the same. */
+const ISO_DATETIME: ColumnType = {
+  ...COLUMN_TYPES.datetime,
+  output: isoDateTimeOutput,
+  array: { output: isoDateTimesOutput, comparable: timesInSeconds },
+  schema: isoDateTimeSchema,
+};
 
 const ISO_TYPES: ReadonlyMap<ColumnType, ColumnType> = new Map<ColumnType, ColumnType>([
   [COLUMN_TYPES.datetime, ISO_DATETIME],

@@ -4,7 +4,6 @@ import {
   booleanSchema,
   dateSchema,
   dateTimeSchema,
-  isoDateTimeSchema,
   decimalSchema,
   digitsSchema,
   floatSchema,
@@ -29,11 +28,9 @@ import {
   allowInfinity,
   requirePlainDate,
   dateTimeOutput,
-  isoDateTimeOutput,
   timeOutput,
   uuid,
   dateTimesOutput,
-  isoDateTimesOutput,
   timesOutput,
   timesInSeconds,
 } from './column-type-parts.ts';
@@ -280,14 +277,6 @@ export const KEY_TYPES = {
   uuid: COLUMN_TYPES.uuid,
   string: COLUMN_TYPES.string,
 } satisfies Record<KeyTypeName, ColumnType>;
-
-/** The type of `datetime` columns in the API's output where it is ISO 8601. Input and filters are the same. */
-export const ISO_DATETIME: ColumnType = {
-  ...COLUMN_TYPES.datetime,
-  output: isoDateTimeOutput,
-  array: { output: isoDateTimesOutput, comparable: timesInSeconds },
-  schema: isoDateTimeSchema,
-};
 
 /** Casts a text parameter to the column's type. The value of several columns is an array of their texts, and becomes a row. */
 export const cast = (value: Fragment, facts: Facts): Fragment =>

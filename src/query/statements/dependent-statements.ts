@@ -16,7 +16,6 @@ import {
   partsOf,
   reference,
   storedKey,
-  storedText,
   typed,
   type Column,
   type Model,
@@ -110,28 +109,22 @@ const keyList = (alias: string, { primaryKey }: Model): Fragment =>
     ', ',
   );
 
-const keyName = (index: number): Fragment => raw(`k${index}`);
+/** The names of a key's columns in the CTE of matched keys. */
+const matchedNames = ({ primaryKey }: Model, alias = ''): Fragment[] =>
+  partsOf(primaryKey).map((_, index) => raw(`${alias}k${index}`));
 
 /** The CTE of the keys that the plan matches. */
-const matchedKeys = (plan: ListPlan): Fragment => {
-  const names = partsOf(plan.model.primaryKey).map(
-    (part, index) => sql`${reference(ROOT, part)} as ${keyName(index)}`,
-  );
-  return sql`${KEYS} as materialized (select ${join(names, ', ')}${fromWhere(plan)})`;
-};
-
-/** Each column of a key in the CTE. */
-const eachMatched = <T>({ primaryKey }: Model, each: (name: Fragment) => T): T[] =>
-  partsOf(primaryKey).map((_, index) => each(keyName(index)));
+const matchedKeys = (plan: ListPlan): Fragment =>
+  sql`${KEYS} (${join(matchedNames(plan.model), ', ')}) as materialized (select ${keyList(ROOT, plan.model)}${fromWhere(plan)})`;
 
 /** The CTEs of the keys that the plan matches, and of all records that cascading foreign keys would delete. */
 function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
   const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${place(model)} as place, ${storedText('d', model.primaryKey)} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
+      sql`select ${place(model)} as place, ${storedKey(partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`))} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
-  const texts = eachMatched(plan.model, (name) => sql`${name}::text`);
+  const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
   const first = sql`select ${place(plan.model)}, ${storedKey(texts)} from ${KEYS}`;
   const further = sql`select e.place, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
   return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
@@ -240,19 +233,13 @@ export function furtherDependentsStatement(
 
 /** Excludes the records that the plan matches. */
 function exceptMatched(model: Model): Fragment {
-  const keys = join(
-    eachMatched(model, (name) => sql`c.${name}`),
-    ', ',
-  );
+  const keys = join(matchedNames(model, 'c.'), ', ');
   return sql` and not exists (select from ${KEYS} c where (${keys}) = (${keyList('d', model)}))`;
 }
 
 /** FROM and WHERE of the rows `d` at the end of a path. */
 function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
-  let parents = sql`select ${join(
-    eachMatched(start, (name) => name),
-    ', ',
-  )} from ${KEYS}`;
+  let parents = sql`select ${join(matchedNames(start), ', ')} from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
     inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;

@@ -191,7 +191,7 @@ export function createOperations(
       const all = withKey(fields, resource.model.primaryKey.parts ? idText : id, resource);
       const { owner, model } = resource;
       if (owner && isKeyPart(model, owner)) {
-        // A new record belongs to the caller, whatever the body says, but the address has to be that of the record.
+        // A new record always belongs to the caller, so the address must name the caller.
         const named = all.get(owner.key);
         if (named && parseField(named, owner).value !== caller.id)
           throw new Problem(403, 'Only the owner of a record may create it.');

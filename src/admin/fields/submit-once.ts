@@ -1,9 +1,9 @@
 // Keeps a form from being done twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Operations } from '../../resources/records/operations.ts';
-import type { AdminContext } from './admin-context.ts';
-import type { Form } from './form-data.ts';
-import { html, type Html } from './html.ts';
+import type { AdminContext } from '../web/admin-context.ts';
+import type { Form } from '../web/form-data.ts';
+import { html, type Html } from '../web/html.ts';
 
 const FIELD = '_form';
 
