@@ -213,9 +213,10 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
       /fulltext is left out: no column type supports tsvector\. It is required, so no record/,
     );
     assert.deepEqual(staff?.exclude, ['password_hash', 'api_key', 'reset_token', 'pw']);
+    assert.deepEqual(resources.get('visit')?.exclude, ['via'], 'a copy of a secret');
     assert.match(
       stderr,
-      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw/,
+      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw, visit\.via/,
     );
     assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
     for (const [table, reason] of [
@@ -452,6 +453,9 @@ describe('the views of a database', { timeout: 110_000 }, () => {
         `
         create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
         insert into book values (1, 'a', 'A', 7), (2, 'b', null, 7);
+        create table place (row_no integer, "Seat" text, unique ("Seat", row_no), primary key (row_no, "Seat"));
+        create view seats as select "Seat" as seat, row_no + 0 as row_plus, row_no as number from place;
+        create view half_of_key as select "Seat" as seat from place;
         create view renamed as select shelf, id as "Book No" from book;
         create view swapped as select shelf as id, id as shelf from book;
         create view by_isbn as select isbn, shelf from book;
@@ -486,8 +490,19 @@ describe('the views of a database', { timeout: 110_000 }, () => {
       by_isbn: { type: 'string', column: 'isbn' },
       counted: { type: 'string', column: 'own' },
       kept: { type: 'integer' },
+      place: { columns: ['row_no', 'seat'] },
+      seats: { columns: ['number', 'seat'] },
     });
-    for (const name of ['nullable', 'computed', 'nested', 'joined', 'loose', 'families', 'file'])
+    for (const name of [
+      'half_of_key',
+      'nullable',
+      'computed',
+      'nested',
+      'joined',
+      'loose',
+      'families',
+      'file',
+    ])
       assert.match(stdout, new RegExp(`^ {2}// {3}model: '${name}',$`, 'm'), name);
     assert.match(stdout, /keyless is not served: it is a view, and none of its columns can be its key/);
     const objects = await readAll(database, file, resources.keys());

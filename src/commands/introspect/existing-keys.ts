@@ -1,5 +1,5 @@
 // The key of an existing table or view, as the registry can name it.
-import { isKey, isUnique, VIEW_KINDS, type CatalogTable } from '../../db/schema/catalog.ts';
+import { isKey, isUnique, sameFields, VIEW_KINDS, type CatalogTable } from '../../db/schema/catalog.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
@@ -25,11 +25,14 @@ export function viewKeyOf(
     return type && !isSecret(column.field) ? [{ fields: [column.field], type }] : [];
   });
   const proven = usable.find(({ fields: [field = ''] }) =>
-    kind === 'm' ? isUnique(found, field) : keys.includes(field),
+    kind === 'm' ? isUnique(found, field) : keys.some((key) => sameFields(key, [field])),
   );
   if (proven) return { key: proven, isProven: true };
-  const several = kind === 'm' ? found.indexes.filter(({ unique, partial }) => unique && !partial) : [];
-  for (const { fields } of several)
+  const several =
+    kind === 'm'
+      ? found.indexes.filter(({ unique, partial }) => unique && !partial).map(({ fields }) => fields)
+      : keys;
+  for (const fields of several)
     if (fields.length > 1 && severalFault(found, fields) === undefined)
       return { key: { fields, type: undefined }, isProven: true };
   const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];

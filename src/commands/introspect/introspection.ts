@@ -82,6 +82,10 @@ function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served
   return 'fault' in key ? key.fault : { relation, found, key, isProven: true };
 }
 
+/** Whether a foreign key says that a column has the same values as one that suggests a secret. */
+const copiesSecret = ({ foreignKeys }: CatalogTable, field: string): boolean =>
+  foreignKeys.some(({ fields, targetFields }) => isSecret(targetFields[fields.indexOf(field)] ?? ''));
+
 /** The definition of a column, its keys in the usual order. */
 function defineColumn(
   stored: CatalogColumn,
@@ -149,7 +153,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const about = relation.columns.find((other) => other.field === field);
     // No method writes to a view.
     if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
-    if (isSecret(field)) secrets.push(name);
+    if (isSecret(field) || copiesSecret(found, field)) secrets.push(name);
   }
   const nameOf = (field: string): string | undefined => namesByField.get(field);
   const foreignKeys: Record<string, PrintedForeignKey> = {};

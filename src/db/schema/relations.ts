@@ -19,8 +19,8 @@ export interface Relation {
   /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
   readonly isReadable: boolean;
   readonly comment: string | null;
-  /** Columns of a view that are a unique NOT NULL column of its only table, and so identify a row. */
-  readonly keys: readonly string[];
+  /** The columns of a view that are unique and NOT NULL in its only table, and so identify a row. */
+  readonly keys: readonly (readonly string[])[];
   readonly columns: readonly {
     readonly field: string;
     readonly comment: string | null;
@@ -33,26 +33,37 @@ export interface Relation {
 }
 
 /**
- * The columns of an updatable view `c` that come from a unique NOT NULL column of its table. Such a view has one row for each row
+ * The keys of an updatable view `c`: the unique indexes of its table whose columns it has. Such a view has one row for each row
  * of the table. Its rule records where each column comes from; a subquery in it may have columns with the same number, and
  * columns with several origins do not count.
  */
-const UNIQUE_ORIGINS = raw(`
-  select coalesce(json_agg(a.attname order by a.attnum), '[]')
-  from pg_attribute a
-  cross join lateral (
-    select min(m[1])::oid as relation, min(m[2])::int2 as attnum, count(distinct m) as origins
-    from pg_rewrite w, regexp_matches(w.ev_action::text, format(
-      ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) :resorigcol ([0-9]+) ', a.attnum), 'g') m
-    where w.ev_class = c.oid and w.ev_type = '1'
-  ) o
-  join pg_class t on t.oid = o.relation and (t.relkind = 'p' or t.relkind = 'r' and not exists (
-    select from pg_inherits h where h.inhparent = t.oid))
-  join pg_attribute b on b.attrelid = t.oid and b.attnum = o.attnum and b.attnotnull
-  where a.attrelid = c.oid and a.attnum > 0 and o.origins = 1 and pg_column_is_updatable(c.oid, a.attnum, false)
-  and exists (
-    select from pg_index i where i.indrelid = t.oid and i.indisunique and i.indisvalid and i.indimmediate
-    and i.indpred is null and i.indexprs is null and i.indnkeyatts = 1 and i.indkey[0] = o.attnum)`);
+const KEYS_OF_VIEW = raw(`
+  with origins as (
+    select distinct on (b.attrelid, b.attnum) a.attname as name, b.attrelid as relation, b.attnum
+    from pg_attribute a
+    cross join lateral (
+      select min(m[1])::oid as relation, min(m[2])::int2 as attnum, count(distinct m) as origins
+      from pg_rewrite w, regexp_matches(w.ev_action::text, format(
+        ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) :resorigcol ([0-9]+) ', a.attnum), 'g') m
+      where w.ev_class = c.oid and w.ev_type = '1'
+    ) o
+    join pg_class t on t.oid = o.relation and (t.relkind = 'p' or t.relkind = 'r' and not exists (
+      select from pg_inherits h where h.inhparent = t.oid))
+    join pg_attribute b on b.attrelid = t.oid and b.attnum = o.attnum and b.attnotnull
+    where a.attrelid = c.oid and a.attnum > 0 and o.origins = 1 and pg_column_is_updatable(c.oid, a.attnum, false)
+    order by b.attrelid, b.attnum, a.attnum
+  )
+  select coalesce(json_agg(k.names order by not k.indisprimary, k.indexrelid), '[]')
+  from (
+    select i.indexrelid, i.indisprimary, json_agg(o.name order by u.place) as names
+    from pg_index i
+    cross join lateral unnest(i.indkey::int2[]) with ordinality as u(attnum, place)
+    join origins o on o.relation = i.indrelid and o.attnum = u.attnum
+    where i.indisunique and i.indisvalid and i.indimmediate and i.indpred is null and i.indexprs is null
+    and u.place <= i.indnkeyatts
+    group by i.indexrelid, i.indisprimary, i.indnkeyatts
+    having count(*) = i.indnkeyatts
+  ) k`);
 
 /**
  * Reads the relations of some schemas.
@@ -78,7 +89,7 @@ select coalesce(json_agg(json_build_object(
   'isReadable', has_table_privilege(c.oid, 'SELECT'),
   'comment', obj_description(c.oid, 'pg_class'),
   'keys', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) & 4 > 0
-    then (${UNIQUE_ORIGINS}) else '[]' end,
+    then (${KEYS_OF_VIEW}) else '[]' end,
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,

@@ -62,6 +62,7 @@ create table nothing (name text);
 create table person (id integer primary key);
 create table member (primary key (id)) inherits (person);
 create table login_session (session_token text primary key, staff_id integer references staff);
+create table visit (id integer primary key, via text references login_session);
 create table interval_key (every interval primary key);
 create view film_list as select film_id as id, title from film;
 create materialized view film_totals as select count(*) from film;
