@@ -11,6 +11,9 @@ export interface ClassState {
   readonly refused: number;
 }
 
+/** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
+const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
+
 export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];
@@ -30,10 +33,18 @@ export class ClassQueues {
     });
   }
 
+  /** Whether slow statements, including those that turned out to be slow, have all of their connections. */
+  get isSlowFull(): boolean {
+    const { slow } = this.of;
+    return slow.running >= slow.share.max;
+  }
+
   /** Whether the class may use one more connection, besides those reserved for other classes. */
   hasRoom(queue: ClassQueue): boolean {
     const others = this.#taken - queue.taken;
-    return queue.running < queue.share.max && others + queue.running < CONNECTIONS;
+    const max =
+      UNCERTAIN.has(queue.name) && this.isSlowFull ? Math.ceil(queue.share.max / 2) : queue.share.max;
+    return queue.running < max && others + queue.running < CONNECTIONS;
   }
 
   /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */

@@ -5,9 +5,6 @@ import type { ClassQueue, QueueClient } from './class-queue.ts';
 import type { ClassQueues } from './class-queues.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
 
-/** Maximum slow statements at once, including those that turned out to be slow. Further ones end and wait in `slow`. */
-const MAX_OVERRUNNING = 4;
-
 /**
  * Milliseconds that an attempt may take while other attempts wait. A client whose last attempt was fast gets the full time.
  */
@@ -119,8 +116,8 @@ export class RunningStatements {
   }
 
   /**
-   * Counts reads as slow once they have taken long. Meanwhile their clients may not start further reads, or many reads with
-   * underestimated costs could take all connections.
+   * Counts reads as slow once they have taken long, or ends them if slow ones have all of their connections: then they wait in
+   * `slow`. Their clients may not start further reads, or many reads with underestimated costs could take all connections.
    * @returns whether there were any
    */
   moveOverruns(now: number): boolean {
@@ -136,7 +133,7 @@ export class RunningStatements {
         shape.cost = Math.max(COSTLY, shape.cost ?? 0);
         shape.isEstimate = false;
       }
-      if (slow.running >= MAX_OVERRUNNING && running.preempt) {
+      if (this.#queues.isSlowFull && running.preempt) {
         if (running.isAnonymous)
           this.#slowClients.noteEndedRead(caller.key, now, {
             since: running.since,
