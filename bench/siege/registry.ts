@@ -74,4 +74,21 @@ const member = {
   ...(isLater && { admin: { exclude: ['nickname'] } }),
 };
 
-export default [user, message, value, document, diary, team, member];
+/** A key of two columns, and as many arrays as fit into a body. */
+const measure = {
+  model: 'measure',
+  primaryKey: { columns: ['station', 'day'] },
+  columns: {
+    station: { type: 'integer' },
+    day: { type: 'date' },
+    ...Object.fromEntries(
+      Array.from({ length: 20 }, (_, index) => [
+        `values${index}`,
+        { type: 'array', of: 'decimal', null: true },
+      ]),
+    ),
+  },
+  access: 'user',
+};
+
+export default [user, message, value, document, diary, team, member, measure];

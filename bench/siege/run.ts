@@ -9,6 +9,7 @@ import { compile } from '../servers.ts';
 import { watchHost } from './host.ts';
 import { HEAD, isHeld, lines, report, type Result } from './report.ts';
 import type { Scenario } from './scenario.ts';
+import { bodies } from './scenarios/bodies.ts';
 import { database } from './scenarios/database.ts';
 import { details } from './scenarios/details.ts';
 import { disclosure } from './scenarios/disclosure.ts';
@@ -28,6 +29,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...logins,
   ...guessing,
   ...parsing,
+  ...bodies,
   ...connections,
   ...transport,
   ...disclosure,

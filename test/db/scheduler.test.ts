@@ -8,12 +8,7 @@ import { newShape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
 
 describe('the scheduler', () => {
-  const client = (key: string): Requester => ({
-    key,
-    origin: 'user',
-    onGone: () => () => undefined,
-    park: () => undefined,
-  });
+  const client = (key: string): Requester => ({ ...SERVICE, key, origin: 'user' });
 
   test('starts a statement at once while only clients at their limit wait', async () => {
     const scheduler = new Scheduler();
@@ -35,12 +30,7 @@ describe('the scheduler', () => {
 });
 
 describe('slow statements of anonymous clients', () => {
-  const anonymous = (key: string): Requester => ({
-    key,
-    origin: 'anonymous',
-    onGone: () => () => undefined,
-    park: () => undefined,
-  });
+  const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
   /** Keeps the process busy. */
   const work = (): Promise<void> => {
     for (const until = performance.now() + 60; performance.now() < until;);

@@ -11,7 +11,7 @@ import type { Service, Watched } from '../service.ts';
 const ATTACKER = '203.0.113.1';
 
 /** How many answers had which status. */
-const spell = (reports: readonly AttackReport[]): string =>
+export const spell = (reports: readonly AttackReport[]): string =>
   reports
     .flatMap(({ statuses, closed }) => [...Object.entries(statuses), ['closed', closed] as const])
     .map(([status, count]) => `${count} × ${status}`)
@@ -85,27 +85,6 @@ const decimals: Scenario = {
     return [
       atLeast('count', 'requests that were answered', 8, answered, '', 'within 20 s'),
       holdRow(stage, await watch()),
-    ];
-  },
-};
-
-const bodies: Scenario = {
-  name: 'bodies',
-  title: 'JSON of 1 MB with an unknown field, 30 in parallel by one user',
-  async run(stage) {
-    const request: RequestShape = {
-      method: 'PUT',
-      path: '/api/value/1/',
-      headers: { Authorization: USER, 'Content-Type': 'application/json' },
-      body: { before: '{"nosuch":[', repeat: '1,', times: 500_000, after: '1]}' },
-    };
-    const siege = await besiege(stage, (port) => [
-      { kind: 'flood', port, connections: 30, addresses: [ATTACKER], requests: [request] },
-    ]);
-    return [
-      holdRow(stage, siege.watched, spell(siege.reports)),
-      readRow(siege, 10),
-      holds('the service is alive', siege.service.isAlive()),
     ];
   },
 };
@@ -214,4 +193,4 @@ const texts: Scenario = {
   },
 };
 
-export const parsing: readonly Scenario[] = [forms, adminForms, decimals, bodies, digits, texts];
+export const parsing: readonly Scenario[] = [forms, adminForms, decimals, digits, texts];

@@ -191,7 +191,7 @@ export function createImporter(
     const fields = await fieldsOfRow(file, row, resource, record, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
-      const others = checkBody(fields, resource, { id, caller }).errors;
+      const others = (await checkBody(fields, resource, { id, caller })).errors;
       return faulty(matched, { ...others, ...errors });
     }
     if (record && fields.size === 0) return { kind: 'unchanged', line: row.line, id, changes: [], errors };

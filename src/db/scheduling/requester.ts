@@ -11,6 +11,8 @@ export interface Requester {
   readonly onGone: (callback: () => void) => () => void;
   /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */
   readonly park: () => void;
+  /** Begins work that may block the event loop for long: it must call the result again and again. */
+  readonly workInTurns: () => Rest;
 }
 
 /**
@@ -27,6 +29,7 @@ export const SERVICE: Requester = {
   origin: 'admin',
   onGone: () => nothing,
   park: nothing,
+  workInTurns: () => () => undefined,
 };
 
 /** The client closed its connection before the response, so none is made. */

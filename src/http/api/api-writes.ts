@@ -137,10 +137,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           : createdManyReply(
               request,
               resource,
-              await run.createMany(resource, records, caller, {
-                isStrict: isStrict(request),
-                rest: request.requester.workInTurns(),
-              }),
+              await run.createMany(resource, records, caller, isStrict(request)),
             );
       });
     },

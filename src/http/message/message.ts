@@ -1,6 +1,6 @@
 // A request and a reply as plain values, independent of Node's HTTP classes.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Requester, Rest } from '../../db/scheduling/requester.ts';
+import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 
@@ -24,8 +24,6 @@ export interface WebRequester extends Requester {
    * synchronously once it has the slot.
    */
   readonly slotForPage: (bytes: number) => Promise<void> | undefined;
-  /** Begins work that may block the event loop for long: it must call the result again and again. */
-  readonly workInTurns: () => Rest;
 }
 
 /** A request as handlers see it. The methods do work only when they are called. */

@@ -117,7 +117,7 @@ export function createBulk(
    * @throws Problem 400 that names each invalid field
    */
   async function check(resource: AdminResource, fields: JsonFields, caller: Caller): Promise<Change[]> {
-    const { changes, checks, errors } = checkBody(fields, resource, { id: '', caller });
+    const { changes, checks, errors } = await checkBody(fields, resource, { id: '', caller });
     addUnsettable(fields, resource, errors);
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');

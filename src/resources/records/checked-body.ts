@@ -1,4 +1,5 @@
 // Checks the JSON body of a write against the columns of its resource.
+import { SERVICE, type Rest } from '../../db/scheduling/requester.ts';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { hasNaturalKey, isKeyPart, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -218,8 +219,16 @@ export function withKey(
   return all;
 }
 
-/** Checks all fields of a body, and collects all faults and the checks that only the database can make. */
-export function checkBody(fields: JsonFields, resource: ServedResource, writing: Writing): CheckedBody {
+/**
+ * Checks all fields of a body, and collects all faults and the checks that only the database can make.
+ * @param rest arrays take long
+ */
+export async function checkBody(
+  fields: JsonFields,
+  resource: ServedResource,
+  writing: Writing,
+  rest: Rest = SERVICE.workInTurns(),
+): Promise<CheckedBody> {
   const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {} };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
@@ -246,6 +255,8 @@ export function checkBody(fields: JsonFields, resource: ServedResource, writing:
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);
+    const pause = field && column.type.element ? rest() : undefined;
+    if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
     else if (field) checkColumn(column, field, resource, isUpdate, body, writing.mayRead);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');

@@ -23,12 +23,6 @@ import { runWrite, suppressed } from './write-result.ts';
 export const MAX_RECORDS = 1_000;
 /** Maximum number of different sets of fields. Nullable fields without a default do not count. */
 const MAX_GROUPS = 32;
-/** How several records are written. */
-export interface ManyWriting {
-  readonly isStrict: boolean | undefined;
-  readonly rest: Rest;
-}
-
 export interface ManyOptions {
   readonly database: Pick<Database, 'run'>;
   readonly passwords: Passwords;
@@ -161,10 +155,11 @@ export async function createMany(
   resource: ServedResource,
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
-  { isStrict, rest }: ManyWriting,
+  isStrict: boolean | undefined,
   { database, passwords, requester, mayRead, holds }: ManyOptions,
 ): Promise<InsertedRecord[]> {
   const { model } = resource;
+  const rest = requester.workInTurns();
   const errors: FieldErrors = {};
   const references = new ReferenceChecks();
   const checked: CheckedBody[] = [];
@@ -181,7 +176,7 @@ export async function createMany(
       addError(errors, String(index), 'must be an object of fields and values');
       continue;
     }
-    const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
+    const body = await checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead }, rest);
     const names = Object.entries(body.errors);
     faulty += names.length;
     for (const [key, faults] of names)

@@ -6,7 +6,7 @@ import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
 /** The client that waits for a write. */
-export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin'>;
+export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin' | 'workInTurns'>;
 
 /** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;

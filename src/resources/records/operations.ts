@@ -7,7 +7,7 @@ import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
-import { createMany, type ManyWriting } from './create-many.ts';
+import { createMany } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
@@ -154,7 +154,12 @@ export function createOperations(
     isStrict?: boolean,
   ): Promise<CreatedRecord> {
     const mayRead = readerOf(caller);
-    const body = checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead });
+    const body = await checkBody(
+      fields,
+      resource,
+      { id: undefined, caller, isStrict, mayRead },
+      requester.workInTurns(),
+    );
     await assertValid(resource, body);
     const { hiddenReferences } = body;
     const changes = await hashChanges(body.changes, passwords, requester);
@@ -213,9 +218,9 @@ export function createOperations(
       resource: ServedResource,
       bodies: readonly (JsonFields | undefined)[],
       caller: Caller,
-      how: ManyWriting,
+      isStrict?: boolean,
     ): Promise<InsertedRecord[]> =>
-      createMany(resource, bodies, caller, how, {
+      createMany(resource, bodies, caller, isStrict, {
         database,
         passwords,
         requester,
@@ -225,7 +230,12 @@ export function createOperations(
 
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
-      const body = checkBody(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
+      const body = await checkBody(
+        fields,
+        resource,
+        { ...writing, mayRead: readerOf(writing.caller) },
+        requester.workInTurns(),
+      );
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
       await addDatabaseFaults(resource, body, id);
       return body.errors;
@@ -242,7 +252,12 @@ export function createOperations(
       const { model, output } = resource;
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
-      const body = checkBody(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
+      const body = await checkBody(
+        fields,
+        resource,
+        { id: id ?? idText, caller, isStrict, mayRead },
+        requester.workInTurns(),
+      );
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);

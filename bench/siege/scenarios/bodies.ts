@@ -1,0 +1,80 @@
+// Bodies and keys that take long to parse, to check or to write.
+import { besiege, holdRow, readRow } from '../besiege.ts';
+import type { RequestShape } from '../jobs.ts';
+import { PASSWORD } from '../../rows.ts';
+import { holds, type Scenario } from '../scenario.ts';
+import { spell } from './parsing.ts';
+
+const ATTACKER = '203.0.113.1';
+
+/** One client sends these requests again and again. */
+const floodScenario = (
+  name: string,
+  title: string,
+  connections: number,
+  requests: readonly RequestShape[],
+): Scenario => ({
+  name,
+  title,
+  async run(stage) {
+    const siege = await besiege(stage, (port) => [
+      { kind: 'flood', port, connections, addresses: [ATTACKER], requests },
+    ]);
+    return [
+      holdRow(stage, siege.watched, spell(siege.reports)),
+      readRow(siege, 10),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+});
+
+const written = (method: string, path: string, body: RequestShape['body'] & {}): RequestShape => ({
+  method,
+  path,
+  headers: { Authorization: `Basic user60:${PASSWORD}`, 'Content-Type': 'application/json' },
+  body,
+});
+
+/** The path of the measure in `world.ts`. */
+const MEASURE = '/api/measure/1,2026-01-01/';
+
+/** The arrays of a measure, see `registry.ts`. */
+const ARRAYS = Array.from({ length: 20 }, (_, index) => `values${index}`);
+
+/** A body with 1 MB of arrays. */
+const arraysOf = (element: string, size: number): string => {
+  const array = Array(size).fill(element).join(',');
+  return `{${ARRAYS.map((name) => `"${name}":[${array}]`).join(',')}}`;
+};
+
+/** A thousand records, of which the last one is there already. */
+const RECORDS = `[${Array.from(
+  { length: 1_000 },
+  (_, index) => `{"station":${index < 999 ? 1_000 + index : 1},"day":"2026-01-01","values0":[1,null]}`,
+).join(',')}]`;
+
+const listOf = (count: number, make: (index: number) => string): string =>
+  encodeURIComponent(Array.from({ length: count }, (_, index) => make(index)).join(','));
+
+const KEYS: readonly RequestShape[] = [
+  `id__in=${listOf(250, (index) => `"${index},2026-01-01"`)}`,
+  `id__gt=${'%31'.repeat(2_000)},2026-01-01`,
+  `values0__contains=${listOf(2_500, String)}`,
+  `values0=${encodeURIComponent(`[${Array(2_500).fill('1').join(',')}]`)}`,
+  `cursor=${'A'.repeat(8_000)}`,
+].map((query) => ({ path: `/api/measure/?${query}`, headers: { Prefer: 'paging=cursor' } }));
+
+export const bodies: readonly Scenario[] = [
+  floodScenario('bodies', 'JSON of 1 MB with an unknown field, 30 in parallel by one user', 30, [
+    written('PUT', '/api/value/1/', { before: '{"nosuch":[', repeat: '1,', times: 500_000, after: '1]}' }),
+  ]),
+  floodScenario('arrays', 'PUT of 20 arrays with 1 MB in all, 10 in parallel by one user', 10, [
+    written('PUT', MEASURE, arraysOf('1.5', 10_000)),
+    written('PUT', MEASURE, arraysOf('"1.5"', 8_000)),
+    written('PUT', MEASURE, arraysOf('"x"', 8_000)),
+  ]),
+  floodScenario('records', 'POST of 1,000 records of which the last is a duplicate, 10 in parallel', 10, [
+    written('POST', '/api/measure/', RECORDS),
+  ]),
+  floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
+];
