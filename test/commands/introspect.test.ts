@@ -212,11 +212,18 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
       stdout,
       /fulltext is left out: no column type supports tsvector\. It is required, so no record/,
     );
-    assert.deepEqual(staff?.exclude, ['password_hash', 'api_key', 'reset_token', 'pw']);
+    assert.deepEqual(staff?.exclude, [
+      'password_hash',
+      'api_key',
+      'reset_token',
+      'pw',
+      'newpassword',
+      'auth_key',
+    ]);
     assert.deepEqual(resources.get('visit')?.exclude, ['via'], 'a copy of a secret');
     assert.match(
       stderr,
-      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw, visit\.via/,
+      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw, staff\.newpassword, staff\.auth_key, visit\.via/,
     );
     assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
     for (const [table, reason] of [

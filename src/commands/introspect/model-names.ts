@@ -4,7 +4,7 @@ import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 
 /** Names of columns that probably hold secrets. They are excluded until the author decides otherwise. */
 const SECRET =
-  /(^|_)(pass(word|wd|phrase|code)?|pwd?|secret|token|hash|salt|(api|private|access|secret)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)/;
+  /(^|_)(pass(phrase|code)?|pwd?|hash|salt|(api|private|access|auth|encryption|enc)_?key|credential|otp|pin|cvv|cvc|ssn|iban)s?([0-9]*)(_|$)|(password|passwd|secret|token)s?([0-9]*)(_|$)/;
 /** Bytes. Leaves room for `_id` and a number. */
 const MAX_LENGTH = 50;
 

@@ -47,6 +47,8 @@ create table staff (
   "apiKey" text,
   reset_token uuid,
   pw text,
+  newpassword text,
+  auth_key text,
   active boolean not null default true
 );
 alter table staff rename column "apiKey" to api_key;
