@@ -11,9 +11,12 @@ const columns: Resource['columns'] = {
   code: { type: 'string', null: true },
 };
 const RULES = `
+  create table revision (id integer primary key);
+  create table audit (revision integer references revision);
   create function refuse() returns trigger language plpgsql as $$
   begin
     if new.code = 'raise' then raise exception 'the code % is reserved', new.code; end if;
+    if new.code = 'astray' then insert into audit (revision) values (1); end if;
     if new.code = 'coded' then raise exception 'taken' using errcode = '23505'; end if;
     return new;
   end $$;
@@ -112,6 +115,30 @@ describe('a rule of the database that refuses a write', () => {
       400,
       'A rule of the database does not allow this.',
     ],
+    [
+      'a trigger that writes elsewhere',
+      'silent',
+      'POST',
+      { price: 1, code: 'astray' },
+      400,
+      'A rule of the database does not allow this.',
+    ],
+    [
+      'a trigger that writes elsewhere',
+      'open',
+      'POST',
+      { price: 1, code: 'astray' },
+      400,
+      /allow this: insert .* on table "audit" .* "audit_revision_fkey"$/,
+    ],
+    [
+      'a trigger that writes elsewhere',
+      'open',
+      'POST',
+      [{ price: 1, code: 'astray' }],
+      400,
+      /allow this: insert .* on table "audit" .* "audit_revision_fkey"$/,
+    ],
     ['a trigger', 'silent', 'DELETE', undefined, 400, 'A rule of the database does not allow this.'],
     ['a trigger', 'open', 'DELETE', undefined, 400, /allow this: rows stay$/],
   ] as const)
@@ -145,6 +172,8 @@ describe('a rule of the database that refuses a write', () => {
     await send('POST', 'silent/', { price: 1, code: 'raise' });
     const raised = await refused('the code raise is reserved');
     assert.equal(raised['message'], 'the database refused a write: the code raise is reserved');
+    await send('POST', 'silent/', { price: 1, code: 'astray' });
+    assert.equal((await refused('audit_revision_fkey'))['constraint'], 'audit_revision_fkey');
     const duplicates = service.lines.filter(({ message }) => String(message).includes('silent_code'));
     assert.deepEqual(duplicates, [], 'a duplicate is no fault of a rule');
   });

@@ -133,6 +133,10 @@ const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
 export const isRuleError = ({ code, routine }: DatabaseError): boolean =>
   RULES.test(code) || routine === RAISED;
 
+/** A trigger wrote to another table, and referred to no record there. For clients it is a rule like any other. */
+export const asTriggerRule = (error: DatabaseError): DatabaseError =>
+  Object.assign(new Error(error.message, { cause: error }), { ...error, code: 'P0001' });
+
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
 export function undefinedIfUnencodable(error: unknown): undefined {
   if (isDatabaseError(error) && error.code === '22P05') return undefined;

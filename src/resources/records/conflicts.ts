@@ -89,6 +89,17 @@ export function violatedSeveral(error: DatabaseError, { model, output }: ServedR
   return found && isAmong(found, output) ? found : undefined;
 }
 
+/** Whether a trigger of the table referred to no record in another table. A new record cannot be missing there. */
+export const isFromTrigger = (
+  error: DatabaseError,
+  { id, resource: { model } }: Pick<WriteAttempt, 'id' | 'resource'>,
+): boolean =>
+  error.code === FOREIGN_KEY_VIOLATION &&
+  id === undefined &&
+  model.isTable &&
+  error.table_name !== undefined &&
+  !isOfTable(model, error);
+
 /** The error of each column of a foreign key that refers to no record. */
 export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
   const keys = partsOf(foreignKey).map(({ key }) => key);

@@ -3,6 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import {
   isDatabaseError,
   isOfTable,
+  asTriggerRule,
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
@@ -18,6 +19,7 @@ import {
   explainRule,
   FOREIGN_KEY_VIOLATION,
   historyFault,
+  isFromTrigger,
   missingReferences,
   missingSeveral,
   violatedSeveral,
@@ -109,7 +111,11 @@ const REFUSED_TOGETHER =
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource } = rejected;
-  const error = historyFault(cause, resource);
+  const found = historyFault(cause, resource);
+  const error =
+    isDatabaseError(found) && isFromTrigger(found, { id: undefined, resource })
+      ? asTriggerRule(found)
+      : found;
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) =>
     changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),

@@ -4,7 +4,7 @@ import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
-import { isDatabaseError } from '../../db/connection/database-errors.ts';
+import { asTriggerRule, isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany } from './create-many.ts';
@@ -20,6 +20,7 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
+  isFromTrigger,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
@@ -115,9 +116,10 @@ export function createOperations(
     try {
       return await runWrite(database, statement);
     } catch (cause) {
-      const error = historyFault(cause, attempt.resource);
-      if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      if (!isDatabaseError(error)) throw error;
+      const found = historyFault(cause, attempt.resource);
+      if (isDatabaseError(found) && found.code === NOT_SUPPORTED) throw suppressed();
+      if (!isDatabaseError(found)) throw found;
+      const error = isFromTrigger(found, attempt) ? asTriggerRule(found) : found;
       const explained = await conflictProblem(error, attempt, database);
       if (explained instanceof Problem) explained.cause = error;
       throw explainRule(error, attempt.resource, explained);
