@@ -23,6 +23,8 @@ import {
 
 /** Timeout for each part of the page (milliseconds). The page is sent without parts that take longer. */
 const TIMEOUT = 3_000;
+/** How many counts are made at once: more would wait for one another, and too many are refused. */
+const COUNTS_AT_ONCE = 4;
 /** How many of the latest changes are shown. */
 const LATEST = 10;
 
@@ -50,17 +52,35 @@ function groupsOf(context: AdminContext): [group: string, resources: AdminResour
   return [...groups];
 }
 
+const UNKNOWN = 'unknown';
+
 async function countText(context: AdminContext, resource: AdminResource): Promise<string> {
   const work = context.browsing.count(resource, { query: '', search: '' });
   const found = await loadOptional(context, `the count of ${resource.name}`, work);
-  if (!found) return 'unknown';
+  if (!found) return UNKNOWN;
   return found.isExact ? counted(found.count, 'record') : `about ${grouped(found.count)} records`;
 }
 
-async function row(context: AdminContext, resource: AdminResource): Promise<Html> {
+/** The counts of all resources, those that are not known in time as `unknown`. */
+async function countTexts(
+  context: AdminContext,
+  resources: readonly AdminResource[],
+): Promise<ReadonlyMap<AdminResource, string>> {
+  const texts = new Map<AdminResource, string>();
+  const waiting = resources.values();
+  const until = performance.now() + TIMEOUT;
+  const countNext = async (): Promise<void> => {
+    for (const resource of waiting)
+      texts.set(resource, performance.now() < until ? await countText(context, resource) : UNKNOWN);
+  };
+  await Promise.all(Array.from({ length: COUNTS_AT_ONCE }, countNext));
+  return texts;
+}
+
+function row(resource: AdminResource, count: string): Html {
   const { name, title } = resource;
   const link = html`<a href="${links.list(name)}">${title}</a>`;
-  return resourceRow(resource, link, await countText(context, resource), links.action(name, 'add'));
+  return resourceRow(resource, link, count, links.action(name, 'add'));
 }
 
 async function showGroups(context: AdminContext): Promise<Html> {
@@ -70,8 +90,12 @@ async function showGroups(context: AdminContext): Promise<Html> {
       No resources to show: every resource in the registry has <code>hidden: true</code> in
       <code>admin</code>.
     </p>`;
-  const sections = groups.map(async ([group, resources], index) => {
-    const rows = await Promise.all(resources.map((resource) => row(context, resource)));
+  const counts = await countTexts(
+    context,
+    groups.flatMap(([, resources]) => resources),
+  );
+  const sections = groups.map(([group, resources], index) => {
+    const rows = resources.map((resource) => row(resource, counts.get(resource) ?? UNKNOWN));
     return html`<section class="group" aria-labelledby="group-${index + 1}">
       <h2 id="group-${index + 1}">${group === '' ? 'Records' : group}</h2>
       <table class="models" aria-labelledby="group-${index + 1}">
@@ -81,7 +105,7 @@ async function showGroups(context: AdminContext): Promise<Html> {
       </table>
     </section>`;
   });
-  return html`<div class="groups">${await Promise.all(sections)}</div>`;
+  return html`<div class="groups">${sections}</div>`;
 }
 
 /** The labels of the changed records. Deleted records have none, and those that cannot be read in time are left out. */
