@@ -57,6 +57,9 @@ describe('responses to anonymous clients', () => {
     ['br;q=0, gzip', 'gzip'],
     ['br; q=0.000 , gzip ;q=0', undefined],
     ['*', undefined],
+    ['br;q=0.1, gzip;q=1', 'gzip'],
+    ['br;q=0.5, gzip;q=0.500', 'br'],
+    ['gzip;q=0.5, identity', undefined],
     [`${'x,'.repeat(5_000)}br`, 'br'],
   ];
   for (const [accepted, coding] of codings)
@@ -97,7 +100,10 @@ describe('responses to anonymous clients', () => {
     const answer = await get('/api/text/1/', { 'accept-encoding': 'gzip' });
     assert.equal(answer.headers.etag, `W/${plain.headers.etag}`);
     const known = { 'if-none-match': String(answer.headers.etag), 'accept-encoding': 'gzip' };
-    assert.equal((await get('/api/text/1/', known)).status, 304);
+    const unchanged = await get('/api/text/1/', known);
+    assert.deepEqual([unchanged.status, unchanged.headers.etag], [304, answer.headers.etag]);
+    const plainly = { 'if-none-match': String(plain.headers.etag) };
+    assert.equal((await get('/api/text/1/', plainly)).headers.etag, plain.headers.etag);
     const head = await get('/api/text/1/', { 'accept-encoding': 'gzip' }, 'HEAD');
     for (const name of ['content-encoding', 'content-length', 'etag'])
       assert.equal(head.headers[name], answer.headers[name], name);

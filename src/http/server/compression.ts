@@ -11,8 +11,8 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
-/** One coding in `Accept-Encoding`; weights above 0 count alike. */
-const REFUSED = /;\s*q\s*=\s*0(?:\.0{0,3})?\s*$/i;
+/** The weight of a coding in `Accept-Encoding`. */
+const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;
 
 const GZIP = { level: 5 };
 /** The default quality takes a hundred times as long. */
@@ -35,29 +35,49 @@ const CODERS = {
 } as const;
 type Coding = keyof typeof CODERS;
 
-/** The coding that the client accepts, best first; undefined if it names none. */
+/** The coding that the client accepts with the highest weight, and not less than no coding; undefined if there is none. */
 function codingOf(accepted: string): Coding | undefined {
-  const names = new Set<string>();
+  const weights = new Map<string, number>();
   for (const element of accepted.toLowerCase().split(','))
-    if (!REFUSED.test(element)) names.add(element.split(';', 1)[0]?.trim() ?? '');
-  return (['br', 'gzip'] as const).find((coding) => names.has(coding));
+    weights.set(element.split(';', 1)[0]?.trim() ?? '', Number(WEIGHT.exec(element)?.[1] ?? 1));
+  const weightOf = (coding: string): number => weights.get(coding) ?? 0;
+  const best = weightOf('br') >= weightOf('gzip') ? 'br' : 'gzip';
+  const weight = weightOf(best);
+  return weight > 0 && weight >= (weights.get('identity') ?? 0) ? best : undefined;
 }
+
+const mayCompress = ({ authorization, cookie }: ApiRequest['headers']): boolean =>
+  authorization === undefined && cookie === undefined;
 
 /** Whether the response is compressed for clients that accept it, so that it varies with `Accept-Encoding`. */
 export function isCompressible(
   { headers }: ApiRequest,
   { status, headers: { 'Content-Type': type }, body }: Reply,
 ): boolean {
-  if (headers.authorization !== undefined || headers.cookie !== undefined || status !== 200) return false;
+  if (!mayCompress(headers) || status !== 200) return false;
   const isSmall = (typeof body === 'string' || Buffer.isBuffer(body)) && body.length < MIN_BYTES;
   return !isSmall && typeof type === 'string' && TYPES.test(type);
 }
 
 let running = 0;
 
+/** The weak form of a tag. */
+const weakly = (tag: string): string => (tag.startsWith('W/') ? tag : `W/${tag}`);
+
+/** A 304 has the tag of the response that the client has: the weak one if that was compressed. */
+export function withKnownTag({ headers }: ApiRequest, reply: Reply): Reply {
+  const tag = reply.headers['ETag'];
+  const accepted = headers['accept-encoding'];
+  if (typeof tag !== 'string' || accepted === undefined || !mayCompress(headers)) return reply;
+  if (codingOf(String(accepted)) === undefined) return reply;
+  const known = headers['if-none-match']?.split(',').map((one) => one.trim()) ?? [];
+  if (known.includes(tag) || !known.includes(weakly(tag))) return reply;
+  return { ...reply, headers: { ...reply.headers, ETag: weakly(tag) } };
+}
+
 /** The headers of a compressed response. Its ETag is weak: the bytes differ from those without compression. */
 function codedHeaders({ ETag: tag, ...headers }: Reply['headers'], coding: Coding): Reply['headers'] {
-  const weak = typeof tag === 'string' ? { ETag: tag.startsWith('W/') ? tag : `W/${tag}` } : {};
+  const weak = typeof tag === 'string' ? { ETag: weakly(tag) } : {};
   return { ...headers, ...weak, 'Content-Encoding': coding };
 }
 

@@ -6,7 +6,7 @@ import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
 import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
-import { compress, isCompressible } from './compression.ts';
+import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
@@ -128,12 +128,10 @@ export function createHandler(options: HandlerOptions): Handler {
   }
 
   function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
+    if (reply.status === 304)
+      return sendReply(exchange, withKnownTag(exchange, reply), 'Accept-Encoding');
     if (!isCompressible(exchange, reply))
-      return sendReply(
-        exchange,
-        reply,
-        isShared(reply) || reply.status === 304 ? 'Accept-Encoding' : undefined,
-      );
+      return sendReply(exchange, reply, isShared(reply) ? 'Accept-Encoding' : undefined);
     const smaller = compress(exchange, reply);
     if (smaller instanceof Promise)
       return smaller.then((coded) => sendReply(exchange, coded, 'Accept-Encoding'));

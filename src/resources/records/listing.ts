@@ -105,7 +105,7 @@ function shownAs(format: PageFormat, { shown, plain }: ServedResource, { limit }
 /** Up to which number to count; undefined for no count. */
 function countLimit({ maxCount }: ServedResource, counting: Counting | undefined): number | undefined {
   if (counting === undefined || counting === 'exact') return counting && Infinity;
-  return counting === 'capped' ? (maxCount ?? MAX_EXACT) : Math.min(maxCount ?? MAX_EXACT, MAX_EXACT);
+  return counting === 'capped' ? (maxCount ?? MAX_EXACT) : MAX_EXACT;
 }
 
 /** The parts that the listings of all clients share. */
