@@ -243,9 +243,11 @@ test('the counts of 60 slow views do not have the start page refused, nor its hi
   const service = await startService(
     [
       user,
-      ...views.map(
-        (name) => ({ ...model(name), primaryKey: { type: 'integer' }, access: 'default' }),
-      ),
+      ...views.map((name): Resource => ({
+        ...model(name),
+        primaryKey: { type: 'integer' },
+        access: 'default',
+      })),
     ],
     {
       prepare: async (sql) => {

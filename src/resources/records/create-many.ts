@@ -71,6 +71,10 @@ class ReferenceChecks {
   }
 }
 
+/** The errors of the first record first. */
+const inOrder = (errors: FieldErrors): FieldErrors =>
+  Object.fromEntries(Object.entries(errors).sort(([one], [other]) => parseInt(one) - parseInt(other)));
+
 /** Records with the same columns. */
 interface Group {
   readonly columns: readonly Column[];
@@ -196,7 +200,7 @@ export async function createMany(
   if (Object.keys(errors).length > 0) {
     if (wanted.length > 0)
       references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
-    throw badBody(errors);
+    throw badBody(inOrder(errors));
   }
   const groups = await groupRecords(checked, model, rest);
   const records: NewRecord[] = [];
@@ -215,12 +219,12 @@ export async function createMany(
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);
-    if (Object.keys(errors).length > 0) throw badBody(errors);
+    if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
     if (caller.precondition && !(await holds(caller))) throw new CallerChanged();
     throw suppressed();
   }
   const positions = groups.flatMap((group) => group.positions);
-  const inOrder: InsertedRecord[] = [];
-  result.records.forEach((record, at) => (inOrder[positions[at] ?? 0] = record));
-  return inOrder;
+  const inserted: InsertedRecord[] = [];
+  result.records.forEach((record, at) => (inserted[positions[at] ?? 0] = record));
+  return inserted;
 }
