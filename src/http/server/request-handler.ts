@@ -128,8 +128,7 @@ export function createHandler(options: HandlerOptions): Handler {
   }
 
   function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
-    if (reply.status === 304)
-      return sendReply(exchange, withKnownTag(exchange, reply), 'Accept-Encoding');
+    if (reply.status === 304) return sendReply(exchange, withKnownTag(exchange, reply), 'Accept-Encoding');
     if (!isCompressible(exchange, reply))
       return sendReply(exchange, reply, isShared(reply) ? 'Accept-Encoding' : undefined);
     const smaller = compress(exchange, reply);
