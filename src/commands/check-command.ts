@@ -6,7 +6,6 @@ import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
-import { loadResources } from '../resources/load-registry.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
 import { compareSchema, misfit, readCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
@@ -14,7 +13,15 @@ import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
-import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
+import {
+  loadRegistry,
+  refuseArguments,
+  parse,
+  print,
+  printMessage,
+  withSettingsDatabase,
+  type Io,
+} from './command.ts';
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]
@@ -94,12 +101,12 @@ interface Outcome extends Omit<RegistryReport, 'faults'> {
 }
 
 /** Checks the settings, then the registry, then the database. Each step needs the one before, so errors end the check. */
-async function examineAll({ env }: Io): Promise<Outcome> {
+async function examineAll(io: Io): Promise<Outcome> {
   let kind: Outcome['kind'] = 'settings';
   try {
-    const settings = readSettings(env);
+    const settings = readSettings(io.env);
     kind = 'registry';
-    const { registry, panels } = await loadResources(settings.resources);
+    const { registry, panels } = await loadRegistry(settings, io);
     const resources = requireRegistry(registry, settings, panels);
     kind = 'database';
     const { faults, warnings, matrix } = await withSettingsDatabase(settings, (database) =>

@@ -6,6 +6,7 @@ import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
+import { loadResources, samplesNotice, type ResourceFile } from '../resources/load-registry.ts';
 
 /** A mistake on the command line: exit code 2. The message leaves out the command's name. */
 export class UsageError extends Error {}
@@ -73,6 +74,15 @@ export function parse<Known extends Options>(
 /** @throws UsageError for any argument that is not an option */
 export function refuseArguments(args: readonly string[]): void {
   if (args.length > 0) throw new UsageError(`Unexpected argument ${JSON.stringify(args[0])}`);
+}
+
+/**
+ * Loads the registry of the settings, and says when that is the shipped one.
+ * @throws StartError when the file cannot be loaded
+ */
+export function loadRegistry({ resources }: Settings, io: Io): Promise<ResourceFile> {
+  if (resources === undefined) printMessage(io, samplesNotice());
+  return loadResources(resources);
 }
 
 /**

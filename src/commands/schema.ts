@@ -6,7 +6,6 @@ import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
 import { grantsFor } from '../resources/serve/grants.ts';
-import { loadResources } from '../resources/load-registry.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
@@ -14,6 +13,7 @@ import { readCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import {
+  loadRegistry,
   refuseArguments,
   parse,
   print,
@@ -120,7 +120,7 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   if (diff && role !== undefined) throw new UsageError('--diff and --role cannot be combined');
   if (role !== undefined) checkRole(role);
   const settings = readSettings(io.env);
-  const { registry, panels } = await loadResources(settings.resources);
+  const { registry, panels } = await loadRegistry(settings, io);
   const resources = requireRegistry(registry, settings, panels);
   if (role !== undefined) return printGrants(role, resources, settings, io);
   const systemTables = hasLogins(resources, settings) ? SYSTEM_TABLES : [];

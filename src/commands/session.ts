@@ -3,7 +3,7 @@ import type { EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
-import { loadResources } from '../resources/load-registry.ts';
+import { loadResources, samplesNotice } from '../resources/load-registry.ts';
 import { openEmbedded } from './command.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
@@ -27,6 +27,11 @@ const SLOW_LOAD = 5_000;
  */
 export async function open(settings: Settings, onLoaded?: () => void): Promise<RunningService> {
   const logger = createLogger(settings.logLevel, undefined, settings.logFormat);
+  if (settings.resources === undefined) {
+    // In a database of the user, the samples are rarely what was meant.
+    logger[settings.databaseUrl === undefined ? 'info' : 'warn']({ message: samplesNotice() });
+    logger.flush(); // before the start changes the database or fails
+  }
   const slowLoad = setTimeout(
     () => logger.warn({ message: 'the registry file is still being loaded' }),
     SLOW_LOAD,

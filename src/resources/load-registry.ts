@@ -13,6 +13,17 @@ export interface ResourceFile {
   readonly panels: unknown;
 }
 
+/** The names of registry files that are suggested when they are in the current folder. */
+const USUAL_FILES = ['resources.js', 'resources.mjs', 'resources.ts'];
+
+/** What every command says when RESOURCES is not set. It says so because serving the samples creates their tables. */
+export function samplesNotice(): string {
+  const names = shipped.map(({ model }) => model);
+  const file = USUAL_FILES.find((name) => existsSync(name));
+  const hint = file === undefined ? '' : `; to serve ${file}, set RESOURCES=${file}`;
+  return `RESOURCES is not set, so the sample models ${names.slice(0, -1).join(', ')} and ${names.at(-1)} are served${hint}`;
+}
+
 /**
  * Loads a registry file, or the shipped registry when no file is set.
  * @throws StartError when the file cannot be loaded

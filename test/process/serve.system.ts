@@ -55,6 +55,24 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     ]);
   });
 
+  test('says that RESOURCES is not set before it changes the database, and names a registry of the folder', async () => {
+    const notice =
+      'RESOURCES is not set, so the sample models user, relationship, message and note are served';
+    const cwd = await folderWith({ 'resources.mjs': `export default ${things};` });
+    const env = { DATABASE_URL: database.url };
+    const service = await serve({ env, cwd });
+    const { stderr } = await service.stop();
+    const { level, message } = JSON.parse(stderr.split('\n')[0] ?? '');
+    assert.deepEqual(
+      [level, message],
+      ['warn', `${notice}; to serve resources.mjs, set RESOURCES=resources.mjs`],
+    );
+    const checked = await run(['check'], { env });
+    assert.ok(checked.stderr.startsWith(`vitrine: ${notice}\n`), checked.stderr);
+    const chosen = await serve({ env: { ...env, RESOURCES: 'resources.mjs' }, cwd });
+    assert.doesNotMatch((await chosen.stop()).stderr, /RESOURCES is not set/);
+  });
+
   test('reads .env of its folder, and variables that are set win', async () => {
     const cwd = await folderWith({ '.env': `DATABASE_URL=${database.url}\nPORT=x\nLOG_LEVEL=error\n` });
     const refused = await run(['user', 'list'], { cwd, env: {} });
