@@ -85,6 +85,23 @@ test('a required column that is not in the registry stops the start with three w
   await service.close();
 });
 
+test('a required column that is not in the registry stops the start when only the admin area adds records', async () => {
+  const admins: Resource = { model: 'invoice', columns: short.columns };
+  await assert.rejects(
+    startService([user, admins], { prepare }),
+    /number is NOT NULL without a default, but is not in the registry, so no record can be added/,
+  );
+  for (const resources of [
+    [admins], // without a user model there is no admin area
+    [user, { ...admins, admin: { hidden: true } }],
+    [user, { ...admins, admin: { allow: ['change', 'delete'] } }],
+  ] satisfies Resource[][]) {
+    const service = await startService(resources, { prepare });
+    assert.equal((await service.request('/api/invoice/')).status, 200);
+    await service.close();
+  }
+});
+
 test("default: 'database' is refused for a column that allows NULL, and for a password", async () => {
   const columns = {
     a: { type: 'string', null: true, default: 'database' },

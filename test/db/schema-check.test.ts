@@ -163,12 +163,13 @@ describe('a start with a database that does not match the registry', () => {
     expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
   });
 
-  test('accepts a required column that the registry leaves out if the resource allows no POST', async () => {
+  test('accepts a required column that the registry leaves out if neither POST nor the admin area adds records', async () => {
     await database.sql`create table incomplete (id serial primary key, must text not null)`;
     const incomplete: Resource = { model: 'incomplete', columns: {}, access: 'user' };
     assert.match((await startFaults(database, [users, incomplete])).join(), /\bmust\b/);
-    await startOnce(database, [users, { ...incomplete, access: 'default' }]);
-    await startOnce(database, [users, { ...incomplete, methods: ['GET', 'PUT', 'DELETE'] }]);
+    const admin = { allow: ['change', 'delete'] } as const;
+    await startOnce(database, [users, { ...incomplete, access: 'default', admin }]);
+    await startOnce(database, [users, { ...incomplete, methods: ['GET', 'PUT', 'DELETE'], admin }]);
   });
 
   for (const [name, [ddl, message, more]] of Object.entries(REFUSED)) {

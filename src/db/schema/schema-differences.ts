@@ -32,11 +32,13 @@ export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 /**
  * Every difference between the database and the registry.
  * @param privileges the privileges that each model needs; with INSERT, unmapped columns must not be required
+ * @param addable models to which the admin area adds records, which does not make INSERT necessary
  */
 export function differences(
   definitions: readonly ModelDefinition[],
   catalog: Catalog,
   privileges: ReadonlyMap<string, readonly Privilege[]>,
+  addable: ReadonlySet<string> = new Set(),
 ): Fault[] {
   const served = new Map<number, string>();
   return definitions.flatMap((definition) => {
@@ -62,7 +64,7 @@ export function differences(
         return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
       }),
       ...[
-        ...(mayInsert ? unmappedRequiredColumns(definition, found) : []),
+        ...(mayInsert || addable.has(model) ? unmappedRequiredColumns(definition, found) : []),
         ...needs
           .filter((privilege) => !isGranted(privilege, definition, found))
           .map((privilege) => `the database role may not ${privilege}`),

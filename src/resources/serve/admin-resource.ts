@@ -1,6 +1,6 @@
 // Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
 import type { AccessLevel, Settings } from '../../config.ts';
-import type { Catalog, CatalogTable } from '../../db/schema/catalog.ts';
+import type { Catalog } from '../../db/schema/catalog.ts';
 import { findColumn, humanize, isAmong, type Column, type Model } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
@@ -10,7 +10,7 @@ import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { actionPrivileges, allowedActions } from './privileges.ts';
+import { allowedActions, isGranted } from './privileges.ts';
 import { METHODS, type AdminAction, type Resource } from '../definition/resource.ts';
 import {
   adminColumnsByModel,
@@ -109,10 +109,6 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
     return found ? [found] : [];
   });
 }
-
-/** Whether the service's role has the privileges for the action. Pages do not offer other actions. */
-const isGranted = (action: AdminAction, table: CatalogTable | undefined): boolean =>
-  actionPrivileges(action).every((privilege) => table?.privileges.includes(privilege));
 
 /** Whether people can read the column in a list, and filter by it: JSON is too long for both. */
 const isPlain = ({ type }: Column): boolean => !type.unordered || type.element !== undefined;

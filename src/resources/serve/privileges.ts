@@ -2,6 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { identifier, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
+import type { CatalogTable } from '../../db/schema/catalog.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/schema-differences.ts';
@@ -32,14 +33,26 @@ const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {
   PUT: ['SELECT', 'UPDATE'],
   DELETE: ['SELECT', 'UPDATE', 'DELETE'],
 };
-/** The privileges that an action of the admin area needs on the table. */
-export const actionPrivileges = (action: AdminAction): readonly Privilege[] => NEEDS[METHOD_OF[action]];
+/** Whether the service's role has the privileges for the action of the admin area. Pages do not offer other actions. */
+export const isGranted = (action: AdminAction, table: CatalogTable | undefined): boolean =>
+  NEEDS[METHOD_OF[action]].every((privilege) => table?.privileges.includes(privilege));
 
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
 
 /** The actions that the registry allows in the admin area. For views these depend on the methods, as PostgreSQL may refuse the others. */
 export const allowedActions = ({ admin, methods }: Resource, { isTable }: Model): readonly AdminAction[] =>
   (admin?.allow ?? ACTIONS).filter((action) => isTable || methods?.includes(METHOD_OF[action]));
+
+/** Whether admins can add records in the admin area. */
+export const mayAdminsAdd = (
+  resource: Resource,
+  served: ServedResource | undefined,
+  table: CatalogTable | undefined,
+): boolean =>
+  served !== undefined &&
+  resource.admin?.hidden !== true &&
+  allowedActions(resource, served.model).includes('add') &&
+  isGranted('add', table);
 
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 

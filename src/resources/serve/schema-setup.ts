@@ -12,7 +12,13 @@ import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
-import { apiPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY, systemPrivileges } from './privileges.ts';
+import {
+  apiPrivileges,
+  mayAdminsAdd,
+  REVOKE_HISTORY_CHANGES,
+  MAY_CHANGE_HISTORY,
+  systemPrivileges,
+} from './privileges.ts';
 import type { Resource } from '../definition/resource.ts';
 import { hasLogins, serveResources, type ServedResources } from './served-resource.ts';
 
@@ -188,7 +194,8 @@ export function compareSchema(
   settings: Settings,
 ): SchemaComparison {
   // A service without logins has no system tables. Tables with these names then belong to another application.
-  const needed = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
+  const hasUsers = hasLogins(resources, settings);
+  const needed = hasUsers ? SYSTEM_TABLES : [];
   const usable = needed.filter((definition) => mayUse(definition, catalog));
   const definitions = [...resources, ...usable];
   const models = buildModels(definitions, catalog);
@@ -198,7 +205,11 @@ export function compareSchema(
     ...usable.map((definition) => [definition.model, systemPrivileges(definition)] as const),
   ]);
   const missing = needed.filter((definition) => !usable.includes(definition)).map(tableOf);
-  const faults = differences(definitions, catalog, privileges);
+  const addable = resources.filter(
+    (resource) =>
+      hasUsers && mayAdminsAdd(resource, served.get(resource.model), catalog.get(tableOf(resource))),
+  );
+  const faults = differences(definitions, catalog, privileges, new Set(addable.map(({ model }) => model)));
   return { schema: { catalog, models, missing }, served, definitions, faults };
 }
 
