@@ -41,7 +41,11 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
   ['parses credentials', /\bparseBasic\(/, ['http/auth/']],
   ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/passwords/']],
   ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/server/compression.ts']],
-  ['starts programs', /node:child_process/, ['commands/watch.ts', 'db/connection/embedded.ts']],
+  [
+    'starts programs',
+    /node:child_process/,
+    ['commands/watch.ts', 'db/connection/embedded.ts', 'resources/load-registry.ts'],
+  ],
   ['listens on sockets', /\bcreateServer\(/, ['http/server/http-server.ts', 'db/connection/embedded.ts']],
   ['runs text as code', /\beval\(|new Function\(|node:vm/, []],
 ];

@@ -1,6 +1,7 @@
 // Loads the registry file that the RESOURCES setting names.
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { extname, isAbsolute, resolve } from 'node:path';
+import { dirname, extname, isAbsolute, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { StartError } from '../errors.ts';
 import shipped from './registry.ts';
@@ -50,12 +51,32 @@ export async function loadResources(file: string | undefined): Promise<ResourceF
         `RESOURCES=${file}: Node.js ${process.version} cannot read TypeScript. Use Node.js 22.18 or later, or a .js or .mjs file.`,
       );
     }
-    // For a syntax error, only the first line of the stack has the line number.
-    const { stack = '', message = String(error) } = error instanceof Error ? error : {};
-    const [, line] = /^file:.*:(\d+)\n/.exec(stack) ?? [];
-    const position = line === undefined ? '' : ` (line ${line})`;
-    throw new StartError(`RESOURCES=${file} cannot be loaded: ${message}${position}`);
+    const { message = String(error) } = error instanceof Error ? error : {};
+    throw new StartError(`RESOURCES=${file} cannot be loaded: ${message}${positionOf(error, path)}`);
   }
+}
+
+/** The first line of the stack of a syntax error: the file and the line. Other stacks begin with the message. */
+const POSITION = /^(?:file:\/\/)?(\/.*):(\d+)$/;
+/** The first frame of an error that was thrown before any module of the registry ran. */
+const NOT_RUN = /^SyntaxError.*\n +at [^\n]*node:internal\/modules\//;
+/** Milliseconds. */
+const MAX_PARSE = 5_000;
+
+/** The file and the line of a syntax error, such as ` (resources.js:18)`; '' if Node.js does not give them. */
+function positionOf(error: unknown, path: string): string {
+  if (!(error instanceof SyntaxError)) return '';
+  let { stack = '' } = error;
+  // Node.js 20 and 22 only print the position, so another process prints it. The file does not run there either.
+  // A confined process may not start others, and gets no position.
+  if (NOT_RUN.test(stack))
+    try {
+      stack = spawnSync(process.execPath, [path], { encoding: 'utf8', timeout: MAX_PARSE }).stderr;
+    } catch {
+      return '';
+    }
+  const [, found, line] = POSITION.exec(stack.split('\n')[0] ?? '') ?? [];
+  return found === undefined ? '' : ` (${relative(dirname(path), decodeURI(found))}:${line})`;
 }
 
 interface Exports {

@@ -164,6 +164,8 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     ['missing.mjs', undefined, [/missing\.mjs/]],
     ['registry.json', '[]', [/registry\.json/, /\.mjs/]],
     ['broken.mjs', 'export default [', [/broken\.mjs/]],
+    ['comma.mjs', 'export default [\n  { model: "a"\n  columns: {} }];', [/Unexpected .* \(comma\.mjs:3\)/]],
+    ['parses.mjs', 'export default JSON.parse("[");', [/parses\.mjs cannot be loaded: [^()]*JSON[^()]*\n/]],
     ['broken.ts', 'export default [', [/broken\.ts/]],
     ['throws.mjs', `throw new Error('not today');`, [/throws\.mjs/, /not today/]],
     ['nothing.mjs', 'export const resources = [];', [/array/]],
