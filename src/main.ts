@@ -1,5 +1,5 @@
 // The `vitrine` process.
-import { existsSync } from 'node:fs';
+import { ENV_FILE, loadEnvFile } from './commands/env-file.ts';
 import { reportError, runProgram } from './commands/program.ts';
 
 // A closed pipe (`vitrine --help | head`) must not crash the process.
@@ -15,10 +15,11 @@ const reportStall = (): void => {
 process.once('beforeExit', reportStall);
 
 try {
-  // Variables that are set already stay as they are.
-  if (existsSync('.env')) process.loadEnvFile('.env');
+  loadEnvFile();
 } catch (error) {
-  process.stderr.write(`vitrine: .env is ignored, because it cannot be read: ${(error as Error).message}\n`);
+  process.stderr.write(
+    `vitrine: ${ENV_FILE} is ignored, because it cannot be read: ${(error as Error).message}\n`,
+  );
 }
 
 const args = process.argv.slice(2);

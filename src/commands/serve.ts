@@ -116,7 +116,7 @@ Starts the service. SIGTERM and SIGINT stop it after the requests in progress ar
 Configure the service with the settings below.
 
 Options:
-  --watch    start again when a file in the folder of the registry changes
+  --watch    start again when .env changes, or a script or JSON file in the folder of the registry or a subfolder
   --help     show this help
 `;
 

@@ -1,16 +1,19 @@
-// `vitrine serve --watch`: starts the service again when a file in the folder of the registry changes.
+// `vitrine serve --watch`: starts the service again when a script or JSON file near the registry changes, or the file .env.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { watch } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { readdirSync, watch, type Dirent, type FSWatcher } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StartError } from '../errors.ts';
 import { printMessage, type Io } from './command.ts';
+import { currentVariables, ENV_FILE, INHERITED } from './env-file.ts';
 
 /** The folder of the shipped registry. */
 const SHIPPED = fileURLToPath(new URL('../resources/', import.meta.url));
 /** Files that a registry can consist of. */
 const WATCHED = /\.(?:[cm]?[jt]s|json)$/;
+/** The maximum number of folders to watch: the registry may be in a folder with unrelated ones, such as a home folder. */
+const MAX_FOLDERS = 1000;
 /** Milliseconds after a change, in which an editor may write the rest of its files. */
 const DELAY = 100;
 
@@ -29,6 +32,94 @@ function stop(service: ChildProcess, signal: NodeJS.Signals): void {
   service.once('exit', () => clearTimeout(timer));
 }
 
+/** What is in a folder; nothing if the folder cannot be read. */
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return [];
+  }
+}
+
+/** The subfolders that can have files of a registry. */
+const subfolders = (folder: string): string[] =>
+  entriesOf(folder)
+    .filter((entry) => entry.isDirectory() && entry.name !== 'node_modules' && !entry.name.startsWith('.'))
+    .map(({ name }) => join(folder, name));
+
+/** The folder and all folders in it, those near it first. */
+function foldersIn(folder: string): string[] {
+  const found = [folder];
+  for (let index = 0; index < found.length && found.length < MAX_FOLDERS; index += 1)
+    found.push(...subfolders(found[index] ?? ''));
+  return found.slice(0, MAX_FOLDERS);
+}
+
+/** The folder of the registry. */
+function registryFolder(): string {
+  const { RESOURCES = '' } = currentVariables();
+  return RESOURCES === '' ? SHIPPED : dirname(resolve(RESOURCES));
+}
+
+/**
+ * Watches the folder of the registry with its subfolders, and the file .env of the current folder. The recursive watch of Node.js
+ * cannot leave out folders, so it would also watch node_modules and the files of the embedded database.
+ * @param onChange called with the path of a changed file
+ * @throws StartError if the folder cannot be watched
+ */
+function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void {
+  const watchers = new Map<string, FSWatcher>();
+
+  function watchFolder(path: string): void {
+    const watcher = watch(path, { signal }, (event, file) => {
+      if (event === 'rename') update().forEach(reportFiles); // a folder may be new or removed
+      if (file !== null && WATCHED.test(file)) report(join(path, file));
+    });
+    watcher.on('error', () => undefined); // the folder was removed
+    watchers.set(path, watcher);
+  }
+
+  const report = (path: string): void => onChange(relative(registryFolder(), path));
+
+  /** Reports a file of a new folder, which may be older than the watch. */
+  function reportFiles(folder: string): void {
+    const file = entriesOf(folder).find(({ name }) => WATCHED.test(name));
+    if (file) report(join(folder, file.name));
+  }
+
+  /** @returns the folders that are new */
+  function update(): string[] {
+    const folders = foldersIn(registryFolder());
+    for (const [path, watcher] of watchers)
+      if (!folders.includes(path)) {
+        watcher.close();
+        watchers.delete(path);
+      }
+    return folders.filter((path) => {
+      if (watchers.has(path)) return false;
+      try {
+        watchFolder(path);
+        return true;
+      } catch {
+        return false; // it was removed, or may not be read
+      }
+    });
+  }
+
+  const folder = registryFolder();
+  try {
+    watchFolder(folder);
+  } catch (error) {
+    throw new StartError(`${folder} cannot be watched: ${(error as Error).message}`);
+  }
+  update();
+  watch(process.cwd(), { signal }, (_, file) => {
+    if (file !== ENV_FILE) return;
+    update(); // RESOURCES may have changed
+    onChange(file);
+  });
+}
+
 /**
  * Runs the service in a process of its own until a signal ends it. A service that cannot start is started again after the next
  * change.
@@ -37,14 +128,14 @@ function stop(service: ChildProcess, signal: NodeJS.Signals): void {
  * @throws StartError if the folder cannot be watched
  */
 export async function serveWatching(program: string, io: Io): Promise<number> {
-  const registry = io.env['RESOURCES'] ?? '';
-  const folder = registry === '' ? SHIPPED : dirname(resolve(registry));
+  const end = new AbortController();
   const start = (): ChildProcess =>
-    fork(program, ['serve'], { env: { ...io.env, [WATCHED_BY_PARENT]: '1' } });
+    fork(program, ['serve'], { env: { ...INHERITED, [WATCHED_BY_PARENT]: '1' } }).once('exit', (code) => {
+      if (code && !end.signal.aborted) printMessage(io, 'waiting for the next change');
+    });
   let service = start();
   let delay: NodeJS.Timeout | undefined;
   let isRestarting = false;
-  const end = new AbortController();
 
   async function restart(file: string): Promise<void> {
     if (isRestarting) return; // the service that starts next reads this change, too
@@ -58,14 +149,14 @@ export async function serveWatching(program: string, io: Io): Promise<number> {
   }
 
   try {
-    watch(folder, { signal: end.signal }, (_, file) => {
-      if (file === null || !WATCHED.test(file)) return;
+    const onChange = (file: string): void => {
       clearTimeout(delay);
       delay = setTimeout(() => void restart(file), DELAY);
-    });
+    };
+    watchFiles(onChange, end.signal);
   } catch (error) {
     service.kill();
-    throw new StartError(`${folder} cannot be watched: ${(error as Error).message}`);
+    throw error;
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     const earlyListeners = process.listeners(signal); // from bin/vitrine.js

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
@@ -40,6 +40,40 @@ describe('vitrine serve --watch', { timeout: 120_000 }, () => {
       assert.equal((await watching.ended).code, 0);
       await assert.rejects(request(base, '/healthz'));
     });
+
+  test('starts again for subfolders, also new ones, and for .env, and survives a removed folder', async () => {
+    const port = await freePort();
+    const cwd = await folderWith({
+      'registry.mjs': `import { name } from './lib/names.mjs';
+        export default [{ model: name, columns: {} }];`,
+      '.env': `RESOURCES=registry.mjs\nBASE_PATH=/one\n`,
+    });
+    for (const folder of ['lib', 'node_modules', '.data', 'old']) await mkdir(join(cwd, folder));
+    await writeFile(join(cwd, 'lib/names.mjs'), `export const name = 'first';`);
+    const base = `http://127.0.0.1:${port}`;
+    const env = { DATABASE_URL: database.url, PORT: String(port) };
+    const watching = await start(['serve', '--watch'], { cwd, env });
+    const isServed = async (path: string): Promise<boolean> =>
+      (await request(base, path).catch(() => undefined))?.status === 200;
+    await until('the first name', () => isServed('/one/api/first/'));
+    await rm(join(cwd, 'old'), { recursive: true });
+    await writeFile(join(cwd, 'node_modules/x.mjs'), '');
+    await writeFile(join(cwd, '.data/x.json'), '');
+    await writeFile(join(cwd, 'lib/names.mjs'), `export { name } from './new/name.mjs';`);
+    await until('the fault', () => /^vitrine: waiting for the next change$/m.test(watching.stderr()));
+    await mkdir(join(cwd, 'lib/new'));
+    await writeFile(join(cwd, 'lib/new/name.mjs'), `export const name = 'second';`);
+    await until('a new subfolder', () => isServed('/one/api/second/'));
+    assert.match(watching.stderr(), /vitrine: lib\/new\/name\.mjs has changed: restarting/);
+    await writeFile(join(cwd, '.env'), `RESOURCES=registry.mjs\nBASE_PATH=/two\n`);
+    await until('the setting', () => isServed('/two/api/second/'));
+    assert.match(watching.stderr(), /vitrine: \.env has changed: restarting/);
+    assert.doesNotMatch(watching.stderr(), /\/x\./);
+    await rm(join(cwd, 'lib'), { recursive: true });
+    await until('a removed folder', () => /names\.mjs has changed[^]*waiting for/.test(watching.stderr()));
+    watching.child.kill('SIGTERM');
+    assert.equal((await watching.ended).signal, null);
+  });
 
   test('ends the service when it is killed itself', async () => {
     const cwd = await folderWith({
