@@ -278,8 +278,44 @@ describe('an invalid registry stops the start', () => {
 });
 
 describe('the message of a fault', () => {
+  const flags = { active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } };
+  const user = { model: 'user', columns: { ...users.columns }, access: 'admin' };
+  const OTHER =
+    'If this table is not the users of Vitrine, add another model, such as login, and set USER_MODEL=login';
+  const userModels: [about: string, registry: Loose, expected: string[]][] = [
+    [
+      'no user model',
+      [{ model: 'a', columns: {}, access: 'user' }],
+      [
+        'the registry: there is no user model "user" (USER_MODEL), and the access levels of a need one: add a model "user" with the columns username, password, active, admin, or set USER_MODEL to the model that has them',
+      ],
+    ],
+    [
+      'an unrelated table',
+      [{ model: 'user', columns: { password: { type: 'string' }, ...flags }, access: 'admin' }],
+      [
+        'user: columns.username: the user model must have this column',
+        `user: columns.password.type: must be password in the user model. ${OTHER}`,
+      ],
+    ],
+    ['two user models', [user, user], [`user: model: another resource has this model. ${OTHER}`]],
+  ];
+  for (const [about, registry, expected] of userModels)
+    test(`says what to do: ${about}`, async () => {
+      const faults = await faultsOf(registry);
+      assert.deepEqual(
+        faults.filter((fault) => !/another resource has this table/.test(fault)),
+        expected.map((fault) => `  - ${fault}`),
+      );
+    });
+
   for (const [column, pattern] of [
     [{ type: 'string', maxLength: 1e9 }, /from 1 to 10485760$/],
+    [{ type: 'strng' }, /must be one of string, .* \(got "strng"\)$/],
+    [{}, /must be one of string, [^()]*$/],
+    [{ type: 'array', of: 'strng' }, /must be one of string, .* \(got "strng"\)$/],
+    [{ type: 'string', maxlenght: 9 }, /maxlenght: type string has no such key; did you mean maxLength\?$/],
+    [{ type: 'string', size: 9 }, /size: type string has no such key$/],
     [{ type: 'float', default: NaN }, /default: NaN must be/],
     [{ type: 'float', default: -Infinity }, /default: -Infinity must be/],
     [{ type: 'json', default: NaN }, /default: NaN cannot be written as JSON/],

@@ -84,9 +84,13 @@ const arrayOf = (name: unknown): ColumnType | undefined =>
     ? ARRAY_TYPES[name as keyof typeof ARRAY_TYPES]
     : undefined;
 
+/** The wrong value of a key for a message; '' if the key is absent. */
+const got = (value: unknown): string => (value === undefined ? '' : ` (got ${printed(value)})`);
+
 /** The faults of the keys that only arrays have. */
 function checkArray({ of: element, elements }: Loose, type: ColumnType | undefined): KeyFault[] {
-  if (!type) return [{ key: 'of', text: `must be one of ${Object.keys(ARRAY_TYPES).join(', ')}` }];
+  if (!type)
+    return [{ key: 'of', text: `must be one of ${Object.keys(ARRAY_TYPES).join(', ')}${got(element)}` }];
   if (elements === undefined) return [];
   if (!isObject(elements)) return [{ key: 'elements', text: 'must be an object such as { null: false }' }];
   const allowed = ['null', ...sizeKeys(String(element), type.element)];
@@ -116,7 +120,7 @@ export function checkColumn(column: unknown): KeyFault[] {
     return [
       {
         key: 'type',
-        text: `must be one of ${[...Object.keys(COLUMN_TYPES), 'array', 'foreignKey'].join(', ')}`,
+        text: `must be one of ${[...Object.keys(COLUMN_TYPES), 'array', 'foreignKey'].join(', ')}${got(typeName)}`,
       },
       ...unknownKeys(column, [...COMMON_KEYS, ...TYPE_KEYS], '', 'no type has such a key'),
       ...checkCommon(column),

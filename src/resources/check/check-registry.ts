@@ -8,7 +8,7 @@ import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { checkColumn, checkNames, isText, isTooLong, NOT_TEXT, TOO_LONG } from './check-column.ts';
 import { checkCompositeKey, checkForeignKeysShape } from './check-several.ts';
-import { checkTogether, OWNER_FAULT, type AccessSettings } from './check-together.ts';
+import { checkTogether, otherUserModel, OWNER_FAULT, type AccessSettings } from './check-together.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
 import { METHODS } from '../definition/resource.ts';
 import { checkOrderings, serveResources } from '../serve/served-resource.ts';
@@ -36,7 +36,11 @@ export function checkRegistry(registry: unknown, settings: AccessSettings): Faul
     const model = names[index] ?? '';
     const faults = [
       ...(isObject(entry) ? checkResource(entry) : [{ key: '', text: 'must be an object' }]),
-      ...faultIf(names.indexOf(model) < index, 'model', 'another resource has this model'),
+      ...faultIf(
+        names.indexOf(model) < index,
+        'model',
+        `another resource has this model${model === settings.userModel ? `. ${otherUserModel(model)}` : ''}`,
+      ),
     ];
     return { entry, model, faults };
   });

@@ -13,6 +13,12 @@ export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
 
 export const OWNER_FAULT = 'must name a foreign key';
 
+/** What to do if the user model is an unrelated table. */
+export function otherUserModel(userModel: string): string {
+  const other = userModel === 'login' ? 'account' : 'login';
+  return `If this table is not the users of Vitrine, add another model, such as ${other}, and set USER_MODEL=${other}`;
+}
+
 /** The faults that need all resources to be found: of tables, foreign keys, owners and the user model. */
 export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): Fault[] {
   const resources = parts.map(({ resource }) => resource);
@@ -121,7 +127,7 @@ function checkUserModel(parts: readonly PartialResource[], needed: string, userM
       {
         model: 'the registry',
         key: '',
-        text: `there is no user model "${userModel}" (USER_MODEL), and ${needed}`,
+        text: `there is no user model "${userModel}" (USER_MODEL), and ${needed}: add a model "${userModel}" with the columns ${Object.keys(LOGIN_COLUMNS).join(', ')}, or set USER_MODEL to the model that has them`,
       },
     ];
   if (users.isFaulty('columns')) return [];
@@ -142,5 +148,11 @@ function checkUserModel(parts: readonly PartialResource[], needed: string, userM
     const isUnique = column.unique === true || users.isFaulty(`columns.${name}.unique`);
     return name === 'username' && !isUnique ? fault('.unique', 'must be true in the user model') : [];
   });
-  return [...keyFaults, ...columnFaults];
+  const isOtherTable = columnFaults.some(({ key }) => !key.endsWith('.unique'));
+  const faults = [...keyFaults, ...columnFaults];
+  return faults.map((fault, index) =>
+    isOtherTable && index === faults.length - 1
+      ? { ...fault, text: `${fault.text}. ${otherUserModel(userModel)}` }
+      : fault,
+  );
 }

@@ -23,10 +23,41 @@ export const checkKeys = (
 ): KeyFault[] =>
   keys.flatMap((key) => faultIf(object[key] !== undefined && !isValid(object[key]), `${path}${key}`, text));
 
-/** A fault for each key that is not known. */
+/** The number of characters to insert, delete or replace to turn one text into the other (Levenshtein distance). */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [index, character] of [...from].entries()) {
+    const next = [index + 1];
+    for (let at = 0; at < to.length; at += 1)
+      next.push(
+        Math.min((next[at] ?? 0) + 1, (row[at + 1] ?? 0) + 1, (row[at] ?? 0) + Number(character !== to[at])),
+      );
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+/** The known key that a mistyped one probably means, if any: at most a third of its characters differ. */
+function nearestKey(key: string, known: readonly string[]): string | undefined {
+  if (key.length > 20) return undefined;
+  const far = (one: string): number => distance(key.toLowerCase(), one.toLowerCase());
+  const [nearest] = known.filter((one) => far(one) * 3 <= key.length).toSorted((a, b) => far(a) - far(b));
+  return nearest;
+}
+
+/** A fault for each key that is not known, with the known key that it probably means. */
 export const unknownKeys = (
   object: Loose,
   known: readonly string[],
   path = '',
   text = 'there is no such key',
-): KeyFault[] => Object.keys(object).flatMap((key) => faultIf(!known.includes(key), `${path}${key}`, text));
+): KeyFault[] =>
+  Object.keys(object)
+    .filter((key) => !known.includes(key))
+    .map((key) => {
+      const nearest = nearestKey(key, known.filter((one) => !Object.hasOwn(object, one))); // prettier-ignore
+      return {
+        key: `${path}${key}`,
+        text: nearest === undefined ? text : `${text}; did you mean ${nearest}?`,
+      };
+    });
