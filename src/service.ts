@@ -7,7 +7,12 @@ import { openDatabase, type Database } from './db/connection/database.ts';
 import { raw } from './db/fragment.ts';
 import { createStatement } from './db/rows.ts';
 import type { Requester } from './db/scheduling/requester.ts';
-import { missingSchema, summarizeChanges, type SchemaChange } from './db/schema/missing-schema.ts';
+import {
+  missingSchema,
+  renameWarnings,
+  summarizeChanges,
+  type SchemaChange,
+} from './db/schema/missing-schema.ts';
 import { isTemporarilyUnavailable, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
@@ -107,18 +112,21 @@ async function awaitCatalog(
 /** Attempts to apply the schema while another transaction locks a table: together more than a minute. */
 const MAX_ATTEMPTS = 20;
 
-/** Applies the schema. Between attempts it releases its locks, so that blocked statements can run. */
+/**
+ * Applies the schema. Between attempts it releases its locks, so that blocked statements can run.
+ * @returns what was created
+ */
 async function applyWithRetries(
   apply: () => Promise<readonly SchemaChange[]>,
   logger: Logger,
   mustStop: () => boolean,
-): Promise<void> {
+): Promise<readonly SchemaChange[]> {
   for (let attempts = 1; ; attempts += 1) {
     try {
       const changes = await apply();
       if (changes.length > 0) logger.info({ message: summarizeChanges(changes) });
       for (const { statement } of changes) logger.debug({ message: 'schema', statement });
-      return;
+      return changes;
     } catch (error) {
       if (!(error instanceof SchemaLocked) || attempts === MAX_ATTEMPTS || mustStop()) throw error;
       logger.warn({ message: `trying again: ${error.message}` });
@@ -181,12 +189,14 @@ export function createService(
     try {
       const hasUsers = hasLogins(resources, settings);
       const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
-      if (settings.schema === 'apply' && missingSchema(definitions, catalog).length > 0)
-        await applyWithRetries(
+      if (settings.schema === 'apply' && missingSchema(definitions, catalog).length > 0) {
+        const changes = await applyWithRetries(
           () => applySchema(database, definitions, settings),
           logger,
           () => isClosing,
         );
+        for (const message of renameWarnings(changes, resources, catalog)) logger.warn({ message });
+      }
       const schema = await checkSchema(database, resources, settings);
       if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database))) {
         logger.info({ message: 'made the history append-only for the database role' });

@@ -174,6 +174,31 @@ describe('SCHEMA=apply', () => {
     );
   });
 
+  test('warns when a table that gets a column has others that are not in the registry', async () => {
+    const book = (columns: Resource['columns']): Resource => ({ model: 'book', columns });
+    const warnings = async (columns: Resource['columns']): Promise<string[]> => {
+      const lines: string[] = [];
+      await startOnce(database, [book(columns)], {
+        log: (_, entries) =>
+          void lines.push(
+            ...entries.filter(({ level }) => level === 'warn').map(({ message }) => String(message)),
+          ),
+      });
+      return lines;
+    };
+    await database.sql`create table book (id serial primary key, pages integer, size integer)`;
+    const number = { type: 'integer', null: true } as const;
+    assert.deepEqual(await warnings({ pages: number, size: number, year: number }), []);
+    assert.deepEqual(await warnings({ page_count: number, size: number, year: number }), [
+      "book.page_count was created, but the table also has pages, which is not in the registry. If you renamed pages, stop the service, drop the new column, and write column: 'pages' or rename the old one in SQL before the next start",
+    ]);
+    assert.deepEqual(await warnings({ a: number, b: number, year: number, size: number }), [
+      "book.a, book.b were created, but the table also has pages, page_count, which are not in the registry. If you renamed one of them, stop the service, drop the new column, and write column: 'OLD_NAME' or rename the old one in SQL before the next start",
+    ]);
+    assert.deepEqual(await warnings({ size: number }), []);
+    await database.sql`drop table book`;
+  });
+
   test('the default now is in UTC in every time zone', async () => {
     const moment: Resource = {
       model: 'moment',

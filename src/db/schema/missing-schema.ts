@@ -204,6 +204,32 @@ export function summarizeChanges(changes: readonly SchemaChange[]): string {
   return `created ${parts.join('; ')}`;
 }
 
+/**
+ * One warning per table that existed and got columns, but has others that the registry lacks: one may have been renamed there.
+ * @param catalog the database before the changes
+ */
+export function renameWarnings(
+  changes: readonly SchemaChange[],
+  definitions: readonly ModelDefinition[],
+  catalog: Catalog,
+): string[] {
+  return definitions.flatMap((definition) => {
+    const table = tableOf(definition);
+    const fields = Object.entries(definition.columns).map(([name, column]) => fieldOf(name, column));
+    const created = fields.filter((field) =>
+      changes.some(({ kind, name }) => kind === 'column' && name === `${table}.${field}`),
+    );
+    const known = [...fields, ...keyFieldsOf(definition)];
+    const others = (catalog.get(table)?.columns ?? []).filter(({ field }) => !known.includes(field));
+    if (created.length === 0 || others.length === 0) return [];
+    const [names, old] = [created.map((field) => `${table}.${field}`), others.map(({ field }) => field)];
+    const isOne = old.length === 1;
+    return [
+      `${names.join(', ')} ${names.length === 1 ? 'was' : 'were'} created, but the table also has ${old.join(', ')}, which ${isOne ? 'is' : 'are'} not in the registry. If you renamed ${isOne ? old.join() : 'one of them'}, stop the service, drop the new column, and write column: '${isOne ? old.join() : 'OLD_NAME'}' or rename the old one in SQL before the next start`,
+    ];
+  });
+}
+
 /** One warning per foreign key without an index: joins and deletes are slow. */
 export function missingIndexes(definitions: readonly ModelDefinition[], catalog: Catalog): string[] {
   return definitions.flatMap((definition) => {
