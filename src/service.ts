@@ -13,8 +13,8 @@ import {
   summarizeChanges,
   type SchemaChange,
 } from './db/schema/missing-schema.ts';
-import { isTemporarilyUnavailable, isDatabaseError, reasonOf } from './db/connection/database-errors.ts';
-import { StartError, startError } from './errors.ts';
+import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
+import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
@@ -103,7 +103,9 @@ async function awaitCatalog(
     } catch (error) {
       if (mustStop() || !isTemporarilyUnavailable(error)) throw databaseFault(error);
       if (attempts % 10 === 0)
-        logger.warn({ message: `waiting for the database: ${(error as Error).message}` });
+        logger.warn({
+          message: `waiting for the database: ${(error as Error).message}${addressHint(error)}`,
+        });
       await sleep(RETRY_DELAY);
     }
   }
@@ -133,15 +135,6 @@ async function applyWithRetries(
       await sleep(RETRY_DELAY);
     }
   }
-}
-
-/** Errors that DATABASE_URL can cause: unreachable host, refused login, unknown database. */
-const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
-
-function databaseFault(error: unknown): unknown {
-  if (!isDatabaseError(error)) return error;
-  const hint = ADDRESS_FAULTS.test(error.code) ? '. Check DATABASE_URL' : '';
-  return new StartError(`The database cannot be used: ${reasonOf(error)}${hint}`);
 }
 
 /** Milliseconds. `/readyz` fails when the database takes longer to answer. */

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
 import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
-import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
+import { databaseFault } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { loadResources, samplesNotice, type ResourceFile } from '../resources/load-registry.ts';
 
@@ -105,7 +105,7 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   try {
     return await work(database);
   } catch (error) {
-    throw isDatabaseError(error) ? new StartError(`The database cannot be used: ${reasonOf(error)}`) : error;
+    throw databaseFault(error);
   } finally {
     await database.close();
   }

@@ -52,6 +52,10 @@ async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
     });
 }
 
+/** What to do if another program uses the port. */
+const otherPort = ({ port }: Settings): string =>
+  ` To use another port: PORT=${port < 65535 ? port + 1 : 8000} npm start`;
+
 async function run(settings: Settings): Promise<void> {
   let running: RunningService | undefined;
   let server: Listener | undefined;
@@ -91,7 +95,8 @@ async function run(settings: Settings): Promise<void> {
     running = await open(settings, () => (isLoaded = true));
     if (isStopping) return await exit();
     const { service, embedded, logger } = running;
-    const listen = (): Promise<Listener> => openListener(service, settings, logger, passed);
+    const listen = (): Promise<Listener> =>
+      openListener(service, settings, logger, passed, otherPort(settings));
     if (!isSocketInherited(passed)) server = await listen();
     site = await service.prepare();
     logger.flush(); // so that the password is printed after the schema's log lines

@@ -226,7 +226,7 @@ describe('vitrine check', { timeout: 60_000 }, () => {
       env: { DATABASE_URL: 'postgres://127.0.0.1:1/none' },
     });
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: The database cannot be used: /m);
+    assert.match(stderr, /^vitrine: The database cannot be used: .*ECONNREFUSED.*\. Check DATABASE_URL$/m);
   });
 
   test('lists everything that is missing and creates nothing; what it finds in order, it says', async () => {

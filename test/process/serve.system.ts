@@ -107,7 +107,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       env: { DATABASE_URL: database.url, PORT: port },
     });
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, new RegExp(`^vitrine: .*${port}.*\\n$`));
+    assert.match(stderr, new RegExp(`vitrine: .*${port}.* PORT=${Number(port) + 1} npm start\\n$`));
     assert.equal((await request(service.base, '/healthz')).status, 200);
     assert.equal((await service.stop()).stderr, '');
   });

@@ -1,5 +1,5 @@
 // Recognizes the errors of PostgreSQL, the driver and the network, and turns them into answers to clients.
-import { Problem, unavailable } from '../../errors.ts';
+import { Problem, StartError, unavailable } from '../../errors.ts';
 import type { Column, Model } from '../schema/model.ts';
 
 /** An error of postgres.js or Node. Its `code` is the SQLSTATE (five characters) of a server error, or a name. */
@@ -171,6 +171,19 @@ export function reasonOf(error: DatabaseError): string {
     return `${message}. Set NODE_EXTRA_CA_CERTS in the environment, not with --env-file, to a file with the missing authority`;
   return message || code;
 }
+
+/** Errors that DATABASE_URL can cause: unreachable host, refused login, unknown database. */
+const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
+
+/** Names the setting if it can be the cause of the error. */
+export const addressHint = (error: unknown): string =>
+  isDatabaseError(error) && ADDRESS_FAULTS.test(error.code) ? '. Check DATABASE_URL' : '';
+
+/** Turns a database error into a StartError with the reason. Returns other errors unchanged. */
+export const databaseFault = (error: unknown): unknown =>
+  isDatabaseError(error)
+    ? new StartError(`The database cannot be used: ${reasonOf(error)}${addressHint(error)}`)
+    : error;
 
 /** Whether the database is unavailable for now and worth waiting for, and does not refuse the service. */
 export function isTemporarilyUnavailable(error: unknown): boolean {

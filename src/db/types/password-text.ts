@@ -8,7 +8,7 @@ export const MAX_PASSWORD = 1024;
 /** The error message of a plain password that is too long or too short, if it is. @param minLength in code points */
 export function lengthFault(password: string, minLength: number): string | undefined {
   const bytes = Buffer.byteLength(password);
-  if (bytes < 1 || bytes > MAX_PASSWORD) return 'must be 1 to 1,024 bytes long';
+  if (bytes > MAX_PASSWORD || (bytes < 1 && minLength <= 1)) return 'must be 1 to 1,024 bytes long';
   const { length } = [...password];
   return length < minLength ? `must be at least ${minLength} characters (got ${length})` : undefined;
 }

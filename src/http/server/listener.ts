@@ -56,9 +56,10 @@ const addressOf = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 const cannotListen =
-  (where: string, settings: string) =>
-  (error: Error): never => {
-    throw new StartError(`Cannot listen on ${where}: ${error.message}. Check ${settings}.`);
+  (where: string, settings: string, portHint = '') =>
+  (error: NodeJS.ErrnoException): never => {
+    const advice = error.code === 'EADDRINUSE' ? portHint : '';
+    throw new StartError(`Cannot listen on ${where}: ${error.message}. Check ${settings}.${advice}`);
   };
 
 /** A handler that serves only `/metrics`. */
@@ -128,6 +129,7 @@ async function openMetrics(
 /**
  * Listens on the passed socket or else on HOST and PORT, and on the metrics' own address if there is one.
  * @param passed file descriptor of the passed socket
+ * @param portHint ends the message if the port is in use
  * @throws StartError if an address cannot be opened
  */
 export async function openListener(
@@ -135,6 +137,7 @@ export async function openListener(
   settings: Settings,
   logger: Logger,
   passed?: number,
+  portHint?: string,
 ): Promise<Listener> {
   const { host, port } = settings;
   const metrics = await openMetrics(endpoints, settings, logger, passed);
@@ -144,7 +147,7 @@ export async function openListener(
   const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable, clientOf);
   try {
     const { url, close } = await (passed === undefined
-      ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT'))
+      ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT', portHint))
       : listenWith(server, { fd: passed }).catch(cannotListen('the passed socket', 'LISTEN_FDS')));
     const note = passed === undefined ? '' : ' (passed socket; HOST and PORT are ignored)';
     return {

@@ -213,9 +213,16 @@ export function compareSchema(
   return { schema: { catalog, models, missing }, served, definitions, faults };
 }
 
+const HOW_TO_CREATE =
+  '`npx vitrine schema --diff` prints the SQL for missing tables. A start of the service with SCHEMA=apply, the default, creates them.';
+
 /** The error for differences between the database and the registry. */
-export const misfit = (faults: readonly Fault[]): StartError =>
-  startError('The database does not fit the registry', faults);
+export function misfit(faults: readonly Fault[]): StartError {
+  const { message, faults: texts } = startError('The database does not fit the registry', faults);
+  // The key is empty only for a missing table.
+  const hint = faults.some(({ key }) => key === '') ? `\n${HOW_TO_CREATE}` : '';
+  return new StartError(`${message}${hint}`, texts);
+}
 
 /** @throws StartError that lists every difference */
 function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
