@@ -101,7 +101,7 @@ async function printGrants(
   if (missing.length > 0)
     printMessage(
       io,
-      `missing in the database: ${missing.join(', ')}. Create them first (see vitrine schema --diff)`,
+      `missing in the database: ${missing.join(', ')}. Create them first (see npx vitrine schema --diff)`,
     );
   const create = `create role "${role.replaceAll('"', '""')}" login password '...'`;
   print(
@@ -130,5 +130,5 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
     printMessage(io, `these schemas must exist already: ${[...schemas].join(', ')}`);
   const statements = statementsFor(resources, systemTables, state);
   if (statements.length > 0) print(io, sqlOf(statements));
-  else printMessage(io, 'nothing is missing. To compare the rest, run: vitrine check');
+  else printMessage(io, 'nothing is missing. To compare the rest, run: npx vitrine check');
 }

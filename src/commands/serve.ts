@@ -28,7 +28,7 @@ async function fillNewDatabase(
     if (!(reason instanceof StartError)) throw error;
     return print(
       process,
-      `could not create the user "admin": ${reason.message} Create an admin with: vitrine user add NAME --admin`,
+      `could not create the user "admin": ${reason.message} Create an admin with: npx vitrine user add NAME --admin`,
     );
   }
   // Before the samples, which may fail: the password is not stored anywhere else.
@@ -48,7 +48,7 @@ async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
   const hasAdmin = await users.hasAdmin().catch(() => true);
   if (!hasAdmin)
     logger.warn({
-      message: 'no user may open the admin area; create one with: vitrine user add NAME --admin',
+      message: 'no user may open the admin area; create one with: npx vitrine user add NAME --admin',
     });
 }
 

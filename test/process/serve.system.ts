@@ -83,7 +83,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
 
   test('warns when no user may open the admin area, with the command that creates one', async () => {
     const empty = await createDatabase();
-    const warning = /no user may open the admin area; create one with: vitrine user add NAME --admin/;
+    const warning = /no user may open the admin area; create one with: npx vitrine user add NAME --admin/;
     try {
       const service = await serve({ env: { DATABASE_URL: empty.url } });
       await until('the warning', () => warning.test(service.stderr()));

@@ -86,7 +86,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   if (!users)
     throw new Problem(
       409,
-      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: vitrine user password ${caller.name}`,
+      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: npx vitrine user password ${caller.name}`,
     );
   const column = findColumn(users.model, 'password');
   if (!column) throw new Error('the user model has no password');
