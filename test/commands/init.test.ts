@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
@@ -103,4 +103,20 @@ describe('vitrine init', { timeout: 110_000 }, () => {
     const own = directives(await readFile(join(REPOSITORY, 'template', 'vitrine.service'), 'utf8'));
     assert.deepEqual(own.filter(isHardening), deployed.filter(isHardening));
   });
+});
+
+test('npm start of a project needs npm install, and no .env.example', async () => {
+  const cwd = await temporaryFolder();
+  await init(cwd, 'site');
+  const project = join(cwd, 'site');
+  const npmStart = (): Promise<Ended> => run(['start', '--silent'], { command: 'npm', cwd: project });
+  const early = await npmStart();
+  assert.deepEqual([early.code, early.stdout], [1, '']);
+  assert.match(early.stderr, /^Run npm install first\.$/m);
+  assert.doesNotMatch(early.stderr, /^ +at /m);
+  await rm(join(project, '.env.example'));
+  await mkdir(join(project, 'node_modules/vitrine/bin'), { recursive: true });
+  await writeFile(join(project, 'node_modules/vitrine/bin/vitrine.js'), 'console.log("started");');
+  const started = await npmStart();
+  assert.deepEqual([started.code, started.stdout], [0, 'started\n'], started.stderr);
 });
