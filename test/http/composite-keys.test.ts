@@ -403,6 +403,10 @@ describe('keys of several columns', () => {
       assert.equal(await names('casting=1,Ann'), 'A');
       assert.equal(await names('casting__is=null'), 'CD');
       assert.equal(await names('-casting__is=null'), 'AB');
+      assert.equal(await names('casting__ne=2,Bob'), 'A');
+      assert.equal(await names('casting__ne=2,Bob&casting__ne=9,x'), 'A');
+      assert.equal(await names('casting__lt=2,Bob'), 'A');
+      assert.equal(await names('-casting__lt=2,Bob'), 'BCD');
       assert.equal(await names('ordering=-casting__role,name'), 'CDAB');
       assert.equal(await names('ordering=casting,name'), 'ACBD');
       assert.equal((await send('GET', '/api/award/?casting__nothing=1')).status, 400);

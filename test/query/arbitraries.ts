@@ -14,6 +14,7 @@ interface Kind {
 const EQUALITY = ['eq', 'ne', 'in', 'is'];
 const ORDERED = [...EQUALITY, 'lt', 'lte', 'gt', 'gte'];
 const TEXTUAL = [...ORDERED, 'like', 'ilike'];
+const CONTAINING = [...EQUALITY, 'contains'];
 
 const CHARACTERS = ['a', 'b', 'A', 'B', 'z', 'é', 'É', '%', '_', '\\', '"', ',', ' ', '+', '&', '-', '\n', '\u{FF5E}', '\u{1F600}']; // prettier-ignore
 const text = fc.string({ unit: fc.constantFrom(...CHARACTERS), maxLength: 3 });
@@ -83,18 +84,44 @@ const KINDS: Record<string, Kind> = {
   json: {
     stored: fc.constantFrom<unknown>(0, 1.5, 'a,"b', '', true, [], [1, null], {}, { a: 1, b: [false] }),
     spellings: (value: unknown) => [JSON.stringify(value), JSON.stringify(value, null, 2)],
-    operators: EQUALITY,
+    operators: CONTAINING,
   },
-  key: { stored: fc.integer({ min: 0, max: 14 }), operators: ORDERED },
-};
+  words: {
+    stored: fc.array(fc.option(fc.oneof(text, fc.constantFrom('NULL', '{}', '{a,b}', "'")), { freq: 4 }), { maxLength: 3 }),
+    spellings: (value: unknown) => [JSON.stringify(value), JSON.stringify(value, null, 2)],
+    operators: CONTAINING,
+  },
+  numbers: {
+    stored: fc.array(fc.option(fc.constantFrom(-(2 ** 31), 0, 1, 2), { freq: 4 }), { maxLength: 3 }),
+    spellings: (value: unknown) => [JSON.stringify(value), ` ${JSON.stringify(value)}`],
+    operators: CONTAINING,
+  },
+}; // prettier-ignore
 
-const SCALARS = Object.keys(KINDS).filter((name) => name !== 'key');
-const kindOf = (column: string): Kind => (KINDS[column] ?? KINDS['key']) as Kind;
+const COLUMNS = Object.keys(KINDS);
+const SORTABLE = COLUMNS.filter((name) => !['json', 'words', 'numbers'].includes(name));
+
+/** How keys are written in a query, and whether a foreign key has a second name with `_id`. */
+export interface Keys {
+  readonly spellings: ((key: number) => string[]) | undefined;
+  readonly hasIdName: boolean;
+}
+
+const PLAIN_KEYS: Keys = { spellings: undefined, hasIdName: true };
+
+const kindOf = (column: string, { spellings }: Keys): Kind =>
+  KINDS[column] ?? {
+    stored: fc.integer({ min: 0, max: 14 }),
+    operators: ORDERED,
+    ...(spellings && { spellings }),
+  };
 
 /** Rows with the keys 1, 2, 3 and so on. A foreign key is NULL or one of them. */
 export const rows: fc.Arbitrary<Row[]> = fc.integer({ min: 0, max: 12 }).chain((count) => {
   const key = fc.option(fc.integer({ min: 1, max: Math.max(1, count) }), { freq: 4 });
-  const columns = SCALARS.map((name) => [name, fc.option(kindOf(name).stored, { freq: 4 })] as const);
+  const columns = Object.entries(KINDS).map(
+    ([name, { stored }]) => [name, fc.option(stored, { freq: 4 })] as const,
+  );
   const keys = FOREIGN_KEYS.map((name) => [name, key] as const);
   const row = fc.record(Object.fromEntries<fc.Arbitrary<unknown>>([...columns, ...keys]));
   return fc
@@ -105,13 +132,16 @@ export const rows: fc.Arbitrary<Row[]> = fc.integer({ min: 0, max: 12 }).chain((
 const foreignKeys = fc.array(fc.constantFrom(...FOREIGN_KEYS), { maxLength: 2 });
 
 /** A path to one of the columns, with each foreign key in one of its two spellings. */
-const pathTo = (names: readonly string[]): fc.Arbitrary<{ path: string[]; spelt: string }> =>
+const pathTo = (
+  names: readonly string[],
+  { hasIdName }: Keys,
+): fc.Arbitrary<{ path: string[]; spelt: string }> =>
   fc
     .tuple(foreignKeys, fc.constantFrom(...names), fc.array(fc.boolean(), { minLength: 3, maxLength: 3 }))
     .map(([keys, column, withId]) => {
       const path = [...keys, column];
       const spell = (name: string, index: number): string =>
-        FOREIGN_KEYS.includes(name) && withId[index] ? `${name}_id` : name;
+        hasIdName && FOREIGN_KEYS.includes(name) && withId[index] ? `${name}_id` : name;
       return { path, spelt: path.map(spell).join('__') };
     });
 
@@ -137,7 +167,8 @@ const isValue = (column: string): fc.Arbitrary<Value> =>
     ) // prettier-ignore
     .chain(([word, meaning]) => inAnyCase(word).map((written) => ({ text: written, meaning: [meaning] })));
 
-const inValue = (kind: Kind): fc.Arbitrary<Value> =>
+/** Values with commas between them, quoted as in CSV where it is necessary, and sometimes elsewhere. */
+const listOf = (kind: Kind): fc.Arbitrary<Value> =>
   fc
     .array(
       kind.stored.chain((value) =>
@@ -159,48 +190,56 @@ const pattern: fc.Arbitrary<Value> = fc
   .filter((written) => (/\\*$/.exec(written)?.[0].length ?? 0) % 2 === 0)
   .map((written) => ({ text: written, meaning: [written] }));
 
-function valueFor(operator: string, column: string): fc.Arbitrary<Value> {
-  const kind = kindOf(column);
+/** The elements of arrays that filters look for. */
+const ELEMENTS: Record<string, Kind> = {
+  words: { ...kindOf('text', PLAIN_KEYS), stored: fc.oneof(text, fc.constantFrom('NULL', '{}')) },
+  numbers: kindOf('integer', PLAIN_KEYS),
+};
+
+function valueFor(operator: string, column: string, keys: Keys): fc.Arbitrary<Value> {
+  const kind = kindOf(column, keys);
+  const element = ELEMENTS[column];
   if (operator === 'is') return isValue(column);
-  if (operator === 'in') return inValue(kind);
+  if (operator === 'in') return listOf(kind);
+  if (operator === 'contains' && element) return listOf(element);
   if (operator === 'like' || operator === 'ilike') return pattern;
   return kind.stored.chain((value) =>
     spell(kind, value).map((written) => ({ text: written, meaning: [value] })),
   );
 }
 
-const filter: fc.Arbitrary<Filter> = pathTo([...SCALARS, ...FOREIGN_KEYS, 'id'])
-  .chain(({ path, spelt }) => {
-    const column = path.at(-1) ?? '';
-    return fc.record({
-      path: fc.constant(path),
-      spelt: fc.constant(spelt),
-      operator: fc.constantFrom(...kindOf(column).operators),
-      negated: fc.boolean(),
-      bare: fc.boolean(),
+const filterWith = (keys: Keys): fc.Arbitrary<Filter> =>
+  pathTo([...COLUMNS, ...FOREIGN_KEYS, 'id'], keys)
+    .chain(({ path, spelt }) => {
+      const column = path.at(-1) ?? '';
+      return fc.record({
+        path: fc.constant(path),
+        spelt: fc.constant(spelt),
+        operator: fc.constantFrom(...kindOf(column, keys).operators),
+        negated: fc.boolean(),
+        bare: fc.boolean(),
+      });
+    })
+    .chain(({ path, spelt, operator, negated, bare }) => {
+      const suffix = operator === 'eq' && bare ? '' : `__${operator}`;
+      const value = valueFor(operator, path.at(-1) ?? '', keys);
+      return fc.array(value, { minLength: 1, maxLength: 3 }).map((values) => ({
+        path,
+        operator,
+        negated,
+        values,
+        parameter: `${negated ? '-' : ''}${spelt}${suffix}`,
+      }));
     });
-  })
-  .chain(({ path, spelt, operator, negated, bare }) => {
-    const suffix = operator === 'eq' && bare ? '' : `__${operator}`;
-    return fc.array(valueFor(operator, path.at(-1) ?? ''), { minLength: 1, maxLength: 3 }).map((values) => ({
-      path,
-      operator,
-      negated,
-      values,
-      parameter: `${negated ? '-' : ''}${spelt}${suffix}`,
-    }));
-  });
 
 /** Filters of one query, each with a different name. */
-export const filters: fc.Arbitrary<Filter[]> = fc.uniqueArray(filter, {
-  minLength: 1,
-  maxLength: 3,
-  selector: ({ parameter }) => parameter,
-});
+export const filtersWith = (keys: Keys): fc.Arbitrary<Filter[]> =>
+  fc.uniqueArray(filterWith(keys), { minLength: 1, maxLength: 3, selector: ({ parameter }) => parameter });
 
-export const orderings: fc.Arbitrary<(Ordering & { spelt: string })[]> = fc.array(
-  fc
-    .tuple(pathTo([...SCALARS.filter((name) => name !== 'json'), ...FOREIGN_KEYS, 'id']), fc.boolean())
-    .map(([{ path, spelt }, descending]) => ({ path, spelt, descending })),
-  { maxLength: 4 },
-);
+export const orderingsWith = (keys: Keys): fc.Arbitrary<(Ordering & { spelt: string })[]> =>
+  fc.array(
+    fc
+      .tuple(pathTo([...SORTABLE, ...FOREIGN_KEYS, 'id'], keys), fc.boolean())
+      .map(([{ path, spelt }, descending]) => ({ path, spelt, descending })),
+    { maxLength: 4 },
+  );

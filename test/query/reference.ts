@@ -21,7 +21,7 @@ export interface Ordering {
   readonly descending: boolean;
 }
 
-/** The foreign keys of the table, which all reference it. */
+/** The foreign keys of the relation, which all reference it. */
 export const FOREIGN_KEYS: readonly string[] = ['parent', 'friend'];
 
 /** How the values of a type compare; the default is `<` and `>`. */
@@ -31,7 +31,9 @@ const COMPARISONS: Record<string, (one: never, other: never) => number> = {
   password: compareText,
   bigint: (one: string, other: string) => compare(BigInt(one), BigInt(other)),
   decimal: (one: string, other: string) => compare(Number(one), Number(other)),
-  json: (one: unknown, other: unknown) => compare(canonical(one), canonical(other)),
+  json: compareJson,
+  words: compareJson,
+  numbers: compareJson,
 };
 
 function compare<T>(one: T, other: T): number {
@@ -42,6 +44,10 @@ function compare<T>(one: T, other: T): number {
 /** By code point, like the collation C in UTF-8. `<` would compare surrogates. */
 function compareText(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
+function compareJson(one: unknown, other: unknown): number {
+  return compare(canonical(one), canonical(other));
 }
 
 /** JSON with sorted keys. */
@@ -77,6 +83,21 @@ function isLike(text: string, pattern: string): boolean {
   return new RegExp(`^${source}$`, 'u').test(text);
 }
 
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Whether a JSON value contains another one, as `@>` of PostgreSQL says. */
+function contains(value: unknown, part: unknown, isRoot = true): boolean {
+  if (Array.isArray(value)) {
+    if (!Array.isArray(part)) return isRoot && !isObject(part) && value.includes(part);
+    return part.every((one) => value.some((each) => contains(each, one, false)));
+  }
+  if (!isObject(value) || !isObject(part)) return value === part;
+  return Object.entries(part).every(
+    ([key, one]) => Object.hasOwn(value, key) && contains(value[key], one, false),
+  );
+}
+
 function matchesValue(
   operator: string,
   value: unknown,
@@ -87,6 +108,10 @@ function matchesValue(
   if (operator === 'is') return value === given;
   if (operator === 'like') return isLike(value as string, given as string);
   if (operator === 'ilike') return isLike(foldAscii(value as string), foldAscii(given as string));
+  if (operator === 'contains')
+    return column === 'json'
+      ? contains(value, given)
+      : meaning.every((item) => (value as unknown[]).includes(item));
   const order = (other: unknown): number => comparison(column)(value, other);
   if (operator === 'in') return meaning.some((item) => order(item) === 0);
   const results: Record<string, boolean> = {

@@ -1,6 +1,6 @@
 // Turns the conditions of a plan into SQL.
 import type { Operator } from '../../db/types/column-type.ts';
-import { join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { reference, typed, type Column } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { AnyOf, Condition } from '../plan.ts';
@@ -116,11 +116,15 @@ function compareRows(
   values: readonly string[],
 ): Fragment {
   const [only] = values;
+  const isEquality = operator === 'eq' || operator === 'in';
   const symbol = raw(SYMBOLS[operator === 'in' ? 'eq' : operator]);
-  if (values.length === 1 && only !== undefined) return sql`${row} ${symbol} ${typed(only, column)}`;
+  // Without this, a row of which only some columns are NULL could match: (1, null) <> (2, 3) is true.
+  const known = isEquality ? EMPTY : sql`${row} is not null and `;
+  if (values.length === 1 && only !== undefined)
+    return sql`(${known}${row} ${symbol} ${typed(only, column)})`;
   const isNone = operator === 'ne';
   const same = sql`${row} ${isNone ? raw('=') : symbol} ${cast(raw('k.value'), column)}`;
-  return sql`${raw(isNone ? 'not ' : '')}exists (select from unnest(${valueList(values)}) k (value) where ${same})`;
+  return sql`(${known}${raw(isNone ? 'not ' : '')}exists (select from unnest(${valueList(values)}) k (value) where ${same}))`;
 }
 
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
