@@ -3,18 +3,8 @@ import fc from 'fast-check';
 import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
-import { compareRows, matches, type Filter, type Ordering } from './reference.ts';
+import { compareRows, matches, orderingOf, queryOf } from './reference.ts';
 import { keysOf, numberOf, RELATIONS, startRelations, store, type Relation } from './relations.ts';
-
-const queryOf = (list: readonly Filter[]): string =>
-  list
-    .flatMap(({ parameter, values }) =>
-      values.map(({ text }) => `${encodeURIComponent(parameter)}=${encodeURIComponent(text)}`),
-    )
-    .join('&');
-
-const orderingOf = (by: readonly (Ordering & { spelt: string })[]): string =>
-  by.map(({ spelt, descending }) => `${descending ? '-' : ''}${spelt}`).join(',');
 
 let service: TestService;
 before(async () => {

@@ -152,3 +152,15 @@ export function compareRows(
   }
   return one.id - other.id;
 }
+
+/** Filters as a query string. */
+export const queryOf = (list: readonly Filter[]): string =>
+  list
+    .flatMap(({ parameter, values }) =>
+      values.map(({ text }) => `${encodeURIComponent(parameter)}=${encodeURIComponent(text)}`),
+    )
+    .join('&');
+
+/** Orderings as the value of `ordering`. */
+export const orderingOf = (by: readonly (Ordering & { readonly spelt: string })[]): string =>
+  by.map(({ spelt, descending }) => `${descending ? '-' : ''}${spelt}`).join(',');

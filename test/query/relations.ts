@@ -166,11 +166,12 @@ export async function add(sql: Sql, relation: Relation, row: Row): Promise<void>
 
 /** Deletes a row from the table of a relation. */
 export async function remove(sql: Sql, relation: Relation, id: number): Promise<void> {
-  const parts = relation.table === 'item' ? { id } : partsOf(id);
-  const conditions = Object.keys(parts).map((name, index) => `"${name}" = $${index + 1}`);
+  const key = relation.table === 'item' ? { id } : partsOf(id);
+  const columns = Object.keys(key).join();
+  // As JSON, because the driver would parse the date.
   await sql.unsafe(
-    `delete from ${relation.table} where ${conditions.join(' and ')}`,
-    Object.values(parts) as string[],
+    `delete from ${relation.table} where (${columns}) = (select ${columns} from json_populate_record(null::${relation.table}, $1::text::json))`,
+    [JSON.stringify(key)],
   );
   await refresh(sql, relation);
 }
