@@ -113,7 +113,9 @@ export const cheapHash = (password: string): Promise<string> => hash(password, C
 /** Starts the real service with a database and a port of its own; without resources, the shipped registry. */
 export async function startService(
   resources: readonly Resource[] = shipped,
-  options: Partial<Omit<VitrineOptions, 'resources'>> & { prepare?: (sql: Sql) => Promise<unknown> } = {},
+  options: Partial<Omit<VitrineOptions, 'resources'>> & {
+    prepare?: (sql: Sql) => Promise<unknown> | undefined;
+  } = {},
 ): Promise<TestService> {
   const { prepare, ...settings } = options;
   const database = await createDatabase();

@@ -26,14 +26,15 @@ export interface WritableService extends TestService {
   readonly ada: number;
 }
 
-/** Starts a service with these resources, a user model and the admin `ada`. `ddl` runs before the start. */
+/** Starts a service with these resources, a user model and the admin `ada`. `ddl` runs before the start: SQL, or a function. */
 export async function startWith(
   resources: readonly Resource[],
-  ddl?: string,
+  ddl?: string | ((sql: Sql) => Promise<unknown>),
   settings: Settings = {},
 ): Promise<WritableService> {
-  const prepare = ddl === undefined ? {} : { prepare: (sql: Sql): Promise<unknown> => sql.unsafe(ddl) };
-  const service = await startService([users, ...resources], { ...settings, ...prepare });
+  const prepare = (sql: Sql): Promise<unknown> | undefined =>
+    typeof ddl === 'string' ? sql.unsafe(ddl) : ddl?.(sql);
+  const service = await startService([users, ...resources], { ...settings, prepare });
   const ada = await service.addUser('ada', { admin: true });
   const send: WritableService['send'] = (method, path, body, headers = {}) =>
     service.request(path, {
