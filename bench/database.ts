@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import postgres from 'postgres';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
 import { processorTime } from './processes.ts';
+import { LARGE } from './pairs.ts';
 import { MESSAGES, USERS } from './rows.ts';
 
 export interface BenchDatabase {
@@ -11,6 +12,8 @@ export interface BenchDatabase {
   readonly version: string;
   /** Fills the tables that Vitrine has made, with the password hash of `user1`, who is there already. */
   readonly fill: () => Promise<void>;
+  /** Fills the tables of `registry.ts`, and the large one only if it is needed. */
+  readonly fillPairs: (withLarge: boolean) => Promise<void>;
   /** Takes away what a round has added and left behind. */
   readonly restore: () => Promise<void>;
   /** Processor time of all sessions so far, microseconds; NaN for a server that was not started here. */
@@ -46,6 +49,18 @@ export async function createDatabase(directory: string): Promise<BenchDatabase> 
       await sql`select setval(pg_get_serial_sequence('message', 'id'), ${MESSAGES}::int)`;
       // It would strike one server's run and spare another's; `restore` does its work between the rounds.
       await sql`alter table message set (autovacuum_enabled = false)`;
+      await sql`vacuum (analyze)`;
+    },
+    async fillPairs(withLarge) {
+      for (const table of ['single', 'several'])
+        await sql`
+          insert into ${sql(table)} (user_id, number, content, pub_date)
+          select user_id, 1 + (n - 1) % ${MESSAGES / USERS}::int, content, pub_date
+          from (select 1 + (n - 1) / ${MESSAGES / USERS}::int as user_id, n,
+            'Entry ' || n || ': what people write to each other is mostly about as long as this is.' as content,
+            timestamp '2024-01-01' + n * interval '1 minute' as pub_date
+            from generate_series(1, ${MESSAGES}::int) n) entries`;
+      if (withLarge) await sql`insert into large (number) select n from generate_series(1, ${LARGE}::int) n`;
       await sql`vacuum (analyze)`;
     },
     async restore() {

@@ -1,11 +1,14 @@
 // The load generator, a process of its own: some connections that each send the next request when the answer is there.
 import { connect } from 'node:net';
+import { PAIRS } from './pairs.ts';
 import { CONNECTIONS, ROWS, type Request } from './rows.ts';
 
 export interface Job {
   readonly row: string;
   readonly port: number;
   readonly seconds: number;
+  /** The link that the row's requests need, or ''. */
+  readonly link: string;
 }
 
 export interface Load {
@@ -85,11 +88,13 @@ function drive(
   });
 }
 
-async function run({ row: name, port, seconds }: Job): Promise<Load> {
-  const row = ROWS.find((candidate) => candidate.name === name);
+const ALL_ROWS = [...ROWS, ...PAIRS.flatMap(({ row, base }) => [row, base])];
+
+async function run({ row: name, port, seconds, link }: Job): Promise<Load> {
+  const row = ALL_ROWS.find((candidate) => candidate.name === name);
   if (!row) throw new Error(`there is no row ${name}`);
   const encoded = Array.from({ length: CONNECTIONS }, (_, connection) =>
-    row.requests(connection).map(encode),
+    row.requests(connection, link).map(encode),
   );
   const before = process.cpuUsage();
   const from = performance.now() + seconds * WARM_UP * 1000;

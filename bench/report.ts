@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { cpus, totalmem, type } from 'node:os';
+import type { MeasuredPair } from './measure-pairs.ts';
+import { MANY } from './pairs.ts';
 import { CONNECTIONS, MESSAGES, USERS } from './rows.ts';
 
 export interface Measurement {
@@ -26,8 +28,10 @@ export interface ServerFacts {
 }
 
 export interface Results {
-  readonly measurements: readonly Measurement[];
-  readonly facts: readonly ServerFacts[];
+  /** Absent where only pairs are measured. */
+  readonly measurements?: readonly Measurement[];
+  readonly facts?: readonly ServerFacts[];
+  readonly pairs: readonly MeasuredPair[];
   readonly rounds: number;
   readonly seconds: number;
   readonly postgres: string;
@@ -108,9 +112,31 @@ function starts(facts: readonly ServerFacts[]): string {
   return markdown(['server', 'first answer', 'start ms', 'idle MB', 'MB after the load'], body, 2);
 }
 
+/** Both rows of each pair, and the ratio of their rates; for a POST of many records, of the rates of records. */
+function pairRates(pairs: readonly MeasuredPair[]): string {
+  const body = pairs.flatMap(({ row, base, work, goal }) => {
+    const cells = (rounds: readonly Measurement[]): string[] => {
+      const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number =>
+        median(rounds.map((one) => one[key]));
+      const times = [middle('p50').toFixed(2), middle('p99').toFixed(2)];
+      return [whole(middle('rate')), ...times, whole(middle('cpu')), whole(middle('databaseCpu'))];
+    };
+    const ratio = median(row.map(({ rate }, round) => (rate * work) / (base[round]?.rate ?? NaN)));
+    return [
+      [base[0]?.row ?? '', '', ...cells(base), '1.00'],
+      [row[0]?.row ?? '', goal, ...cells(row), ratio.toFixed(2)],
+    ];
+  });
+  const head = ['row', 'goal', 'requests/s', 'p50 ms', 'p99 ms', 'server µs', 'PostgreSQL µs', 'ratio'];
+  return markdown(head, body, 2);
+}
+
 /** The numbers alone. */
-export const tables = ({ measurements, facts }: Results): string =>
-  `${rates(measurements)}\n\n${starts(facts)}`;
+export const tables = ({ measurements, facts, pairs }: Results): string =>
+  [
+    ...(measurements && facts ? [rates(measurements), starts(facts)] : []),
+    ...(pairs.length > 0 ? [pairRates(pairs)] : []),
+  ].join('\n\n');
 
 async function versionOf(name: string): Promise<string> {
   const file = new URL(`../node_modules/${name}/package.json`, import.meta.url);
@@ -119,7 +145,7 @@ async function versionOf(name: string): Promise<string> {
 
 /** The numbers, and all that is needed to judge them and to have them again. */
 export async function report(results: Results): Promise<string> {
-  const { measurements, rounds, seconds, postgres, loadBefore } = results;
+  const { measurements = [], facts = [], pairs, rounds, seconds, postgres, loadBefore } = results;
   const processors = cpus();
   const packages = await Promise.all(
     ['fastify', 'postgres', '@node-rs/argon2'].map(async (name) => `${name} ${await versionOf(name)}`),
@@ -136,10 +162,17 @@ Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers
 median of the ratios within each round. "server µs" and "PostgreSQL µs" are the processor time that one request takes, of the server's
 process and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates. The load generator itself took ${whole(generator)} µs for each request.
 
-${starts(results.facts)}
+${starts(facts)}
 
 The start is the median time from the spawn to the first 200 on a database that is ready. Memory is resident memory of the
 process, idle: first after the start, then after all of the load.
+
+## Vitrine beside itself
+
+${pairRates(pairs)}
+
+Each row is measured in turn with the one above it. "ratio" compares their rates; for the POST of ${whole(MANY)} records, the rates of records.
+Page 25,000 is reached by a cursor. The keys of one and of two columns have the same ${whole(MESSAGES)} records.
 
 ## What is measured
 
@@ -165,7 +198,7 @@ generator, the servers and PostgreSQL share its processors.
 
 ## How to run it
 
-\`npm run bench\` takes about ${Math.ceil((measurements.length * seconds * 1.5) / 60 + 1)} minutes and writes this file. \`BENCH_ROUNDS\` and \`BENCH_SECONDS\` set how long it measures, \`BENCH_ROWS\` (names
+\`npm run bench\` takes about ${Math.ceil(((measurements.length + pairs.length * rounds * 2) * seconds * 1.5) / 60 + 2)} minutes and writes this file. \`BENCH_ROUNDS\` and \`BENCH_SECONDS\` set how long it measures, \`BENCH_ROWS\` (names
 separated by commas) measures some rows and only prints them. \`BENCH_DATABASE_URL\` names a server to make and drop a database
 on; without it an embedded PostgreSQL with its default settings is used.
 `;

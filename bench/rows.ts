@@ -6,10 +6,10 @@ export const MESSAGES = 500_000;
 export const CONNECTIONS = 16;
 export const PASSWORD = 'bench password';
 
-const PAGE = 20;
+export const PAGE = 20;
 /** How many different requests a connection goes through, over and over. */
 const VARIETY = 500;
-const BASE = '/api/message/';
+export const BASE = '/api/message/';
 
 export interface Request {
   readonly method: 'GET' | 'POST' | 'PUT';
@@ -21,12 +21,14 @@ export interface Request {
 export interface Row {
   readonly name: string;
   readonly status: number;
+  /** A page whose link to the next one is given to `requests`. */
+  readonly linkOn?: string;
   /** The requests of one connection, which are the same in every run. */
-  readonly requests: (connection: number) => readonly Request[];
+  readonly requests: (connection: number, link: string) => readonly Request[];
 }
 
 /** Whole numbers from 1 to `most` that look random (a linear congruential generator). */
-function numbers(seed: number, most: number): number[] {
+export function numbers(seed: number, most: number): number[] {
   let state = seed + 1;
   return Array.from({ length: VARIETY }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -34,7 +36,11 @@ function numbers(seed: number, most: number): number[] {
   });
 }
 
-const get = (path: string): Request => ({ method: 'GET', path, headers: {} });
+export const get = (path: string, headers: Request['headers'] = {}): Request => ({
+  method: 'GET',
+  path,
+  headers,
+});
 
 const reading = (name: string, paths: (connection: number) => string[]): Row => ({
   name,
@@ -43,9 +49,9 @@ const reading = (name: string, paths: (connection: number) => string[]): Row => 
 });
 
 /** Each connection writes as a user of its own, so that they never wait for each other's rows. */
-const writerOf = (connection: number): number => 1 + connection;
+export const writerOf = (connection: number): number => 1 + connection;
 
-function writing(method: 'POST' | 'PUT', connection: number, path: string, fields: object): Request {
+export function writing(method: 'POST' | 'PUT', connection: number, path: string, fields: object): Request {
   const credentials = Buffer.from(`user${writerOf(connection)}:${PASSWORD}`).toString('base64');
   const headers = {
     Authorization: `Basic ${credentials}`,
@@ -55,7 +61,7 @@ function writing(method: 'POST' | 'PUT', connection: number, path: string, field
   return { method, path, headers, body: JSON.stringify(fields) };
 }
 
-const post = (connection: number): Request[] =>
+export const post = (connection: number): Request[] =>
   Array.from({ length: VARIETY }, (_, n) =>
     writing('POST', connection, BASE, {
       user_id: writerOf(connection),

@@ -2,15 +2,16 @@
 // an embedded one), BENCH_ROUNDS, BENCH_SECONDS, BENCH_ROWS (names separated by commas; else all), BENCH_AGAINST (the folder of
 // another version of Vitrine, compiled, which then takes the place of the other servers).
 import assert from 'node:assert/strict';
-import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { fork } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createDatabase, type BenchDatabase } from './database.ts';
-import type { Job, Load, Outcome } from './load.ts';
+import { measure, type Equipment } from './measure.ts';
+import { measurePairs } from './measure-pairs.ts';
+import { PAIRS } from './pairs.ts';
 import { BEFORE, report, tables, type Measurement, type ServerFacts } from './report.ts';
-import { PASSWORD, ROWS, type Request, type Row } from './rows.ts';
+import { PASSWORD, ROWS, type Request } from './rows.ts';
 import {
   addFirstUser,
   compile,
@@ -34,10 +35,17 @@ function setting(name: string, fallback: number): number {
 const loadBefore = loadavg()[0] ?? NaN;
 const rounds = setting('BENCH_ROUNDS', 5);
 const seconds = setting('BENCH_SECONDS', 2);
-const wanted = process.env['BENCH_ROWS']?.split(',');
+const wanted = process.env['BENCH_ROWS'];
 const against = process.env['BENCH_AGAINST'];
-const rows = ROWS.filter(({ name }) => wanted?.includes(name) ?? true);
-if (rows.length === 0) throw new Error(`BENCH_ROWS knows ${ROWS.map(({ name }) => name).join(', ')}`);
+// Names may have commas.
+const isWanted = ({ name }: { readonly name: string }): boolean =>
+  wanted === undefined || `,${wanted},`.includes(`,${name},`);
+const rows = ROWS.filter(isWanted);
+const pairs = against ? [] : PAIRS.filter(({ row }) => isWanted(row));
+if (rows.length + pairs.length === 0)
+  throw new Error(
+    `BENCH_ROWS knows ${[...ROWS, ...PAIRS.map(({ row }) => row)].map(({ name }) => name).join(', ')}`,
+  );
 
 /** Ctrl-C ends the measuring; what was started and made is still stopped and dropped. */
 const interruption = new AbortController();
@@ -56,7 +64,7 @@ async function ask({ port }: Server, { method, path, headers, body }: Request): 
 /** Stops where two servers do not give the same answer to the same request. */
 async function compare(servers: readonly Server[]): Promise<void> {
   for (const row of ROWS) {
-    for (const request of row.requests(0).slice(0, COMPARED)) {
+    for (const request of row.requests(0, '').slice(0, COMPARED)) {
       const answers = await Promise.all(servers.map((server) => ask(server, request)));
       assert.match(answers[0] ?? '', new RegExp(`^\\S+ \\S+ ${row.status} `));
       for (const [index, answer] of answers.entries())
@@ -65,38 +73,8 @@ async function compare(servers: readonly Server[]): Promise<void> {
   }
 }
 
-async function measure(
-  generator: ChildProcess,
-  database: BenchDatabase,
-  row: Row,
-  server: Server,
-  time: number,
-): Promise<Measurement> {
-  const job: Job = { row: row.name, port: server.port, seconds: time };
-  const [before, databaseBefore] = [await server.cpu(), await database.cpu()];
-  generator.send(job);
-  const [outcome] = (await once(generator, 'message', interruption)) as [Outcome];
-  if ('fault' in outcome) throw new Error(`${server.name}, ${outcome.fault}`);
-  const load: Load = outcome;
-  const [after, databaseAfter] = [await server.cpu(), await database.cpu()];
-  return {
-    row: row.name,
-    server: server.name,
-    rate: load.answers / time,
-    p50: load.p50,
-    p99: load.p99,
-    cpu: (after - before) / load.all,
-    databaseCpu: (databaseAfter - databaseBefore) / load.all,
-    generatorCpu: load.cpu / load.all,
-  };
-}
-
 /** Each round runs every row on every server; who comes first goes round too. */
-async function measureAll(
-  generator: ChildProcess,
-  servers: readonly Server[],
-  database: BenchDatabase,
-): Promise<Measurement[]> {
+async function measureAll(equipment: Equipment, servers: readonly Server[]): Promise<Measurement[]> {
   const measurements: Measurement[] = [];
   for (let round = -1; round < rounds; round += 1) {
     say(round < 0 ? 'warming up ...' : `round ${round + 1} of ${rounds} ...`);
@@ -104,17 +82,11 @@ async function measureAll(
       for (let turn = 0; turn < servers.length; turn += 1) {
         const server = servers[(round + 1 + index + turn) % servers.length];
         if (!server) continue;
-        const measurement = await measure(
-          generator,
-          database,
-          row,
-          server,
-          round < 0 ? seconds / 2 : seconds,
-        );
+        const measurement = await measure(equipment, row, server, round < 0 ? seconds / 2 : seconds);
         if (round >= 0) measurements.push(measurement);
       }
     }
-    await database.restore();
+    await equipment.database.restore();
   }
   return measurements;
 }
@@ -135,18 +107,37 @@ async function bench(directory: string, database: BenchDatabase): Promise<void> 
   await addFirstUser(database.url, PASSWORD);
   await database.fill();
   await linkPackages(directory);
+  const generator = fork(new URL('load.ts', import.meta.url));
+  generator.once('exit', () => interruption.abort());
+  const equipment: Equipment = { generator, database, interruption: interruption.signal };
+  try {
+    const compared = rows.length > 0 ? await compareServers(directory, equipment) : undefined;
+    const ofPairs =
+      pairs.length > 0 ? await measurePairs(pairs, directory, equipment, { rounds, seconds }) : [];
+    const results = { ...compared, pairs: ofPairs, rounds, seconds, postgres: database.version, loadBefore };
+    process.stdout.write(`${tables(results)}\n`);
+    if (!wanted && !against) await writeFile(new URL('results.md', import.meta.url), await report(results));
+  } finally {
+    generator.kill();
+  }
+}
+
+/** Measures the rows on Vitrine and on the other servers. */
+async function compareServers(
+  directory: string,
+  equipment: Equipment,
+): Promise<{ measurements: Measurement[]; facts: ServerFacts[] }> {
+  const { url } = equipment.database;
   const others = against
     ? [{ ...VITRINE, name: BEFORE, parameters: [resolve(against, 'dist/main.js'), 'serve'] }]
     : [await compile('Fastify', 'fastify.ts', directory), await compile('bare', 'bare.ts', directory)];
   const programs = [VITRINE, ...others];
   const servers: Server[] = [];
   const facts: (ServerFacts & { memory: number[] })[] = [];
-  const generator = fork(new URL('load.ts', import.meta.url));
-  generator.once('exit', () => interruption.abort());
   try {
     for (const program of programs) {
-      const starts = await measureStarts(program, database.url);
-      const server = await startServer(program, database.url);
+      const starts = await measureStarts(program, url);
+      const server = await startServer(program, url);
       servers.push(server);
       facts.push({ server: program.name, firstPath: program.firstPath, starts, memory: [] });
     }
@@ -157,13 +148,10 @@ async function bench(directory: string, database: BenchDatabase): Promise<void> 
     };
     await noteMemory();
     await compare(servers);
-    const measurements = await measureAll(generator, servers, database);
+    const measurements = await measureAll(equipment, servers);
     await noteMemory();
-    const results = { measurements, facts, rounds, seconds, postgres: database.version, loadBefore };
-    process.stdout.write(`${tables(results)}\n`);
-    if (!wanted && !against) await writeFile(new URL('results.md', import.meta.url), await report(results));
+    return { measurements, facts };
   } finally {
-    generator.kill();
     for (const server of servers) await server.stop();
   }
 }

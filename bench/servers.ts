@@ -12,6 +12,8 @@ export interface Program {
   readonly parameters: readonly string[];
   /** The path whose first 200 counts as the start. */
   readonly firstPath: string;
+  /** Further settings. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export interface Server {
@@ -86,6 +88,7 @@ export async function startServer(program: Program, databaseUrl: string): Promis
       LOG_LEVEL: 'warn',
       DATABASE_URL: databaseUrl,
       PORT: String(port),
+      ...program.environment,
     },
   });
   const ended = once(child, 'exit');
