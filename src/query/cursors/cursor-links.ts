@@ -26,9 +26,10 @@ export function cursorLinks(
     return `cursor=${seal({ keys, isBackward, isInclusive })}`;
   };
   // From an empty page the other way, the record at the boundary comes first, if the boundary excluded it.
-  const turned = boundary && link(boundary.keys, !boundary.isBackward, !boundary.isInclusive);
+  const turned = (): string | undefined =>
+    boundary && link(boundary.keys, !boundary.isBackward, !boundary.isInclusive);
   const onward = (keys: Boundary['keys'] | undefined, isBackward: boolean): string | undefined =>
-    keys ? link(keys, isBackward) : turned;
+    keys ? link(keys, isBackward) : turned();
   if (boundary?.isBackward === true)
     return {
       next: onward(last, false),

@@ -11,13 +11,15 @@ export interface Boundary {
   readonly isInclusive: boolean;
 }
 
-/** Makes and reads cursors. `context` is what a cursor is bound to: with another one it cannot be read. */
+/** Makes and reads the cursors of one list. */
 export interface CursorTokens {
-  readonly seal: (boundary: Boundary, context: string) => string;
-  /** @returns undefined for a text that is no cursor of this context */
-  readonly open: (token: string, context: string) => Boundary | undefined;
+  readonly seal: (boundary: Boundary) => string;
+  /** @returns undefined for a text that is no cursor of this list */
+  readonly open: (token: string) => Boundary | undefined;
 }
 
+/** Maximum lists whose tokens are kept: a client that follows the links asks for the same list with each page. */
+const MAX_LISTS = 200;
 const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';
 
@@ -25,32 +27,46 @@ const CIPHER = 'aes-256-ctr';
  * The HMAC of the content is the initialization vector of its encryption, so that the same page always has the same cursor, and
  * the values of its records are in no log of a proxy.
  * @param secret that all processes on the database share
+ * @returns the cursors of a list. `context` is what they are bound to: with another one they cannot be read.
  */
-export function createCursorTokens(secret: Buffer): CursorTokens {
+export function createCursorTokens(secret: Buffer): (context: string) => CursorTokens {
   const derive = (use: string): Buffer => Buffer.from(hkdfSync('sha256', secret, '', use, 32));
-  const macKey = derive('vitrine cursor mac');
-  const cipherKey = derive('vitrine cursor cipher');
-
-  const mac = (content: Buffer, context: string): Buffer => {
-    const bound = createHmac('sha256', macKey).update(context).digest();
-    return createHmac('sha256', macKey).update(bound).update(content).digest().subarray(0, MAC_BYTES);
+  const keys = { mac: derive('vitrine cursor mac'), cipher: derive('vitrine cursor cipher') };
+  const recent = new Map<string, CursorTokens>();
+  return (context) => {
+    const known = recent.get(context);
+    if (known) return known;
+    if (recent.size >= MAX_LISTS) recent.clear();
+    const tokens = tokensOf(keys, context);
+    recent.set(context, tokens);
+    return tokens;
   };
+}
+
+function tokensOf(
+  { mac: macKey, cipher: cipherKey }: { readonly mac: Buffer; readonly cipher: Buffer },
+  context: string,
+): CursorTokens {
+  const bound = createHmac('sha256', macKey).update(context).digest();
+  const mac = (content: Buffer): Buffer =>
+    createHmac('sha256', macKey).update(bound).update(content).digest().subarray(0, MAC_BYTES);
 
   return {
-    seal({ keys, isBackward, isInclusive }, context) {
+    seal({ keys, isBackward, isInclusive }) {
       const content = Buffer.from(JSON.stringify([isBackward, isInclusive, ...keys]));
-      const vector = mac(content, context);
+      const vector = mac(content);
       const cipher = createCipheriv(CIPHER, cipherKey, vector);
-      return Buffer.concat([vector, cipher.update(content), cipher.final()]).toString('base64url');
+      // A stream cipher holds nothing back, so that `final`, which is slow, is not needed.
+      return Buffer.concat([vector, cipher.update(content)]).toString('base64url');
     },
 
-    open(token, context) {
+    open(token) {
       const bytes = Buffer.from(token, 'base64url');
       if (bytes.length <= MAC_BYTES || bytes.toString('base64url') !== token) return undefined;
       const vector = bytes.subarray(0, MAC_BYTES);
       const decipher = createDecipheriv(CIPHER, cipherKey, vector);
-      const content = Buffer.concat([decipher.update(bytes.subarray(MAC_BYTES)), decipher.final()]);
-      if (!timingSafeEqual(vector, mac(content, context))) return undefined;
+      const content = decipher.update(bytes.subarray(MAC_BYTES));
+      if (!timingSafeEqual(vector, mac(content))) return undefined;
       const [isBackward, isInclusive, ...keys] = JSON.parse(content.toString()) as [
         boolean,
         boolean,

@@ -115,7 +115,8 @@ export interface ListingSite {
   readonly maxPage: number;
   /** The SQL of pages. */
   readonly pageSql: SqlCache;
-  readonly cursors: CursorTokens;
+  /** The cursors of a list, by what they are bound to. */
+  readonly cursors: (context: string) => CursorTokens;
 }
 
 /** How to list a collection. */
@@ -168,8 +169,8 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   }
 
   /** The boundary that a query's cursor names. @throws Problem 400, the same for each reason */
-  function boundaryOf({ cursor }: ListQuery, context: string): Boundary | undefined {
-    const boundary = cursor === undefined ? undefined : cursors.open(cursor, context);
+  function boundaryOf({ cursor }: ListQuery, tokens: CursorTokens): Boundary | undefined {
+    const boundary = cursor === undefined ? undefined : tokens.open(cursor);
     if (cursor !== undefined && !boundary)
       throw badQuery({ cursor: ['is not from a link of this list: start without it'] });
     return boundary;
@@ -230,11 +231,11 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         return { value, counting };
       };
       if (query.cursor !== undefined || (wantsCursors && resource.hasCursors)) {
-        const context = contextOf(resource, plannedQuery);
-        const boundary = boundaryOf(query, context);
+        const tokens = cursors(contextOf(resource, plannedQuery));
+        const boundary = boundaryOf(query, tokens);
         const page = await database.run(keysetStatement(planned, boundary, output, cache), kind, options);
         if (!page.objects) throw pageTooLarge(maxBytes);
-        const links = cursorLinks(page, boundary, query.page, (one) => cursors.seal(one, context));
+        const links = cursorLinks(page, boundary, query.page, tokens.seal);
         const number = boundary ? 0n : query.page;
         const { objects } = page;
         return { query, page: number, hasCursors: true, ...links, objects, total: await total(page.total) };
