@@ -329,6 +329,20 @@ describe('keys of several columns', () => {
     ]);
   });
 
+  test('are 409 with the position of a record whose key has another spelling', async () => {
+    const one = {
+      at: '2026-03-01',
+      day: '2026-03-01',
+      sensor: '00000000-0000-4000-8000-000000000000',
+      isRaw: true,
+    };
+    const same = ['another record has this value'];
+    const bodies = ['2', '1.5', '1.50'].map((amount) => ({ ...one, amount }));
+    const answer = await send('POST', '/api/reading/', bodies);
+    const names = ['at', 'day', 'sensor', 'isRaw', 'amount'].map((name) => [`2.${name}`, same]);
+    assertErrors(answer, 409, Object.fromEntries(names));
+  });
+
   test('belong to their owner', async () => {
     const made = await send('POST', '/api/owned/', { place: 1, text: 'mine' });
     assert.equal(made.status, 201, made.text);

@@ -71,4 +71,14 @@ describe('natural keys', () => {
       assertProblem(await service.send('POST', '/api/padded/', { id }), 400);
     assert.equal((await service.send('POST', '/api/padded/', { id: 'a' })).status, 201);
   });
+
+  test('two spellings of one key in an array of records are 409 that names the second one', async () => {
+    const same = ['another record has this value'];
+    const folded = await service.send('POST', '/api/folded/', [{ id: 'x' }, { id: 'Zoe' }, { id: 'zoE' }]);
+    assert.deepEqual([folded.status, folded.json.errors], [409, { '2.id': same }]);
+    const padded = await service.send('POST', '/api/padded/', [{ id: 'q' }, { id: 'q ' }]);
+    assert.deepEqual([padded.status, padded.json.errors], [409, { '1.id': same }]);
+    const both = await service.send('POST', '/api/folded/', [{ id: 'FOO' }, { id: 'bar' }, { id: 'BAR' }]);
+    assert.deepEqual([both.status, both.json.errors], [409, { '0.id': same, '2.id': same }]);
+  });
 });

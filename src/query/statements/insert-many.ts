@@ -83,6 +83,7 @@ export function storedStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
+  orRepeated = false,
 ): Statement<boolean[]> {
   const cell = (index: number): Fragment => raw(`v${index}`);
   const same = columns.map(
@@ -94,8 +95,16 @@ export function storedStatement(
     ', ',
   );
   const wanted = sql`unnest(${join(lists, ', ')}) with ordinality wanted (${cells}, position)`;
+  const isStored = sql`exists (select from ${table(model.table)} r where ${join(same, ' and ')})`;
+  if (!orRepeated)
+    return createStatement(
+      sql`select array(select ${isStored} from ${wanted} order by position)`,
+      oneCell(booleans),
+    );
+  const typedCells = columns.map((column, index) => cast(sql`wanted.${cell(index)}`, column));
+  const occurrence = sql`row_number() over (partition by ${join(typedCells, ', ')} order by position)`;
   return createStatement(
-    sql`select array(select exists (select from ${table(model.table)} r where ${join(same, ' and ')}) from ${wanted} order by position)`,
+    sql`select array(select n > 1 or ${isStored} from (select wanted.*, ${occurrence} as n from ${wanted}) wanted order by position)`,
     oneCell(booleans),
   );
 }

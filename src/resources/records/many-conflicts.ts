@@ -89,7 +89,8 @@ async function duplicateErrors({
   }
   for (const [columns, distinct] of sent) {
     const rows = distinct.map(({ values }) => values);
-    const found = await database.run(storedStatement(model, columns, rows), 'write');
+    // PostgreSQL also finds different texts of one value, such as 1.5 and 1.50.
+    const found = await database.run(storedStatement(model, columns, rows, true), 'write');
     distinct.forEach(({ index }, at) => found[at] && add(index, columns));
   }
   return errors;
