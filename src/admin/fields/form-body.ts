@@ -2,6 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import { TOO_MANY } from '../../db/types/array-types.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
+import { BrokenRule } from '../../resources/records/conflicts.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
@@ -109,6 +110,8 @@ export async function attempt<T>(
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const { errors: faults, message: notice, status } = problem;
-    return faults ? { errors: byField(faults, resource), status } : { errors: {}, notice, status };
+    if (!faults) return { errors: {}, notice, status };
+    const about = problem instanceof BrokenRule ? { notice } : {};
+    return { errors: byField(faults, resource), ...about, status };
   }
 }

@@ -183,6 +183,9 @@ export async function deletionProblem(
   return new StillReferenced(`${who} refer to this one.`, names);
 }
 
+/** A problem whose message says which rule was broken. */
+export class BrokenRule extends Problem {}
+
 /**
  * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
@@ -197,7 +200,7 @@ export function explainRule(
   const { status, message, errors } = problem;
   const text = constraints.get(error.constraint_name ?? '');
   const shown = (detail: string): Problem => {
-    const made = new Problem(status, detail, errors ? { errors } : {});
+    const made = new BrokenRule(status, detail, errors ? { errors } : {});
     made.cause = error;
     return made;
   };
