@@ -6,7 +6,12 @@ import { Problem } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { parseJsonBodyInTurns, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
-import type { CreatedRecord, Operations, Versions } from '../../resources/records/operations.ts';
+import {
+  EXISTS,
+  type CreatedRecord,
+  type Operations,
+  type Versions,
+} from '../../resources/records/operations.ts';
 import {
   CallerChanged,
   meets,
@@ -30,9 +35,16 @@ export interface ApiWriteOptions {
 const isUnavailable = (error: unknown): boolean =>
   error instanceof ClientGone || [429, 503].includes(asProblem(error)?.status ?? 0);
 
-/** `If-None-Match: *` requires that the record does not exist, so no version of it may be written. */
-const allowedVersions = ({ headers }: ApiRequest): Versions =>
-  headers['if-none-match']?.trim() === '*' ? [] : parseIfMatch(headers['if-match']);
+/** `If-None-Match: *` requires that the record does not exist. */
+const requiresAbsence = ({ headers }: ApiRequest): boolean => headers['if-none-match']?.trim() === '*';
+
+/** Writes a record that has one of these versions. Where it must not exist, none is allowed. */
+async function writeVersion<T>(request: ApiRequest, write: (versions: Versions) => Promise<T>): Promise<T> {
+  if (!requiresAbsence(request)) return write(parseIfMatch(request.headers['if-match']));
+  return write([]).catch((error: unknown) => {
+    throw error instanceof Problem && error.status === 412 ? new Problem(412, EXISTS) : error;
+  });
+}
 
 /** Whether a read-only field is an error and not ignored: `Prefer: handling=strict` (RFC 7240, section 4.4). */
 const isStrict = ({ headers }: ApiRequest): boolean => preference(headers, 'handling') === 'strict';
@@ -47,9 +59,9 @@ function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): ()
 }
 
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
-const mayCreate = ({ headers }: ApiRequest, { model, methods }: ServedResource): boolean =>
-  headers['if-none-match']?.trim() === '*' &&
-  headers['if-match'] === undefined &&
+const mayCreate = (request: ApiRequest, { model, methods }: ServedResource): boolean =>
+  requiresAbsence(request) &&
+  request.headers['if-match'] === undefined &&
   !model.primaryKey.hasDefault &&
   methods.has('POST');
 
@@ -152,8 +164,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           const created = await run.createAt(resource, id, fields, caller, isStrict(request));
           return createdReply(request, resource, created);
         }
-        const versions = allowedVersions(request);
-        const record = await run.update(resource, id, fields, caller, versions, isStrict(request));
+        const record = await writeVersion(request, (versions) =>
+          run.update(resource, id, fields, caller, versions, isStrict(request)),
+        );
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
       });
     },
@@ -161,7 +174,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
       await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
-        await operations(request.requester).remove(resource, id, caller, allowedVersions(request));
+        const run = operations(request.requester);
+        await writeVersion(request, (versions) => run.remove(resource, id, caller, versions));
       });
       return json(200, '{"deleted": 1}');
     },

@@ -45,6 +45,9 @@ import {
 /** The versions that `If-Match` names; undefined when any version is allowed. */
 export type Versions = readonly string[] | undefined;
 
+/** The answer to a request that requires that a record does not exist. */
+export const EXISTS = 'There is a record with this key already.';
+
 /** The rows' versions among those that `If-Match` names. */
 const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versions =>
   versions?.flatMap((version) =>
@@ -210,7 +213,7 @@ export function createOperations(
         const cause = error instanceof Problem ? error.cause : undefined;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
         if (isDuplicate && (await database.run(resource.byKey(id), keyReadKind(resource))))
-          throw new Problem(412, 'There is a record with this key already.');
+          throw new Problem(412, EXISTS);
         throw error;
       }
     },
