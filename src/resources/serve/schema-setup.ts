@@ -209,8 +209,28 @@ export function compareSchema(
     (resource) =>
       hasUsers && mayAdminsAdd(resource, served.get(resource.model), catalog.get(tableOf(resource))),
   );
-  const faults = differences(definitions, catalog, privileges, new Set(addable.map(({ model }) => model)));
+  const faults = [
+    ...differences(definitions, catalog, privileges, new Set(addable.map(({ model }) => model))),
+    ...writableUserViews(resources, catalog, settings),
+  ];
   return { schema: { catalog, models, missing }, served, definitions, faults };
+}
+
+/** Faults for views through which clients could change users without the checks that protect admins. */
+function writableUserViews(
+  resources: readonly Resource[],
+  catalog: Catalog,
+  { userModel }: Settings,
+): Fault[] {
+  const users = resources.find(({ model }) => model === userModel);
+  const table = users && catalog.get(tableOf(users))?.oid;
+  if (table === undefined) return [];
+  return resources.flatMap((resource): Fault[] => {
+    const isWritten = catalog.get(tableOf(resource))?.written.includes(table) === true;
+    const refused = (resource.methods ?? []).filter((method) => method !== 'GET');
+    const text = `a write would change users without the checks of the model ${userModel}: remove ${refused.join(', ')}`;
+    return isWritten && refused.length > 0 ? [{ model: resource.model, key: 'methods', text }] : [];
+  });
 }
 
 const HOW_TO_CREATE =
