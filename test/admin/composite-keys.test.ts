@@ -158,3 +158,14 @@ test('the pages of the API link to each record', async () => {
     assert.equal((await service.request(link, { headers })).status, 200, link);
   assert.match(list.text, /href="\/api\/casting\/1,fresh\/"/);
 });
+
+test('a copy asks for the columns of its key', async () => {
+  await service.sql`insert into casting (film_id, actor, role) values (2, 'Pryce', 'Sam')`;
+  const form = await ada.get('/admin/casting/2%2CPryce/');
+  const copy = await ada.post('/admin/casting/2%2CPryce/', { ...fieldsOf(form), _save: 'new' });
+  const { film_id, actor, role } = fieldsOf(copy);
+  assert.deepEqual([copy.status, film_id, actor, role], [200, '', '', 'Sam']);
+  const saved = await ada.post('/admin/casting/-/add/', { ...fieldsOf(copy), film_id: '1', actor: 'Holm' });
+  assert.equal(saved.status, 303);
+  assert.ok((await rows()).some((row) => row.film_id === 1 && row.actor === 'Holm' && row.role === 'Sam'));
+});
