@@ -11,12 +11,14 @@ const columns: Resource['columns'] = {
   code: { type: 'string', null: true },
 };
 const RULES = `
-  create table revision (id integer primary key);
-  create table audit (revision integer references revision);
+  create table audit (id integer primary key, parent integer references audit);
+  insert into audit values (1, 1);
   create function refuse() returns trigger language plpgsql as $$
   begin
     if new.code = 'raise' then raise exception 'the code % is reserved', new.code; end if;
-    if new.code = 'astray' then insert into audit (revision) values (1); end if;
+    if new.code = 'orphan' then insert into audit values (2, 9); end if;
+    if new.code = 'twice' then insert into audit values (1, 1); end if;
+    if new.code = 'cast' then perform 'x'::integer; end if;
     if new.code = 'coded' then raise exception 'taken' using errcode = '23505'; end if;
     return new;
   end $$;
@@ -119,7 +121,7 @@ describe('a rule of the database that refuses a write', () => {
       'a trigger that writes elsewhere',
       'silent',
       'POST',
-      { price: 1, code: 'astray' },
+      { price: 1, code: 'orphan' },
       400,
       'A rule of the database does not allow this.',
     ],
@@ -127,17 +129,25 @@ describe('a rule of the database that refuses a write', () => {
       'a trigger that writes elsewhere',
       'open',
       'POST',
-      { price: 1, code: 'astray' },
+      [{ price: 1, code: 'orphan' }],
       400,
-      /allow this: insert .* on table "audit" .* "audit_revision_fkey"$/,
+      /allow this: insert or update on table "audit" violates foreign key constraint "audit_parent_fkey"$/,
     ],
     [
       'a trigger that writes elsewhere',
       'open',
       'POST',
-      [{ price: 1, code: 'astray' }],
+      { price: 1, code: 'twice' },
       400,
-      /allow this: insert .* on table "audit" .* "audit_revision_fkey"$/,
+      /allow this: duplicate key value violates unique constraint "audit_pkey"$/,
+    ],
+    [
+      'a trigger that fails',
+      'open',
+      'POST',
+      { price: 1, code: 'cast' },
+      400,
+      /one of the values: invalid input syntax for type integer: "x"$/,
     ],
     ['a trigger', 'silent', 'DELETE', undefined, 400, 'A rule of the database does not allow this.'],
     ['a trigger', 'open', 'DELETE', undefined, 400, /allow this: rows stay$/],
@@ -172,8 +182,8 @@ describe('a rule of the database that refuses a write', () => {
     await send('POST', 'silent/', { price: 1, code: 'raise' });
     const raised = await refused('the code raise is reserved');
     assert.equal(raised['message'], 'the database refused a write: the code raise is reserved');
-    await send('POST', 'silent/', { price: 1, code: 'astray' });
-    assert.equal((await refused('audit_revision_fkey'))['constraint'], 'audit_revision_fkey');
+    await send('POST', 'silent/', { price: 1, code: 'orphan' });
+    assert.equal((await refused('audit_parent_fkey'))['constraint'], 'audit_parent_fkey');
     const duplicates = service.lines.filter(({ message }) => String(message).includes('silent_code'));
     assert.deepEqual(duplicates, [], 'a duplicate is no fault of a rule');
   });

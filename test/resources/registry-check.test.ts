@@ -212,16 +212,7 @@ describe('an invalid registry stops the start', () => {
     const one = (more: object): object => ({ model: 'one', columns, ...more });
     const keys = (...names: unknown[]): object => one({ primaryKey: { columns: names } });
     const wrong = ['one: primaryKey.columns:'];
-    for (const names of [
-      [],
-      ['a'],
-      ['a', 'a'],
-      ['a', 'x'],
-      ['a', 5],
-      ['a', 'j'],
-      ['a', 'c'],
-      Array(9).fill('a'),
-    ])
+    for (const names of [[], ['a', 'a'], ['a', 'x'], ['a', 5], ['a', 'j'], ['a', 'c'], Array(9).fill('a')])
       await assertFaults([keys(...(names as unknown[]))], wrong);
     await assertFaults([one({ primaryKey: { columns: 'a,b' } })], wrong);
     await assertFaults(
@@ -242,7 +233,7 @@ describe('an invalid registry stops the start', () => {
       [target, other({ columns: ['q', 'p'] })],
       Array(2).fill('other: foreignKeys.to.references:'),
     );
-    await assertFaults([target, other({ columns: ['p'] })], ['other: foreignKeys.to.columns:']);
+    await assertFaults([target, other({ columns: ['p'] })], ['other: foreignKeys.to.references:']);
     await assertFaults([target, other({ columns: ['p', 'x'] })], ['other: foreignKeys.to.columns:']);
     await assertFaults([target, other({ onDelete: 'boom' })], ['other: foreignKeys.to.onDelete:']);
     await assertFaults([target, other({ why: 1 })], ['other: foreignKeys.to.why:']);

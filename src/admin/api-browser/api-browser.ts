@@ -1,5 +1,6 @@
 // The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
+import { hasSeveral } from '../../db/schema/composite-key.ts';
 import { Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
@@ -234,7 +235,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     record(request, resource, caller, record) {
       const { name } = resource;
       const segment = request.path.replace(/\/$/, '').split('/').at(-1) ?? '';
-      const id = keyOfSegment(segment, resource.model.primaryKey.parts !== undefined) ?? segment;
+      const id = keyOfSegment(segment, hasSeveral(resource.model.primaryKey)) ?? segment;
       const body = html`${jsonBlock(recordJson(record.toString(), resource, resources))}
       ${commands('With curl', [curlCommand(request, apiLinks.record(name, id), caller)])}`;
       return apiPageReply({

@@ -1,5 +1,6 @@
 // The foreign keys of existing tables, as the registry can name them.
 import {
+  isTable,
   sameFields,
   type CatalogColumn,
   type CatalogForeignKey,
@@ -7,7 +8,7 @@ import {
 } from '../../db/schema/catalog.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
-import type { Printed } from './default-value.ts';
+import { defaultOf, type Printed } from './default-value.ts';
 import type { Key } from './existing-keys.ts';
 
 export type PrintedForeignKey = Readonly<Record<string, Printed>> & { readonly columns: readonly string[] };
@@ -29,13 +30,11 @@ export interface Link {
 }
 
 /** The foreign key of a column, preferring one that the registry can express. */
-export function linkOf(
-  stored: CatalogColumn,
-  { found, key }: Served,
-  served: readonly Served[],
-): Link | undefined {
+export function linkOf(stored: CatalogColumn, one: Served, served: readonly Served[]): Link | undefined {
+  const { found, key } = one;
+  const named = namedForeignKeys(one, served);
   const links = found.foreignKeys
-    .filter(({ fields }) => sameFields(fields, [stored.field]))
+    .filter((foreignKey) => sameFields(foreignKey.fields, [stored.field]) && !named.includes(foreignKey))
     .map((foreignKey): Link => {
       const { onDelete } = foreignKey;
       const target = served.find(({ found: other }) => other.name === foreignKey.target);
@@ -45,8 +44,10 @@ export function linkOf(
         return link(
           `${foreignKey.targetFields.join(', ')} of ${target.model}, which is not the key that serves as its id`,
         );
-      if (sameFields(key.fields, [stored.field]))
-        return link(`${target.model}, but a primary key cannot also be a foreign key`);
+      if (key.type && sameFields(key.fields, [stored.field]))
+        return link(
+          `${target.model}. It is the key that other tables refer to, so it cannot be served as a foreign key too`,
+        );
       if (onDelete === 'setDefault') return link(`${target.model} on delete set default`);
       if (onDelete === 'setNull' && stored.nullable === false)
         return link(`${target.model} on delete set null, but is NOT NULL`);
@@ -58,6 +59,43 @@ export function linkOf(
     });
   return links.find(({ fault }) => fault === undefined) ?? links[0];
 }
+
+const refersTo =
+  ({ found, key }: Served) =>
+  ({ target, targetFields }: CatalogForeignKey): boolean =>
+    target === found.name && sameFields(targetFields, key.fields);
+
+/** Whether the default of a key is a value, such as an empty text: the database does not make the key. */
+function hasPlainDefault({ relation, key: { fields, type } }: Served): boolean {
+  const [field] = fields;
+  const stored = relation.columns.find((one) => one.field === field);
+  return type !== undefined && defaultOf(stored?.default ?? null, type, KEY_TYPES[type]) !== undefined;
+}
+
+/**
+ * Some keys become `primaryKey: { columns }`. A key that is also a foreign key can then be followed, unless other tables refer
+ * to it: their foreign keys are followed instead. A key with a plain default can be set by clients.
+ */
+export function withColumnKeys(served: readonly Served[]): Served[] {
+  return served.map((one) => {
+    const { found, key } = one;
+    const isForeign = found.foreignKeys.some(
+      (link) =>
+        sameFields(link.fields, key.fields) &&
+        served.some((other) => other.key.type !== undefined && refersTo(other)(link)),
+    );
+    const isReferenced = served.some((other) => other.found.foreignKeys.some(refersTo(one)));
+    const isOfColumns = (isForeign && !isReferenced) || hasPlainDefault(one);
+    return isOfColumns && isTable(found) ? { ...one, key: { ...key, type: undefined } } : one;
+  });
+}
+
+/** The foreign keys that the registry names in `foreignKeys`: of several columns, or to `primaryKey: { columns }`. */
+export const namedForeignKeys = ({ found }: Served, served: readonly Served[]): CatalogForeignKey[] =>
+  found.foreignKeys.filter(
+    (link) =>
+      link.fields.length > 1 || served.some((other) => other.key.type === undefined && refersTo(other)(link)),
+  );
 
 /** A foreign key of several columns as the registry defines it, or why it cannot, as the end of "... refers to ...". */
 export function severalOf(

@@ -1,5 +1,13 @@
 // The key of an existing table or view, as the registry can name it.
-import { isKey, isUnique, sameFields, VIEW_KINDS, type CatalogTable } from '../../db/schema/catalog.ts';
+import {
+  isKey,
+  isUnique,
+  sameFields,
+  VIEW_KINDS,
+  type Catalog,
+  type CatalogTable,
+} from '../../db/schema/catalog.ts';
+import { identifier, table } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
@@ -8,7 +16,7 @@ import { keyTypeFor, typeFor } from './stored-types.ts';
 export interface Key {
   /** One column, or several. */
   readonly fields: readonly string[];
-  /** Undefined for several columns, each of which has its type. */
+  /** Undefined for `primaryKey: { columns }`, where each column has its type: several, a foreign key, or a date. */
   readonly type: KeyTypeName | undefined;
 }
 
@@ -39,31 +47,83 @@ export function viewKeyOf(
   return key ? { key, isProven: false } : `it is ${VIEW_KINDS[kind]}, and none of its columns can be its key`;
 }
 
-/** The column that serves as the primary key, or why there is none. */
-export function keyOf(found: CatalogTable): Key | { readonly fault: string } {
-  const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
-  const keys = [...(primary.length === 1 ? primary : []), ...found.columns.map(({ field }) => field)];
-  const faults: string[] = [];
-  for (const field of keys.filter((one) => isKey(found, [one]))) {
-    const column = found.columns.find((one) => one.field === field);
-    const type = column && keyTypeFor(column);
-    if (isSecret(field))
-      faults.push(`the name of its key ${field} suggests a secret, and everyone would see it as id`);
-    else if (type) return { fields: [field], type };
-    else faults.push(`its key ${field} is ${column?.printed ?? '?'}, which no key type supports`);
-  }
-  const several = [primary, ...found.indexes.map(({ fields }) => fields)].filter(
-    (fields) => fields.length > 1 && isKey(found, fields),
-  );
-  for (const fields of several) {
-    const fault = severalFault(found, fields);
-    if (fault === undefined) return { fields, type: undefined };
-    faults.push(`its key (${fields.join(', ')}) ${fault}`);
-  }
-  return { fault: faults[0] ?? 'it has no key: neither a primary key nor unique NOT NULL columns' };
+/** Why a table has no key, and what would help. */
+export interface KeylessTable {
+  readonly fault: string;
+  readonly help: string;
 }
 
-/** Why several columns cannot be the key. */
+/**
+ * The columns that serve as the primary key, or why there are none. Of several keys it is the one that most foreign keys refer
+ * to, so that they can be followed, else the first: the primary key, one column before several.
+ */
+export function keyOf(found: CatalogTable, catalog: Catalog): Key | KeylessTable {
+  const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
+  const single = [...(primary.length === 1 ? primary : []), ...found.columns.map(({ field }) => field)];
+  const several = [primary, ...found.indexes.map(({ fields }) => fields)].filter(({ length }) => length > 1);
+  const candidates = [...single.map((field) => [field]), ...several].filter((fields) => isKey(found, fields));
+  const references = [...catalog.values()].flatMap(({ foreignKeys }) =>
+    foreignKeys.filter(({ target }) => target === found.name),
+  );
+  const count = (fields: readonly string[]): number =>
+    references.filter(({ targetFields }) => sameFields(targetFields.toSorted(), fields.toSorted())).length;
+  const faults: KeylessTable[] = [];
+  for (const fields of candidates.toSorted((one, other) => count(other) - count(one))) {
+    const key = asKey(found, fields);
+    if (!('fault' in key)) return key;
+    faults.push(key);
+  }
+  return faults[0] ?? withoutKey(found);
+}
+
+/** These columns as the key, or why they cannot be it. */
+function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessTable {
+  const [field = ''] = fields;
+  const column = found.columns.find((one) => one.field === field);
+  const isSingle = fields.length === 1;
+  if (isSingle && isSecret(field))
+    return {
+      fault: `the name of its key ${field} suggests a secret, and everyone would see it as id`,
+      help: 'If it is not secret, rename the column, or describe the table yourself.',
+    };
+  const type = isSingle && column ? keyTypeFor(column) : undefined;
+  const fault = type ? undefined : severalFault(found, fields);
+  if (fault === undefined) return { fields, type };
+  if (!isSingle)
+    return { fault: `its key (${fields.join(', ')}) ${fault}`, help: 'A unique NOT NULL column would help.' };
+  const text = column?.type === 'bytea' ? `encode(${quoted(field)}, 'hex')` : `${quoted(field)}::text`;
+  return {
+    fault: `its key ${field} is ${column?.printed ?? '?'}, which no key type supports`,
+    help: `It can be read through a view: create view ${quotedTable(`${found.name}_view`)} as select ${text} as record_key, * from ${quotedTable(found.name)}.`,
+  };
+}
+
+/** A column as SQL takes it. */
+const quoted = (field: string): string => identifier(field).text.join('');
+
+/** A table as SQL takes it. */
+const quotedTable = (name: string): string => table(name).text.join('');
+
+function withoutKey({ name, columns, indexes }: CatalogTable): KeylessTable {
+  const isNullable = (field: string): boolean =>
+    columns.some((column) => column.field === field && column.nullable);
+  const almost = indexes.find(
+    ({ unique, partial, fields }) => unique && !partial && fields.length <= MAX_PARTS,
+  );
+  const nullable = almost?.fields.filter(isNullable) ?? [];
+  const has = (field: string): boolean => columns.some((column) => column.field === field);
+  const added = ['id', 'row_id'].find((field) => !has(field)) ?? 'record_id';
+  const changes =
+    nullable.length > 0
+      ? nullable.map((field) => `alter column ${quoted(field)} set not null`).join(', ')
+      : `add column ${added} bigint generated always as identity primary key`;
+  return {
+    fault: 'it has no key: neither a primary key nor unique NOT NULL columns',
+    help: `This would help: alter table ${quotedTable(name)} ${changes}.`,
+  };
+}
+
+/** Why columns cannot be `primaryKey: { columns }`. */
 function severalFault(found: CatalogTable, fields: readonly string[]): string | undefined {
   if (fields.length > MAX_PARTS) return `has more than ${MAX_PARTS} columns`;
   for (const field of fields) {

@@ -12,10 +12,13 @@ import { inheritance } from '../../db/schema/schema-differences.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
 import { checkValues } from '../../resources/check/check-column.ts';
 import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
+import { limitsOf } from './check-constraints.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 import {
   linkOf,
+  namedForeignKeys,
   severalOf,
+  withColumnKeys,
   type Link,
   type PrintedForeignKey,
   type Served,
@@ -46,6 +49,8 @@ export interface IntrospectedResource {
   readonly unproven: string | undefined;
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
+  /** Whether a new record needs a value for one of them. */
+  readonly hasRequiredSecret: boolean;
   /** Why columns are left out or served as a plainer type. One sentence each. */
   readonly notes: readonly string[];
 }
@@ -66,20 +71,23 @@ export const tableName = ({ schema, name, isHidden }: Relation): string =>
 export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
-/** A relation with its key, or why it cannot be served. */
-function serve(relation: Relation, found: CatalogTable | undefined): Omit<Served, 'model'> | string {
+/** A relation with its key, or why it cannot be served, and what would help. */
+function serve(relation: Relation, catalog: Catalog): Omit<Served, 'model'> | string {
+  const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
-    return 'the name is reserved for a system table of the service';
-  if (!hasServableName(relation)) return 'its name contains a dot';
-  if (!found) return 'the database role may not see it';
-  if (!relation.isReadable) return 'the database role may not read it';
-  if (found.childTables.length > 0) return inheritance(found);
+    return 'the name is reserved for a system table of the service. Rename it to serve it.';
+  if (!hasServableName(relation))
+    return 'its name contains a dot. A view of it with another name can be served.';
+  if (!found) return 'the database role may not see it. Grant it usage on the schema.';
+  if (!relation.isReadable) return 'the database role may not read it. Grant it select on the table.';
+  if (found.childTables.length > 0)
+    return `${inheritance(found)}. The child tables with a key are served; a view of it can show all rows.`;
   if (isView(found)) {
     const view = viewKeyOf(relation, found);
     return typeof view === 'string' ? view : { relation, found, ...view };
   }
-  const key = keyOf(found);
-  return 'fault' in key ? key.fault : { relation, found, key, isProven: true };
+  const key = keyOf(found, catalog);
+  return 'fault' in key ? `${key.fault}. ${key.help}` : { relation, found, key, isProven: true };
 }
 
 /** Whether a foreign key says that a column has the same values as one that suggests a secret. */
@@ -96,6 +104,7 @@ function defineColumn(
 ): Record<string, Printed> {
   const about = relation.columns.find(({ field }) => field === stored.field);
   const target = type === 'foreignKey' ? link?.target : undefined;
+  const limits = target || stored.generated ? {} : limitsOf(about?.checks ?? [], stored.field, columnType);
   const isUnique = found.indexes.some(
     ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [stored.field]),
   );
@@ -105,10 +114,10 @@ function defineColumn(
     ...(target ? { references: target.model } : {}),
     ...(target && link?.onDelete !== 'restrict' ? { onDelete: link?.onDelete ?? '' } : {}),
     ...((target ? `${name}_id` : name) === stored.field ? {} : { column: stored.field }),
-    ...(stored.labels ? { choices: stored.labels } : {}),
+    ...(stored.labels ? { choices: stored.labels } : limits),
     // Nothing in the database says that the key of a view is never NULL.
     ...(stored.nullable && !key.fields.includes(stored.field) ? { null: true } : {}),
-    ...(isUnique ? { unique: true } : {}),
+    ...(isUnique && !sameFields(key.fields, [stored.field]) ? { unique: true } : {}),
     ...(about?.comment ? { help: about.comment } : {}),
   };
   const initial = about?.isGenerated ? undefined : defaultOf(about?.default ?? null, type, columnType);
@@ -124,6 +133,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   const notes: string[] = [];
   const secrets: string[] = [];
   let isAddable = true;
+  let hasRequiredSecret = false;
   const readonly: string[] = [];
   const names = new Set<string>();
   const namesByField = new Map<string, string>();
@@ -131,7 +141,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const { field } = stored;
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
-    if (sameFields(key.fields, [field])) continue;
+    if (key.type && sameFields(key.fields, [field])) continue;
     const isForeignKey = link !== undefined && link.fault === undefined;
     const keyType = KEY_TYPES[link?.target?.key.type ?? 'integer'];
     const type: NamedType | undefined = isForeignKey
@@ -140,12 +150,17 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     if (!type) {
       const isRequired = !stored.nullable && !stored.hasDefault;
       isAddable &&= !isRequired;
-      const consequence = isRequired && !isView(found) ? ' It is required, so no record can be added.' : '';
+      const consequence =
+        isRequired && !isView(found)
+          ? ' It is required, so no record can be added: a default in SQL would help.'
+          : '';
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
     }
     const fields = found.columns.map((other) => other.field);
-    const name = nameColumn(field, isForeignKey, names, fields);
+    // A foreign key `id` is named after its target.
+    const from = isForeignKey && field === 'id' ? link.target?.model : undefined;
+    const name = nameColumn(from ?? field, isForeignKey, names, fields);
     names.add(name);
     if (isForeignKey) names.add(`${name}_id`);
     namesByField.set(field, name);
@@ -153,11 +168,14 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const about = relation.columns.find((other) => other.field === field);
     // No method writes to a view.
     if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
-    if (isSecret(field) || copiesSecret(found, field)) secrets.push(name);
+    if (isSecret(field) || copiesSecret(found, field)) {
+      secrets.push(name);
+      hasRequiredSecret ||= !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
+    }
   }
   const nameOf = (field: string): string | undefined => namesByField.get(field);
   const foreignKeys: Record<string, PrintedForeignKey> = {};
-  for (const foreignKey of found.foreignKeys.filter(({ fields }) => fields.length > 1)) {
+  for (const foreignKey of namedForeignKeys(one, served)) {
     const link = severalOf(foreignKey, served, nameOf);
     if (typeof link === 'string') notes.push(`(${foreignKey.fields.join(', ')}) refers to ${link}.`);
     else {
@@ -185,6 +203,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     isAddable: isAddable || isView(found),
     unproven: isProven ? undefined : VIEW_KINDS[relation.kind],
     secrets,
+    hasRequiredSecret,
     notes: [...new Set(notes)],
   };
 }
@@ -213,13 +232,13 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
     relations.some((other) => other.name === name && other.schema !== schema && !other.isPartition);
   for (const relation of relations.filter(({ isPartition }) => !isPartition)) {
     const name = tableName(relation);
-    const found = serve(relation, hasServableName(relation) ? catalog.get(name) : undefined);
+    const found = serve(relation, catalog);
     const count = partitions.get(pathOf(relation)) ?? 0;
     partitions.delete(pathOf(relation));
     if (typeof found === 'string') {
       const neither =
         count > 0 ? ` Neither ${count === 1 ? 'is' : 'are'} its ${plural(count, 'partition')}.` : '';
-      notes.push(`${name} is not served: ${found}.${neither}`);
+      notes.push(`${name} is not served: ${found}${neither}`);
       continue;
     }
     const plain = hasNamesake(relation) ? `${relation.schema}_${relation.name}` : relation.name;
@@ -237,5 +256,6 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
     notes.push(
       `${plural(count, 'partition')} of ${root} ${count === 1 ? 'is' : 'are'} not served: that table was not read.`,
     );
-  return { resources: served.map((one) => describe(one, served)), notes, remarks };
+  const keyed = withColumnKeys(served);
+  return { resources: keyed.map((one) => describe(one, keyed)), notes, remarks };
 }

@@ -41,8 +41,8 @@ function printResource(one: IntrospectedResource): string {
 }
 
 function textOf(one: IntrospectedResource): string {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes, unproven } =
-    one;
+  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes } = one;
+  const { unproven, hasRequiredSecret } = one;
   const admin = adminOf(one);
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
   lines.push(`    model: ${print(model)},`);
@@ -65,16 +65,25 @@ function textOf(one: IntrospectedResource): string {
       '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
     );
     lines.push(`    exclude: ${print(secrets)},`);
+    if (isAddable && hasRequiredSecret)
+      lines.push(
+        '    // A new record needs one of them. To add records in the admin area, remove it from admin.exclude, and allow add.',
+      );
   }
   if (admin) lines.push(`    admin: ${print(admin)},`);
   return [...lines, '  },'].join('\n');
 }
 
 /** The options of the admin area that follow from an introspection; undefined if there are none. */
-export function adminOf({ secrets, isAddable }: IntrospectedResource): Record<string, Printed> | undefined {
-  if (isAddable && secrets.length === 0) return undefined;
+export function adminOf({
+  secrets,
+  isAddable,
+  hasRequiredSecret,
+}: IntrospectedResource): Record<string, Printed> | undefined {
+  const mayAdd = isAddable && !hasRequiredSecret;
+  if (mayAdd && secrets.length === 0) return undefined;
   return {
-    ...(isAddable ? {} : { allow: ['change', 'delete'] }),
+    ...(mayAdd ? {} : { allow: ['change', 'delete'] }),
     ...(secrets.length > 0 ? { exclude: secrets } : {}),
   };
 }

@@ -9,6 +9,8 @@ export interface DatabaseError extends Error {
   readonly column_name?: string;
   readonly schema_name?: string;
   readonly table_name?: string;
+  /** Where it was raised, if not by the statement itself: the functions and statements of a trigger. */
+  readonly where?: string;
   /** The PostgreSQL function that raised the error. Unlike the message, it is never translated. */
   readonly routine?: string;
 }
@@ -126,14 +128,17 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
+/** SQLSTATEs of invalid values and violated constraints. Raised inside a function, they are a rule of the database as well. */
+const IN_FUNCTION = /^2[23]/;
+
 /** SQLSTATEs of rules: check and exclusion constraints, NOT NULL, views with a check option, and exceptions of triggers. */
 const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
 
 /** Whether a rule of the database refused a write, other than a duplicate or a reference. */
-export const isRuleError = ({ code, routine }: DatabaseError): boolean =>
-  RULES.test(code) || routine === RAISED;
+export const isRuleError = ({ code, routine, where }: DatabaseError): boolean =>
+  RULES.test(code) || routine === RAISED || (where !== undefined && IN_FUNCTION.test(code));
 
-/** A trigger wrote to another table, and referred to no record there. For clients it is a rule like any other. */
+/** The error of a trigger that wrote to another table. For clients it is a rule like any other. */
 export const asTriggerRule = (error: DatabaseError): DatabaseError =>
   Object.assign(new Error(error.message, { cause: error }), { ...error, code: 'P0001' });
 

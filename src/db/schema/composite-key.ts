@@ -1,4 +1,4 @@
-// Keys of several columns. In JSON and in addresses such a key is one text: `12,34`.
+// Keys that are made of columns. In JSON and in addresses such a key is one text: `12,34`, or the value of its only column.
 import type { ColumnType, Facts, Parsed } from '../types/column-type.ts';
 import { fromString, ORDERED } from '../types/column-type-parts.ts';
 import { arrayItems, arrayText, raw, sql, type Fragment } from '../fragment.ts';
@@ -19,8 +19,12 @@ const encodePart = (text: string): string =>
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
 
-/** Joins the texts of a key's columns to the text of the key. */
-export const joinKey = (texts: readonly string[]): string => texts.map(encodePart).join(',');
+/** Joins the texts of a key's columns to the text of the key. That of one column is not encoded, since it needs no commas. */
+export const joinKey = (texts: readonly string[]): string =>
+  texts.length === 1 ? (texts[0] ?? '') : texts.map(encodePart).join(',');
+
+/** Whether the text of a key has several values, separated by commas. */
+export const hasSeveral = ({ parts = [] }: Pick<Facts, 'parts'>): boolean => parts.length > 1;
 
 /** The text of a key whose value in SQL is given. */
 export const keyText = (value: string, { parts }: Facts): string =>
@@ -34,10 +38,10 @@ function decodePart(text: string): string | undefined {
   }
 }
 
-/** The output of one column of a key: percent-encoded, and with the fractions of a second that records do not show. */
-export function partText(column: Fragment, part: KeyPart): Fragment {
+/** The output of one of several columns of a key: percent-encoded, and with the fractions of a second that records do not show. */
+export function partText(column: Fragment, part: KeyPart, isOnly: boolean): Fragment {
   const shown = sql`${part.type.output(column, { ...part, fractional: false })}::text`;
-  if (part.type.isUnreserved) return shown;
+  if (isOnly || part.type.isUnreserved) return shown;
   const characters = sql`regexp_split_to_table(${shown}, '') with ordinality c (one, n)`;
   const bytes = raw(`regexp_replace(upper(encode(convert_to(one, 'UTF8'), 'hex')), '(..)', '%\\1', 'g')`);
   const encoded = sql`string_agg(case when one ~ ${raw(`'${UNRESERVED}'`)} then one else ${bytes} end, '' order by n)`;
@@ -52,14 +56,15 @@ function withFraction(value: string, text: string): string {
 
 /** Splits the text of a key into the values of its columns, as PostgreSQL takes them. */
 export function splitKey(text: string, parts: readonly KeyPart[]): readonly string[] | { fault: string } {
-  const texts = text.split(',', parts.length + 1);
+  const isOnly = parts.length === 1;
+  const texts = isOnly ? [text] : text.split(',', parts.length + 1);
   if (texts.length !== parts.length)
     return {
       fault: `must be ${parts.length} values separated by commas (${parts.map(({ key }) => key).join(',')})`,
     };
   const values: string[] = [];
   for (const [index, part] of parts.entries()) {
-    const decoded = decodePart(texts[index] ?? '');
+    const decoded = isOnly ? text : decodePart(texts[index] ?? '');
     const parsed: Parsed =
       decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
     if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };
@@ -68,16 +73,17 @@ export function splitKey(text: string, parts: readonly KeyPart[]): readonly stri
   return values;
 }
 
-/** The type of a key of several columns. Its value in SQL is an array of their texts, see `cast`. */
+/** The type of a key that is made of columns. Its value in SQL is an array of their texts, see `cast`. */
 export function compositeType(parts: readonly KeyPart[]): ColumnType {
   const parse = (text: string): Parsed => {
     const values = splitKey(text, parts);
     return 'fault' in values ? values : { value: arrayText(values) };
   };
   const examples = parts.map((part) => String(part.type.schema(part).example));
+  const names = parts.map(({ key }) => key).join(',');
   const text = {
     type: 'string',
-    description: `${parts.map(({ key }) => key).join(',')}, each percent-encoded`,
+    description: parts.length === 1 ? `the value of ${names}` : `${names}, each percent-encoded`,
   };
   return {
     operators: ORDERED,

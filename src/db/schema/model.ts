@@ -2,7 +2,7 @@
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
 import { identifier, join, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
-import { partText } from './composite-key.ts';
+import { hasSeveral, partText } from './composite-key.ts';
 
 export const ON_DELETE = ['restrict', 'cascade', 'setNull'] as const;
 export type OnDelete = (typeof ON_DELETE)[number];
@@ -106,10 +106,8 @@ export const isAmong = (column: Column, columns: readonly Column[]): boolean =>
   columns.includes(column) || column.parts?.every((part) => columns.includes(part)) === true;
 
 /** The texts of a key's columns as one text that `cast` takes. */
-export const storedKey = (texts: readonly Fragment[]): Fragment => {
-  const [only] = texts;
-  return texts.length === 1 && only ? only : sql`array[${join(texts, ', ')}]::text`;
-};
+export const storedKey = ({ parts }: Pick<Column, 'parts'>, texts: readonly Fragment[]): Fragment =>
+  parts ? sql`array[${join(texts, ', ')}]::text` : join(texts, ', ');
 
 /** A parameter with the column's type. */
 export const typed = (text: string | null, column: Column): Fragment => cast(parameter(text), column);
@@ -117,7 +115,7 @@ export const typed = (text: string | null, column: Column): Fragment => cast(par
 /** The column as an output expression. A key of several columns is one text: `12,34`. */
 export const output = (alias: string, column: Column): Fragment =>
   column.parts
-    ? sql`(${joinParts(column.parts, (part) => partText(reference(alias, part), part), " || ',' || ")})`
+    ? sql`(${joinParts(column.parts, (part) => partText(reference(alias, part), part, !hasSeveral(column)), " || ',' || ")})`
     : column.type.output(reference(alias, column), column);
 
 /** Finds a column by a name from a client. A foreign key has two names: `user` and `user_id`. */

@@ -29,6 +29,8 @@ export interface Relation {
     /** pg_attribute.attidentity: `a` always, `d` by default, or empty. */
     readonly identity: string;
     readonly isGenerated: boolean;
+    /** The expressions of the check constraints of this column alone, and of its domain. */
+    readonly checks: readonly string[];
   }[];
 }
 
@@ -96,7 +98,11 @@ select coalesce(json_agg(json_build_object(
       'comment', col_description(c.oid, a.attnum),
       'default', pg_get_expr(d.adbin, d.adrelid),
       'identity', a.attidentity,
-      'isGenerated', a.attgenerated <> ''
+      'isGenerated', a.attgenerated <> '',
+      'checks', (
+        select coalesce(json_agg(pg_get_expr(k.conbin, k.conrelid) order by k.conname), '[]')
+        from pg_constraint k
+        where k.contype = 'c' and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = a.atttypid))
     ) order by a.attnum), '[]')
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)

@@ -122,10 +122,13 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
   const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${place(model)} as place, ${storedKey(partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`))} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
+      sql`select ${place(model)} as place, ${storedKey(
+        model.primaryKey,
+        partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
+      )} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
-  const first = sql`select ${place(plan.model)}, ${storedKey(texts)} from ${KEYS}`;
+  const first = sql`select ${place(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
   const further = sql`select e.place, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
   return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
 }

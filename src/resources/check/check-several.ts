@@ -1,4 +1,4 @@
-// Checks keys and foreign keys of several columns.
+// Checks keys that are made of columns, and foreign keys to them.
 import { keyNamesOf, typeOf, type CompositeForeignKey } from '../../db/schema/model-definition.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
 import { faultIf, type KeyFault } from '../../errors.ts';
@@ -14,8 +14,8 @@ const NOT_IN_KEYS: readonly unknown[] = ['password', 'json', 'array'];
 /** The faults of a list of columns that make up a key. */
 function checkParts(names: unknown, columns: Loose | undefined, key: string): KeyFault[] {
   const list = Array.isArray(names) ? Array.from(names as unknown[]) : [];
-  if (list.length < 2 || list.length > MAX_PARTS || !list.every((name) => typeof name === 'string'))
-    return [{ key, text: `must be an array of 2 to ${MAX_PARTS} columns` }];
+  if (list.length < 1 || list.length > MAX_PARTS || !list.every((name) => typeof name === 'string'))
+    return [{ key, text: `must be an array of 1 to ${MAX_PARTS} columns` }];
   if (new Set(list).size < list.length) return [{ key, text: 'must not name a column twice' }];
   return list.flatMap((name) => {
     const column = columns?.[name];
@@ -90,7 +90,7 @@ export function checkForeignKeysTogether(resource: Resource, resources: readonly
       return [
         {
           key,
-          text: `must be a model whose key has ${foreignKey.columns.length} columns: ${target.model} has ${names?.length ?? 1}`,
+          text: `must be a model whose primaryKey.columns has as many columns (${foreignKey.columns.length}): ${target.model} has ${names?.length ?? 'none'}`,
         },
       ];
     return differentTypes(resource, foreignKey, target, resources).map((text) => ({ key, text }));

@@ -68,7 +68,7 @@ const checkForeignKeys = (
       ...faultIf(
         resources.some((other) => other.model === references && keyNamesOf(other) !== undefined),
         key,
-        `the key of ${references} has several columns: use foreignKeys`,
+        `${references} has primaryKey.columns: use foreignKeys`,
       ),
       ...checkValues({ ...column }, type).map((fault) => ({ ...fault, key: `columns.${name}.${fault.key}` })),
     ];

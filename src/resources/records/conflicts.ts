@@ -89,15 +89,10 @@ export function violatedSeveral(error: DatabaseError, { model, output }: ServedR
   return found && isAmong(found, output) ? found : undefined;
 }
 
-/** Whether a trigger of the table referred to no record in another table. A new record cannot be missing there. */
-export const isFromTrigger = (
-  error: DatabaseError,
-  { id, resource: { model } }: Pick<WriteAttempt, 'id' | 'resource'>,
-): boolean =>
-  error.code === FOREIGN_KEY_VIOLATION &&
-  id === undefined &&
-  model.isTable &&
-  error.table_name !== undefined &&
+/** Whether a trigger wrote a duplicate or a reference to no record to another table. */
+export const isFromTrigger = (error: DatabaseError, { model }: Pick<ServedResource, 'model'>): boolean =>
+  error.where !== undefined &&
+  [UNIQUE_VIOLATION, FOREIGN_KEY_VIOLATION].includes(error.code) &&
   !isOfTable(model, error);
 
 /** The error of each column of a foreign key that refers to no record. */

@@ -113,10 +113,7 @@ const REFUSED_TOGETHER =
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource } = rejected;
   const found = historyFault(cause, resource);
-  const error =
-    isDatabaseError(found) && isFromTrigger(found, { id: undefined, resource })
-      ? asTriggerRule(found)
-      : found;
+  const error = isDatabaseError(found) && isFromTrigger(found, resource) ? asTriggerRule(found) : found;
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) =>
     changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),

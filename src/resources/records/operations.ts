@@ -122,7 +122,7 @@ export function createOperations(
       const found = historyFault(cause, attempt.resource);
       if (isDatabaseError(found) && found.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(found)) throw found;
-      const error = isFromTrigger(found, attempt) ? asTriggerRule(found) : found;
+      const error = isFromTrigger(found, attempt.resource) ? asTriggerRule(found) : found;
       const explained = await conflictProblem(error, attempt, database);
       if (explained instanceof Problem) explained.cause = error;
       throw explainRule(error, attempt.resource, explained);
