@@ -45,10 +45,15 @@ const models = CASES.map(([template], index): Resource => ({
   admin: { list: ['a', 'b'], label: template },
 }));
 
+const host: Resource = {
+  model: 'host',
+  columns: { alias: text, display_name: text },
+};
+
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([...resources, ...models]);
+  service = await startService([...resources, ...models, host]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -71,4 +76,10 @@ describe('a label', () => {
       const history = (await ada.get(`/admin/${name}/1/history/`)).text;
       assert.equal(/<h1>(.*?)<\/h1>/s.exec(history)?.[1]?.trim(), `History of ${label}`);
     });
+
+  test('is the display name if the registry names no label', async () => {
+    await service.sql`insert into host (display_name) values ('mail server')`;
+    const { text: page } = await ada.get('/admin/host/1/');
+    assert.match(page, /<h1>\s*mail server\s*<\/h1>/);
+  });
 });

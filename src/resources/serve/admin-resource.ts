@@ -49,7 +49,9 @@ export type AdminResources = ReadonlyMap<string, AdminResource>;
 /** A column name between braces in a label template. */
 const PLACEHOLDER = /\{([^{}]*)\}/;
 /** Column names that usually identify a record to people, the best first. */
-const LABEL_NAMES = ['name', 'title', 'label', 'username', 'subject', 'code', 'email'];
+const LABEL_NAMES = [
+  'name', 'title', 'label', 'display_name', 'full_name', 'username', 'subject', 'code', 'email',
+]; // prettier-ignore
 /** Maximum columns of a list and of a search for which the registry names none. */
 const MAX_LISTED = 6;
 const MAX_SEARCHED = 8;
