@@ -1,0 +1,107 @@
+// Writes the results as Markdown.
+import { EXPLAINED } from './by-hand.ts';
+import type { Filled, Refusal } from './fill.ts';
+import type { Trial } from './trial.ts';
+
+const row = (cells: readonly (string | number)[]): string => `| ${cells.join(' | ')} |`;
+
+const table = (head: readonly string[], rows: readonly (readonly (string | number)[])[]): string =>
+  [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
+
+/** Why a write was refused: PostgreSQL's message, without the sentence of Vitrine before it. */
+export function reasonOf({ status, text }: Refusal): string {
+  const detail = /"detail":("(?:[^"\\]|\\.)*")/.exec(text)?.[1];
+  const message = detail === undefined ? text.slice(0, 200) : (JSON.parse(detail) as string);
+  return status === 0
+    ? message
+    : message.replace(/^(?:The database|A rule|Other|A record|A value)[^:]*: /, '');
+}
+
+/** Refusals that are no rule of the schema, but an error of the service. */
+export const unexplained = ({ name, api, admin }: Trial): Refusal[] =>
+  [...api.refused, ...admin.refused].filter(
+    ({ model, step, status }) =>
+      ![0, 400, 409].includes(status) && EXPLAINED[`${name}: ${step} ${model}`] === undefined,
+  );
+
+/** The kind of reason for which a table is not served. */
+function kindOf(note: string): string {
+  if (note.includes('it has no key')) return 'no key';
+  if (note.includes('no key type supports')) return 'a key of an unsupported type';
+  if (note.includes('suggests a secret')) return 'a key that may be a secret';
+  if (note.includes('inherit from it')) return 'other tables inherit from it';
+  return note.replace(/^.* is not served: /, '');
+}
+
+function kindsOf({ notes }: Trial): string {
+  const counts = new Map<string, number>();
+  for (const note of notes) counts.set(kindOf(note), (counts.get(kindOf(note)) ?? 0) + 1);
+  return [...counts].map(([kind, count]) => `${count}: ${kind}`).join('; ') || 'none';
+}
+
+const written = ({ created, changed, deleted }: Filled): string => `${created}, ${changed}, ${deleted}`;
+
+function refusals({ name, api }: Trial): string[] {
+  return api.refused.map((refusal) => {
+    const { model, step } = refusal;
+    const reason = EXPLAINED[`${name}: ${step} ${model}`] ?? reasonOf(refusal);
+    return `- ${name}, ${step} ${model}: ${reason.replaceAll('|', '\\|')}`;
+  });
+}
+
+export function report(trials: readonly Trial[], version: string): string {
+  const refused = trials.flatMap(refusals);
+  return `# Schemas of other programs
+
+\`npm run schemas\` takes the schemas of ${trials.length} programs from packages of Debian, loads each into an empty database, and serves it as \`vitrine introspect\` prints it: to everyone, and with users and \`ACCESS=admin\`. Nothing is written by hand for a schema except the values and settings in [schemas/by-hand.ts](schemas/by-hand.ts).
+With PostgreSQL ${version}.
+
+## What is served
+
+A view whose key nothing proves is printed as a comment with a likely key. These were served too, after the slashes were removed, except views with rows for which \`vitrine check\` found that the key is not unique.
+
+${table(
+  ['schema', 'package', 'tables', 'served', 'not served', 'views', 'served', 'as comments'],
+  trials.map((one) => [
+    one.name,
+    one.packages,
+    one.tables,
+    one.servedTables,
+    kindsOf(one),
+    one.views,
+    one.servedViews,
+    one.commented,
+  ]),
+)}
+
+Each table that is not served has a comment in the registry, with the SQL that would help where there is one.
+
+## What is written
+
+One record of each table was created, changed and deleted, through the API and again through the forms of the admin area. Records that it refers to were created first. A table whose columns are all keys or foreign keys is saved unchanged.
+Fewer tables have a form for new records: those with a required column whose name suggests a secret have none. Neither has a form for new records nor POST a table with a required column of an unsupported type.
+
+${table(
+  [
+    'schema',
+    'tables with POST',
+    'created, changed, deleted by the API',
+    'with a form for new records',
+    'created, changed, deleted in the admin area',
+    'pages in Chromium',
+    'faults',
+  ],
+  trials.map((one) => [
+    one.name,
+    one.writable.api,
+    written(one.api),
+    one.writable.admin,
+    written(one.admin),
+    one.pages,
+    one.faults.length + unexplained(one).length,
+  ]),
+)}
+
+Each page was opened at 1280 and 375 pixels. A fault is an unexpected answer, an error in the log of the service or the console of the browser, or a page that is wider than its window.
+${refused.length === 0 ? '' : `\n## What the schemas refuse\n\n${refused.join('\n')}\n`}`;
+}
