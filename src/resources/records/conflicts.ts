@@ -5,6 +5,7 @@ import {
   duplicateColumns,
   isDatabaseError,
   isOfTable,
+  asTriggerRule,
   isRuleError,
   toProblem,
   type DatabaseError,
@@ -90,10 +91,16 @@ export function violatedSeveral(error: DatabaseError, { model, output }: ServedR
 }
 
 /** Whether a trigger wrote a duplicate or a reference to no record to another table. */
-export const isFromTrigger = (error: DatabaseError, { model }: Pick<ServedResource, 'model'>): boolean =>
+const isFromTrigger = (error: DatabaseError, { model }: Pick<ServedResource, 'model'>): boolean =>
   error.where !== undefined &&
   [UNIQUE_VIOLATION, FOREIGN_KEY_VIOLATION].includes(error.code) &&
   !isOfTable(model, error);
+
+/** The error of an INSERT or UPDATE as it is explained: see `historyFault` and `asTriggerRule`. */
+export function writeFault(cause: unknown, resource: ServedResource): unknown {
+  const error = historyFault(cause, resource);
+  return isDatabaseError(error) && isFromTrigger(error, resource) ? asTriggerRule(error) : error;
+}
 
 /** The error of each column of a foreign key that refers to no record. */
 export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {

@@ -3,7 +3,6 @@ import type { Database } from '../../db/connection/database.ts';
 import {
   isDatabaseError,
   isOfTable,
-  asTriggerRule,
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
@@ -18,8 +17,7 @@ import {
   conflict,
   explainRule,
   FOREIGN_KEY_VIOLATION,
-  historyFault,
-  isFromTrigger,
+  writeFault,
   missingReferences,
   missingSeveral,
   violatedSeveral,
@@ -112,8 +110,7 @@ const REFUSED_TOGETHER =
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource } = rejected;
-  const found = historyFault(cause, resource);
-  const error = isDatabaseError(found) && isFromTrigger(found, resource) ? asTriggerRule(found) : found;
+  const error = writeFault(cause, resource);
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) =>
     changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),

@@ -4,7 +4,7 @@ import { sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
-import { asTriggerRule, isDatabaseError } from '../../db/connection/database-errors.ts';
+import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany } from './create-many.ts';
@@ -20,7 +20,7 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
-  isFromTrigger,
+  writeFault,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
@@ -72,6 +72,9 @@ export function createOperations(
   passwords: Passwords,
   requester: WaitingClient = SERVICE,
 ) {
+  const check = (fields: JsonFields, resource: ServedResource, writing: Writing): Promise<CheckedBody> =>
+    checkBody(fields, resource, writing, requester.workInTurns());
+
   /**
    * Rejects a body with faults, and adds those that only the database knows, so that the answer lists all of them. For a body
    * without faults so far, the writing statement runs these checks itself.
@@ -119,10 +122,9 @@ export function createOperations(
     try {
       return await runWrite(database, statement);
     } catch (cause) {
-      const found = historyFault(cause, attempt.resource);
-      if (isDatabaseError(found) && found.code === NOT_SUPPORTED) throw suppressed();
-      if (!isDatabaseError(found)) throw found;
-      const error = isFromTrigger(found, attempt.resource) ? asTriggerRule(found) : found;
+      const error = writeFault(cause, attempt.resource);
+      if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
+      if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database);
       if (explained instanceof Problem) explained.cause = error;
       throw explainRule(error, attempt.resource, explained);
@@ -159,12 +161,7 @@ export function createOperations(
     isStrict?: boolean,
   ): Promise<CreatedRecord> {
     const mayRead = readerOf(caller);
-    const body = await checkBody(
-      fields,
-      resource,
-      { id: undefined, caller, isStrict, mayRead },
-      requester.workInTurns(),
-    );
+    const body = await check(fields, resource, { id: undefined, caller, isStrict, mayRead });
     await assertValid(resource, body);
     const { hiddenReferences } = body;
     const changes = await hashChanges(body.changes, passwords, requester);
@@ -235,12 +232,7 @@ export function createOperations(
 
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
-      const body = await checkBody(
-        fields,
-        resource,
-        { ...writing, mayRead: readerOf(writing.caller) },
-        requester.workInTurns(),
-      );
+      const body = await check(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
       await addDatabaseFaults(resource, body, id);
       return body.errors;
@@ -257,12 +249,7 @@ export function createOperations(
       const { model, output } = resource;
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
-      const body = await checkBody(
-        fields,
-        resource,
-        { id: id ?? idText, caller, isStrict, mayRead },
-        requester.workInTurns(),
-      );
+      const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
       await assertValid(resource, body, id, id === undefined);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);
