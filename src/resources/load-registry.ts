@@ -17,10 +17,19 @@ export interface ResourceFile {
 /** The names of registry files that are suggested when they are in the current folder. */
 const USUAL_FILES = ['resources.js', 'resources.mjs', 'resources.ts'];
 
+/** Whether a file exists and this process may know it: with confinement, Node.js 20 throws an error otherwise. */
+function isThere(file: string): boolean {
+  try {
+    return existsSync(file);
+  } catch {
+    return false;
+  }
+}
+
 /** What every command says when RESOURCES is not set. It says so because serving the samples creates their tables. */
 export function samplesNotice(): string {
   const names = shipped.map(({ model }) => model);
-  const file = USUAL_FILES.find((name) => existsSync(name));
+  const file = USUAL_FILES.find(isThere);
   const hint = file === undefined ? '' : `; to serve ${file}, set RESOURCES=${file}`;
   return `RESOURCES is not set, so the sample models ${names.slice(0, -1).join(', ')} and ${names.at(-1)} are served${hint}`;
 }

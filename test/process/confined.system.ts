@@ -219,6 +219,14 @@ for (const [whose, unit, application] of UNITS) {
       server.close();
     });
 
+    test('says that RESOURCES is not set in a folder that it may not read', async () => {
+      const { words, options } = command('check');
+      const env = { ...options.env, RESOURCES: '', DATABASE_URL: 'postgres://127.0.0.1:1/none' };
+      const { stderr } = await run(words, { ...options, env, cwd: await temporaryFolder() });
+      assert.match(stderr, /RESOURCES is not set/);
+      assert.match(stderr, /^vitrine: The database cannot be used: /m);
+    });
+
     test('takes the socket that systemd passes', async () => {
       const socket = createServer().listen(0, '127.0.0.1');
       await once(socket, 'listening');

@@ -82,7 +82,8 @@ describe('a start with the embedded database', { timeout: 110_000 }, () => {
     const lines = (await program.ended).stdout.split('\n');
     const first = lines.findIndex((line) => line.startsWith('created the user'));
     assert.match(lines[first + 1] ?? '', /^listening on /);
-    assert.match(lines[0] ?? '', /^vitrine: DATABASE_URL is not set: creating an embedded PostgreSQL in /);
+    assert.match(lines[0] ?? '', /"level":"info","message":"RESOURCES is not set/);
+    assert.match(lines[1] ?? '', /^vitrine: DATABASE_URL is not set: creating an embedded PostgreSQL in /);
     const created = lines.findIndex((line) => line.includes('"message":"created tables user, '));
     assert.ok(created > 0 && created < first);
     assert.ok(!lines.some((line) => line.includes('no user may open the admin area')));

@@ -169,7 +169,7 @@ describe('the package', { timeout: 110_000 }, () => {
   test('says that it needs a DATABASE_URL, since the embedded PostgreSQL is not part of it', async () => {
     const { code, stdout, stderr } = await (await serve({ DATABASE_URL: '' })).ended;
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: .*DATABASE_URL.*\n$/);
+    assert.match(stderr, /^vitrine: .*DATABASE_URL.*\n$/m);
     assert.ok(!(await readdir(folder)).includes('.data'));
   });
 

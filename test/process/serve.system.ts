@@ -275,7 +275,8 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
       const url = new URL(serverUrl());
       if (url.password === '') url.password = 'hunter2';
       change(url);
-      const { code, stdout, stderr } = await run(['serve'], { env: { DATABASE_URL: url.href, PORT: '0' } });
+      const env = { DATABASE_URL: url.href, PORT: '0', LOG_LEVEL: 'error' };
+      const { code, stdout, stderr } = await run(['serve'], { env });
       assert.deepEqual([code, stdout], [1, '']);
       assert.match(stderr, said);
       assert.match(stderr, /^vitrine: .*\n$/);
