@@ -3,7 +3,11 @@ import type { ByHand } from './fill.ts';
 
 /** By schema, table and column. */
 export const BY_HAND: Readonly<Record<string, ByHand>> = {
-  ledgersmb: { entity_credit_account: { entity_class: 1 } },
+  ledgersmb: {
+    entity_credit_account: { entity_class: 1 },
+    ar: { approved: false },
+    budget_info: { start_date: '2026-01-01', end_date: '2026-12-31' },
+  },
   // A text that a trigger casts to JSON.
   kea: { lease4: { user_context: '{}' }, lease6: { user_context: '{}' } },
 };

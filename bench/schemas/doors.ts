@@ -85,8 +85,9 @@ export async function openAdmin(base: string): Promise<Door> {
     async remove(model, id) {
       const page = await opened(`${address(model, id)}delete/`);
       if (!('headers' in page)) return page;
-      const answer = await browser.post(`${address(model, id)}delete/`, hiddenFields(page, 'confirm'));
-      return done(answer, id);
+      const fields = hiddenFields(page, 'confirm');
+      if (Object.keys(fields).length === 0) return { status: 409, text: readable(page) };
+      return done(await browser.post(`${address(model, id)}delete/`, fields), id);
     },
   };
 }

@@ -53,7 +53,8 @@ export const mayAdd = (resource: Resource): boolean =>
 /** The values of the last row of the table that a foreign key refers to, by the columns that refer to them. */
 async function parentOf(sql: Sql, { fields, target, targetFields }: StoredForeignKey): Promise<Values> {
   const [row] = await sql`
-    select ${sql(targetFields as string[])} from ${sql(target)} order by age(xmin), ctid desc limit 1`;
+    select ${sql(targetFields as string[])} from ${sql(target)} t
+    where ${sql(targetFields[0] ?? '')} is not null order by age(xmin), ctid desc limit 1`;
   if (!row) return {};
   return Object.fromEntries(fields.map((field, index) => [field, row[targetFields[index] ?? '']]));
 }
@@ -152,16 +153,15 @@ export async function fill(filling: Filling): Promise<() => Promise<Filled>> {
     if ('id' in answer && !isOther) created += 1;
   }
   return async () => {
-    let [changed, deleted] = [0, 0];
+    let changed = 0;
     for (const { resource, id } of made.toReversed()) {
-      const { model } = resource;
-      const change = await door.change(model, id, changeOf(filling, resource));
-      if ('id' in change) changed += 1;
-      else refused.push({ model, step: 'change', ...change });
-      const removal = await door.remove(model, id);
-      if ('id' in removal) deleted += 1;
-      else refused.push({ model, step: 'delete', ...removal });
+      const answer = await door.change(resource.model, id, changeOf(filling, resource));
+      if ('id' in answer) changed += 1;
+      else refused.push({ model: resource.model, step: 'change', ...answer });
     }
+    const left = await removeAll(door, made);
+    refused.push(...left);
+    const deleted = made.length - left.length;
     return { created, changed, deleted, refused };
   };
 }
@@ -177,4 +177,25 @@ async function create(filling: Filling, resource: Resource): Promise<Written> {
     if ('id' in answer || answer.status >= 500) break;
   }
   return answer;
+}
+
+/** Deletes records. Those that others refer to come last, as often as it helps. @returns what could not be deleted */
+async function removeAll(
+  door: Door,
+  made: readonly { readonly resource: Resource; readonly id: string }[],
+): Promise<Refusal[]> {
+  let remaining = made.toReversed();
+  for (;;) {
+    const refused: Refusal[] = [];
+    const kept: typeof remaining = [];
+    for (const record of remaining) {
+      const { model } = record.resource;
+      const answer = await door.remove(model, record.id);
+      if ('id' in answer) continue;
+      kept.push(record);
+      refused.push({ model, step: 'delete', ...answer });
+    }
+    if (kept.length === 0 || kept.length === remaining.length) return refused;
+    remaining = kept;
+  }
 }

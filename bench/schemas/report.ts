@@ -58,7 +58,7 @@ With PostgreSQL ${version}.
 
 ## What is served
 
-A view whose key nothing proves is printed as a comment with a likely key. These were served too, after the slashes were removed, except views with rows for which \`vitrine check\` found that the key is not unique.
+A view whose key nothing proves is printed as a comment with a likely key. They were served too, without the slashes, except those for which \`vitrine check\` found that the key is not unique.
 
 ${table(
   ['schema', 'package', 'tables', 'served', 'not served', 'views', 'served', 'as comments'],
@@ -79,7 +79,7 @@ Each table that is not served has a comment in the registry, with the SQL that w
 ## What is written
 
 One record of each table was created, changed and deleted, through the API and again through the forms of the admin area. Records that it refers to were created first. A table whose columns are all keys or foreign keys is saved unchanged.
-Fewer tables have a form for new records: those with a required column whose name suggests a secret have none. Neither has a form for new records nor POST a table with a required column of an unsupported type.
+A table with a required column of an unsupported type has neither POST nor a form for new records. One with a required column whose name suggests a secret has no such form; its record was created by the API.
 
 ${table(
   [
