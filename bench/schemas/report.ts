@@ -11,7 +11,8 @@ const table = (head: readonly string[], rows: readonly (readonly (string | numbe
 /** Why a write was refused: PostgreSQL's message, without the sentence of Vitrine before it. */
 export function reasonOf({ status, text }: Refusal): string {
   const detail = /"detail":("(?:[^"\\]|\\.)*")/.exec(text)?.[1];
-  const message = detail === undefined ? text.slice(0, 200) : (JSON.parse(detail) as string);
+  const shown = /Cannot delete: .*?”/.exec(text)?.[0] ?? text.slice(0, 200);
+  const message = detail === undefined ? shown : (JSON.parse(detail) as string);
   return status === 0
     ? message
     : message.replace(/^(?:The database|A rule|Other|A record|A value)[^:]*: /, '');
@@ -41,12 +42,20 @@ function kindsOf({ notes }: Trial): string {
 
 const written = ({ created, changed, deleted }: Filled): string => `${created}, ${changed}, ${deleted}`;
 
-function refusals({ name, api }: Trial): string[] {
-  return api.refused.map((refusal) => {
+/** What was refused by the API, and what only the admin area refused. */
+function refusals({ name, api, admin }: Trial): string[] {
+  const only = admin.refused.filter(
+    ({ model, step }) => !api.refused.some((one) => one.model === model && one.step === step),
+  );
+  const line = (place: string, refusal: Refusal): string => {
     const { model, step } = refusal;
     const reason = EXPLAINED[`${name}: ${step} ${model}`] ?? reasonOf(refusal);
-    return `- ${name}, ${step} ${model}: ${reason.replaceAll('|', '\\|')}`;
-  });
+    return `- ${name}, ${step} ${model}${place}: ${reason.replaceAll('|', '\\|')}`;
+  };
+  return [
+    ...api.refused.map((refusal) => line('', refusal)),
+    ...only.map((refusal) => line(' in the admin area', refusal)),
+  ];
 }
 
 export function report(trials: readonly Trial[], version: string): string {
@@ -58,13 +67,24 @@ With PostgreSQL ${version}.
 
 ## What is served
 
-A view whose key nothing proves is printed as a comment with a likely key. They were served too, without the slashes, except those for which \`vitrine check\` found that the key is not unique.
+Some statements of a schema fail when it is loaded, and the tables and views of these are missing. A view whose key nothing proves is printed as a comment with a likely key. They were served too, without the slashes, except those for which \`vitrine check\` found that the key is not unique.
 
 ${table(
-  ['schema', 'package', 'tables', 'served', 'not served', 'views', 'served', 'as comments'],
+  [
+    'schema',
+    'package',
+    'statements that fail',
+    'tables',
+    'served',
+    'not served',
+    'views',
+    'served',
+    'as comments',
+  ],
   trials.map((one) => [
     one.name,
     one.packages,
+    one.failed,
     one.tables,
     one.servedTables,
     kindsOf(one),
