@@ -76,11 +76,11 @@ const MAX_PARSE = 5_000;
 function positionOf(error: unknown, path: string): string {
   if (!(error instanceof SyntaxError)) return '';
   let { stack = '' } = error;
-  // Node.js 20 and 22 only print the position, so another process prints it. The file does not run there either.
+  // Node.js 20 and 22 only print the position, so another process prints it. It only parses the file.
   // A confined process may not start others, and gets no position.
   if (NOT_RUN.test(stack))
     try {
-      stack = spawnSync(process.execPath, [path], { encoding: 'utf8', timeout: MAX_PARSE }).stderr;
+      stack = spawnSync(process.execPath, ['--check', path], { encoding: 'utf8', timeout: MAX_PARSE }).stderr;
     } catch {
       return '';
     }

@@ -122,7 +122,7 @@ describe('a rule of the database that refuses a write', () => {
       'silent',
       'POST',
       { price: 1, code: 'orphan' },
-      400,
+      409,
       'A rule of the database does not allow this.',
     ],
     [
@@ -130,7 +130,7 @@ describe('a rule of the database that refuses a write', () => {
       'open',
       'POST',
       [{ price: 1, code: 'orphan' }],
-      400,
+      409,
       /allow this: insert or update on table "audit" violates foreign key constraint "audit_parent_fkey"$/,
     ],
     [
@@ -138,7 +138,7 @@ describe('a rule of the database that refuses a write', () => {
       'open',
       'POST',
       { price: 1, code: 'twice' },
-      400,
+      409,
       /allow this: duplicate key value violates unique constraint "audit_pkey"$/,
     ],
     [

@@ -39,6 +39,9 @@ const NOT_RAISED = /^(08|25|28|3D|42|55000|57|58|HV)/;
 /** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
+/** SQLSTATEs of duplicates and references. */
+const REFERENCES = /^2350[35]$/;
+
 /** Whether the connection has ended or was refused: any error other than the server's answer to the statement. */
 export function isConnectionError(error: Error): boolean {
   const { severity } = error as { readonly severity?: unknown };
@@ -112,11 +115,15 @@ export class LostWrite extends Error {
 const LOST =
   'The database did not answer. It is not known whether the change was made: check before you try again.';
 
+/** Whether a function of a trigger raised the error, such as for a reference in another table. */
+export const isInFunction = ({ where }: DatabaseError): boolean => where !== undefined;
+
 /** The answer to a client for a database error, or undefined for an internal error. */
 export function toProblem(error: unknown): Problem | undefined {
   if (error instanceof LostWrite) return unavailable(LOST);
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
+  if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
   const isRaised = error.routine === RAISED;
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
@@ -137,10 +144,6 @@ const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
 /** Whether a rule of the database refused a write, other than a duplicate or a reference. */
 export const isRuleError = ({ code, routine, where }: DatabaseError): boolean =>
   RULES.test(code) || routine === RAISED || (where !== undefined && IN_FUNCTION.test(code));
-
-/** The error of a trigger that wrote to another table. For clients it is a rule like any other. */
-export const asTriggerRule = (error: DatabaseError): DatabaseError =>
-  Object.assign(new Error(error.message, { cause: error }), { ...error, code: 'P0001' });
 
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
 export function undefinedIfUnencodable(error: unknown): undefined {

@@ -5,7 +5,7 @@ import {
   duplicateColumns,
   isDatabaseError,
   isOfTable,
-  asTriggerRule,
+  isInFunction,
   isRuleError,
   toProblem,
   type DatabaseError,
@@ -90,18 +90,6 @@ export function violatedSeveral(error: DatabaseError, { model, output }: ServedR
   return found && isAmong(found, output) ? found : undefined;
 }
 
-/** Whether a trigger wrote a duplicate or a reference to no record to another table. */
-const isFromTrigger = (error: DatabaseError, { model }: Pick<ServedResource, 'model'>): boolean =>
-  error.where !== undefined &&
-  [UNIQUE_VIOLATION, FOREIGN_KEY_VIOLATION].includes(error.code) &&
-  !isOfTable(model, error);
-
-/** The error of an INSERT or UPDATE as it is explained: see `historyFault` and `asTriggerRule`. */
-export function writeFault(cause: unknown, resource: ServedResource): unknown {
-  const error = historyFault(cause, resource);
-  return isDatabaseError(error) && isFromTrigger(error, resource) ? asTriggerRule(error) : error;
-}
-
 /** The error of each column of a foreign key that refers to no record. */
 export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
   const keys = partsOf(foreignKey).map(({ key }) => key);
@@ -121,7 +109,9 @@ export async function conflictProblem(
   const { resource, changes, hiddenReferences } = attempt;
   const { model, output } = resource;
   const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
-  if (error.code === UNIQUE_VIOLATION) {
+  // A trigger can write a duplicate to another table.
+  const isElsewhere = isInFunction(error) && !isOfTable(model, error) && !sendsHidden;
+  if (error.code === UNIQUE_VIOLATION && !isElsewhere) {
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);

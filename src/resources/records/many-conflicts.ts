@@ -16,8 +16,8 @@ import type { CheckedBody } from './checked-body.ts';
 import {
   conflict,
   explainRule,
+  historyFault,
   FOREIGN_KEY_VIOLATION,
-  writeFault,
   missingReferences,
   missingSeveral,
   violatedSeveral,
@@ -110,7 +110,7 @@ const REFUSED_TOGETHER =
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource } = rejected;
-  const error = writeFault(cause, resource);
+  const error = historyFault(cause, resource);
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) =>
     changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),

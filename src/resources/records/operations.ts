@@ -20,7 +20,6 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
-  writeFault,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
@@ -122,7 +121,7 @@ export function createOperations(
     try {
       return await runWrite(database, statement);
     } catch (cause) {
-      const error = writeFault(cause, attempt.resource);
+      const error = historyFault(cause, attempt.resource);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database);
