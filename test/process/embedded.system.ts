@@ -231,7 +231,7 @@ describe('the embedded database', { timeout: 100_000 }, () => {
     await writeFile(join(cwd, '.data'), 'a file where a folder should be');
     const { code, stdout, stderr } = await run(['serve'], { cwd, env: { PORT: '0' } });
     assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /^vitrine: .*\.data/);
+    assert.match(stderr, /^vitrine: .*\.data/m);
     assert.doesNotMatch(stderr, /^ +at /m);
   });
 });
