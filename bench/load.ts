@@ -93,7 +93,7 @@ const ALL_ROWS = [...ROWS, ...PAIRS.flatMap(({ row, base }) => [row, base])];
 async function run({ row: name, port, seconds, link }: Job): Promise<Load> {
   const row = ALL_ROWS.find((candidate) => candidate.name === name);
   if (!row) throw new Error(`there is no row ${name}`);
-  const encoded = Array.from({ length: CONNECTIONS }, (_, connection) =>
+  const encoded = Array.from({ length: row.connections ?? CONNECTIONS }, (_, connection) =>
     row.requests(connection, link).map(encode),
   );
   const before = process.cpuUsage();

@@ -69,7 +69,12 @@ export const PAIRS: readonly Pair[] = [
   },
   {
     base: { name: 'POST of one record', status: 201, requests: post },
-    row: { name: `POST of ${MANY.toLocaleString('en')} records`, status: 201, requests: postMany },
+    row: {
+      name: `POST of ${MANY.toLocaleString('en')} records`,
+      status: 201,
+      connections: 4,
+      requests: postMany,
+    },
     work: MANY,
     goal: 'at least 15',
   },

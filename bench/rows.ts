@@ -23,6 +23,8 @@ export interface Row {
   readonly status: number;
   /** A page whose link to the next one is given to `requests`. */
   readonly linkOn?: string;
+  /** Connections, where so many requests at once as usual would be refused. */
+  readonly connections?: number;
   /** The requests of one connection, which are the same in every run. */
   readonly requests: (connection: number, link: string) => readonly Request[];
 }
