@@ -33,9 +33,10 @@ async function loadOptional<T>(
   { logger }: AdminContext,
   what: string,
   work: Promise<T>,
+  timeout = TIMEOUT,
 ): Promise<T | undefined> {
   try {
-    return await withTimeout(TIMEOUT, work);
+    return await withTimeout(timeout, work);
   } catch (error) {
     logger.warn({ message: `the start page omits ${what}: ${(error as Error).message}` });
     return undefined;
@@ -54,14 +55,14 @@ function groupsOf(context: AdminContext): [group: string, resources: AdminResour
 
 const UNKNOWN = 'unknown';
 
-async function countText(context: AdminContext, resource: AdminResource): Promise<string> {
+async function countText(context: AdminContext, resource: AdminResource, timeout: number): Promise<string> {
   const work = context.browsing.count(resource, { query: '', search: '' });
-  const found = await loadOptional(context, `the count of ${resource.name}`, work);
+  const found = await loadOptional(context, `the count of ${resource.name}`, work, timeout);
   if (!found) return UNKNOWN;
   return found.isExact ? counted(found.count, 'record') : `about ${grouped(found.count)} records`;
 }
 
-/** The counts of all resources, those that are not known in time as `unknown`. */
+/** The counts of the resources, without those that are not made in time. */
 async function countTexts(
   context: AdminContext,
   resources: readonly AdminResource[],
@@ -70,8 +71,11 @@ async function countTexts(
   const waiting = resources.values();
   const until = performance.now() + TIMEOUT;
   const countNext = async (): Promise<void> => {
-    for (const resource of waiting)
-      texts.set(resource, performance.now() < until ? await countText(context, resource) : UNKNOWN);
+    for (const resource of waiting) {
+      const left = until - performance.now();
+      if (left <= 0) return;
+      texts.set(resource, await countText(context, resource, left));
+    }
   };
   await Promise.all(Array.from({ length: COUNTS_AT_ONCE }, countNext));
   return texts;

@@ -106,6 +106,10 @@ export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
 const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
           and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
 
+/** How a view's rule says where a column comes from, up to the relation: a pattern for `format`, with the column's number. */
+export const VIEW_ORIGIN =
+  ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ';
+
 /**
  * The relations that a write to the updatable view `c` goes through. Such a view has the columns of one relation, and its rule
  * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
@@ -117,7 +121,7 @@ const WRITTEN_BY_VIEW = raw(`
       select o.relation from origins v cross join lateral (
         select min(m[1])::oid as relation
         from pg_attribute a, pg_rewrite w, regexp_matches(w.ev_action::text, format(
-          ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ', a.attnum), 'g') m
+          '${VIEW_ORIGIN}', a.attnum), 'g') m
         where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
         group by a.attnum having count(distinct m[1]) = 1) o
       where o.relation <> 0)

@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { DEFAULTS_FROM_SEQUENCES } from './catalog.ts';
+import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog.ts';
 import { raw, sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 
@@ -46,7 +46,7 @@ const KEYS_OF_VIEW = raw(`
     cross join lateral (
       select min(m[1])::oid as relation, min(m[2])::int2 as attnum, count(distinct m) as origins
       from pg_rewrite w, regexp_matches(w.ev_action::text, format(
-        ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) :resorigcol ([0-9]+) ', a.attnum), 'g') m
+        '${VIEW_ORIGIN}:resorigcol ([0-9]+) ', a.attnum), 'g') m
       where w.ev_class = c.oid and w.ev_type = '1'
     ) o
     join pg_class t on t.oid = o.relation and (t.relkind = 'p' or t.relkind = 'r' and not exists (
