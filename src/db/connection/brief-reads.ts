@@ -6,7 +6,8 @@ import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
-import { Pool, type PoolState } from './pool.ts';
+import { Pool } from './pool.ts';
+import type { PoolState } from './pool-job.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import type { ShapedStatement } from './shared-reads.ts';
 

@@ -4,7 +4,7 @@ import { BRIEF_TIMEOUT } from './brief-reads.ts';
 import { createCursors } from './cursors.ts';
 import { openPostgres, supportsPipelining, type OpenClient } from './driver.ts';
 import { type Statement } from '../rows.ts';
-import type { PoolState } from './pool.ts';
+import type { PoolState } from './pool-job.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type PoolName, type RunOptions, type StatementKind } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';

@@ -1,5 +1,6 @@
-// A statement in a pool, and whether it may have taken effect when its answer is lost.
+// The statements of a pool and their counters, and whether one may have taken effect when its answer is lost.
 import type { BoundSql } from '../fragment.ts';
+import type { Histogram } from '../histogram.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Query } from './driver.ts';
@@ -30,6 +31,23 @@ export interface Job {
   query?: Query;
   /** Why it was canceled. */
   canceled?: Error;
+}
+
+/** The counters of a pool, for the metrics. */
+export interface PoolState {
+  readonly connections: number;
+  /** Statements that were sent and have no answer yet. */
+  readonly running: number;
+  /** Statements that wait for a connection. */
+  readonly waiting: number;
+  /** Statements refused because too many were pending. */
+  readonly refused: number;
+  /** Statements abandoned without an answer. */
+  readonly abandoned: number;
+  /** Statements canceled because their client disconnected or their time was over. */
+  readonly canceled: number;
+  /** Seconds from sending a statement to its answer. */
+  readonly durations: Histogram;
 }
 
 /** Errors of statements that were sent and whose answers were lost. */

@@ -15,7 +15,7 @@ import {
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
-import { unanswered, type Execution, type Job } from './pool-job.ts';
+import { unanswered, type Execution, type Job, type PoolState } from './pool-job.ts';
 import { StallTimer } from './stall-timer.ts';
 
 export interface PoolOptions {
@@ -35,23 +35,6 @@ export interface PoolOptions {
   readonly onSlow?: (statement: BoundSql) => void;
   /** Runs repeatedly while a statement delays those behind it. */
   readonly onStalled?: (statement: BoundSql) => void;
-}
-
-/** The counters of a pool, for the metrics. */
-export interface PoolState {
-  readonly connections: number;
-  /** Statements that were sent and have no answer yet. */
-  readonly running: number;
-  /** Statements that wait for a connection. */
-  readonly waiting: number;
-  /** Statements refused because too many were pending. */
-  readonly refused: number;
-  /** Statements abandoned without an answer. */
-  readonly abandoned: number;
-  /** Statements canceled because their client disconnected or their time was over. */
-  readonly canceled: number;
-  /** Seconds from sending a statement to its answer. */
-  readonly durations: Histogram;
 }
 
 /** Maximum retries after a deadlock or serialization failure. */

@@ -290,10 +290,8 @@ function compositeForeignKeyDifference(
 function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTable): string[] {
   const known = fieldsOf(definition);
   return found.columns
-    .filter(
-      ({ field, nullable, hasDefault, generated }) =>
-        !known.has(field) && !nullable && !hasDefault && !generated,
-    )
+    .filter(({ field }) => !known.has(field))
+    .filter(({ nullable, hasDefault, generated }) => !nullable && !hasDefault && !generated)
     .map(
       ({ field }) =>
         `its column ${field} is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin.allow`,
