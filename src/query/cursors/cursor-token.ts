@@ -1,5 +1,14 @@
 // Encrypts where a page ended into the text of a cursor, and reads it back.
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  timingSafeEqual,
+  type KeyObject,
+} from 'node:crypto';
+import { createTextCaches, type TextCache } from '../../db/text-cache.ts';
 
 /** A place between two records: next to the record with these values, in the order of the list. */
 export interface Boundary {
@@ -18,8 +27,10 @@ export interface CursorTokens {
   readonly open: (token: string) => Boundary | undefined;
 }
 
-/** Maximum lists whose tokens are kept: a client that follows the links asks for the same list with each page. */
+/** Maximum lists that are kept: a client that follows the links asks for the same list with each page. */
 const MAX_LISTS = 200;
+/** Characters of the tokens that are kept, with what they contain: a client opens those that its last page has sealed. */
+const MAX_KEPT = 1024 * 1024;
 const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';
 
@@ -30,49 +41,73 @@ const CIPHER = 'aes-256-ctr';
  * @returns the cursors of a list. `context` is what they are bound to: with another one they cannot be read.
  */
 export function createCursorTokens(secret: Buffer): (context: string) => CursorTokens {
-  const derive = (use: string): Buffer => Buffer.from(hkdfSync('sha256', secret, '', use, 32));
+  const derive = (use: string): KeyObject =>
+    createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', use, 32)));
   const keys = { mac: derive('vitrine cursor mac'), cipher: derive('vitrine cursor cipher') };
+  const createCache = createTextCaches(MAX_KEPT);
   const recent = new Map<string, CursorTokens>();
   return (context) => {
     const known = recent.get(context);
     if (known) return known;
     if (recent.size >= MAX_LISTS) recent.clear();
-    const tokens = tokensOf(keys, context);
+    const tokens = tokensOf(encryption(keys, context), createCache(), createCache());
     recent.set(context, tokens);
     return tokens;
   };
 }
 
-function tokensOf(
-  { mac: macKey, cipher: cipherKey }: { readonly mac: Buffer; readonly cipher: Buffer },
+function tokensOf({ encrypt, decrypt }: Encryption, sealed: TextCache, opened: TextCache): CursorTokens {
+  return {
+    seal({ keys, isBackward, isInclusive }) {
+      const content = JSON.stringify([isBackward, isInclusive, ...keys]);
+      const token = sealed(content, () => encrypt(content));
+      opened(token, () => content);
+      return token;
+    },
+
+    open(token) {
+      const content = opened(token, () => decrypt(token) ?? '');
+      if (content === '') return undefined;
+      const [isBackward, isInclusive, ...keys] = JSON.parse(content) as [
+        boolean,
+        boolean,
+        ...(string | null)[],
+      ];
+      return { keys, isBackward, isInclusive };
+    },
+  };
+}
+
+interface Encryption {
+  readonly encrypt: (content: string) => string;
+  /** @returns undefined for a text that `encrypt` has not made */
+  readonly decrypt: (token: string) => string | undefined;
+}
+
+function encryption(
+  { mac: macKey, cipher: cipherKey }: { readonly mac: KeyObject; readonly cipher: KeyObject },
   context: string,
-): CursorTokens {
+): Encryption {
   const bound = createHmac('sha256', macKey).update(context).digest();
   const mac = (content: Buffer): Buffer =>
     createHmac('sha256', macKey).update(bound).update(content).digest().subarray(0, MAC_BYTES);
 
   return {
-    seal({ keys, isBackward, isInclusive }) {
-      const content = Buffer.from(JSON.stringify([isBackward, isInclusive, ...keys]));
+    encrypt(text) {
+      const content = Buffer.from(text);
       const vector = mac(content);
       const cipher = createCipheriv(CIPHER, cipherKey, vector);
       // A stream cipher holds nothing back, so that `final`, which is slow, is not needed.
       return Buffer.concat([vector, cipher.update(content)]).toString('base64url');
     },
 
-    open(token) {
+    decrypt(token) {
       const bytes = Buffer.from(token, 'base64url');
       if (bytes.length <= MAC_BYTES || bytes.toString('base64url') !== token) return undefined;
       const vector = bytes.subarray(0, MAC_BYTES);
       const decipher = createDecipheriv(CIPHER, cipherKey, vector);
       const content = decipher.update(bytes.subarray(MAC_BYTES));
-      if (!timingSafeEqual(vector, mac(content))) return undefined;
-      const [isBackward, isInclusive, ...keys] = JSON.parse(content.toString()) as [
-        boolean,
-        boolean,
-        ...(string | null)[],
-      ];
-      return { keys, isBackward, isInclusive };
+      return timingSafeEqual(vector, mac(content)) ? content.toString() : undefined;
     },
   };
 }
