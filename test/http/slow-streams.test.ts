@@ -69,6 +69,26 @@ describe('a stream that is slow in PostgreSQL', () => {
       ...(signal && { signal }),
     });
 
+  test('reads at most twice as many records at once as before: the next ones may be larger', async () => {
+    await service.sql`truncate kept restart identity`;
+    await service.sql`
+      insert into kept (content) select repeat('quick', case when n > 10 then 200000 else 1 end)
+      from generate_series(1, 60) n`;
+    const leave = new AbortController();
+    const { status } = await ask('10.0.3.1', leave.signal);
+    assert.equal(status, 200);
+    const fetched = async (): Promise<string> => {
+      const [row] = await service.sql<{ query: string }[]>`
+        select query from pg_stat_activity
+        where datname = current_database() and state = 'idle in transaction' and query like 'fetch%'`;
+      return row?.query ?? '';
+    };
+    await eventually(async () => (await fetched()) === 'fetch 20 from c', 'the second part of the stream');
+    leave.abort();
+    await service.sql`truncate kept restart identity`;
+    await service.sql`insert into kept (content) select 'quick' from generate_series(1, ${ROWS})`;
+  });
+
   test('is refused at once after a canceled stream, only for the same client', async () => {
     await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
     assert.equal((await ask('10.0.2.1')).status, 503);

@@ -126,7 +126,9 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
         endSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
-        count = Math.min(maxRows, Math.max(1, Math.floor((rows.length * BATCH_BYTES) / bytes)));
+        const fitting = Math.floor((rows.length * BATCH_BYTES) / bytes);
+        // The next records may be much larger than these.
+        count = Math.min(maxRows, 2 * rows.length, Math.max(1, fitting));
         rate.beginWait(bytes);
         yield decode(rows);
         rate.endWait();

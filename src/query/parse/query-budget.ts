@@ -1,0 +1,47 @@
+// Limits what one query may ask for that PostgreSQL cannot cancel.
+
+/**
+ * Maximum total length of the patterns. PostgreSQL cannot cancel a match, which costs text length times pattern length.
+ * With this limit, a text of 1 MB takes less than a second.
+ */
+const MAX_CHARACTERS = 256;
+/** Maximum number of patterns. Each reads the text once, and `ilike` copies it to lower case. */
+const MAX_PATTERNS = 20;
+/** Maximum values in what JSON must contain. PostgreSQL compares each with each value of the record, and cannot be canceled. */
+const MAX_JSON_VALUES = 50;
+
+/** The number of scalars, arrays and objects in a JSON text. */
+const jsonValues = (json: string): number =>
+  1 + (json.replace(/"(?:[^"\\]|\\.)*"/g, '""').match(/[[{](?!\s*[\]}])|,/g)?.length ?? 0);
+
+/** Counts what the filters and the words of the search of one query ask for. */
+export class QueryBudget {
+  #patterns = 0;
+  #characters = 0;
+  #jsonValues = 0;
+
+  /** Counts these patterns. @returns an error message if they exceed the limits */
+  takePatterns(patterns: readonly string[]): string | undefined {
+    this.#patterns += patterns.length;
+    for (const pattern of patterns) this.#characters += [...pattern].length;
+    if (this.#patterns > MAX_PATTERNS)
+      return `is pattern ${this.#patterns} of the query; at most ${MAX_PATTERNS} are allowed`;
+    if (this.#characters > MAX_CHARACTERS)
+      return `makes the patterns of the query ${this.#characters} characters long; at most ${MAX_CHARACTERS} are allowed`;
+    return undefined;
+  }
+
+  /** Counts what JSON must contain. @returns an error message if it exceeds the limit */
+  takeJson(texts: readonly string[]): string | undefined {
+    for (const text of texts) this.#jsonValues += jsonValues(text);
+    if (this.#jsonValues <= MAX_JSON_VALUES) return undefined;
+    return `makes the query look for ${this.#jsonValues} values in JSON; at most ${MAX_JSON_VALUES} are allowed`;
+  }
+}
+
+/** The error message of a search that exceeds the limits. */
+export const SEARCH_TOO_LONG = `is too long: a search has at most ${MAX_PATTERNS} words and ${MAX_CHARACTERS} characters (each word adds two, and the patterns of filters count too)`;
+
+/** Whether a query may have these patterns and no others. */
+export const fitsBudget = (patterns: readonly string[]): boolean =>
+  new QueryBudget().takePatterns(patterns) === undefined;
