@@ -4,10 +4,12 @@ import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './parse/filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
-import { PatternBudget, SEARCH_TOO_LONG } from './parse/pattern-budget.ts';
+import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 
 /** Maximum number of foreign keys that a path may follow. */
 const MAX_JOINS = 4;
+/** Maximum number of joined tables. With many more, planning takes longer than reading. */
+const MAX_TABLES = 20;
 
 /** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
 export interface View {
@@ -79,10 +81,11 @@ const NO_SUCH_COLUMN = 'there is no such column';
 class Joins {
   readonly list: Join[] = [];
 
-  /** The alias of the model that the foreign key refers to. */
-  follow(from: string, column: Column, model: Model): string {
+  /** The alias of the model that the foreign key refers to; undefined if this is one table too many. */
+  follow(from: string, column: Column, model: Model): string | undefined {
     const existing = this.list.find((join) => join.from === from && join.column === column);
     if (existing) return existing.alias;
+    if (this.list.length === MAX_TABLES) return undefined;
     const alias = `j${this.list.length + 1}`;
     this.list.push({ alias, from, column, model });
     return alias;
@@ -118,7 +121,9 @@ function resolvePath(
     if (index > MAX_JOINS) return { fault: `must follow at most ${MAX_JOINS} foreign keys` };
     // The foreign key already holds the related record's key, so no join is needed.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
-    alias = joins.follow(alias, column, target);
+    const joined = joins.follow(alias, column, target);
+    if (joined === undefined) return { fault: `makes the query join more than ${MAX_TABLES} tables` };
+    alias = joined;
     column = next;
   }
   return { alias, column, rest: [] };
@@ -129,7 +134,7 @@ function planFilter(
   model: Model,
   view: View,
   joins: Joins,
-  patterns: PatternBudget,
+  budget: QueryBudget,
 ): Condition | { fault: string } {
   const resolved = resolvePath(filter.parts, model, view, joins);
   if ('fault' in resolved) return resolved;
@@ -143,8 +148,9 @@ function planFilter(
   const parsed = filterValues(operator, filter.values, column);
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
-  const isPattern = operator === 'like' || operator === 'ilike';
-  const fault = isPattern ? patterns.take(values) : undefined;
+  let fault: string | undefined;
+  if (operator === 'like' || operator === 'ilike') fault = budget.takePatterns(values);
+  if (operator === 'contains' && !column.elements) fault = budget.takeJson(values);
   return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 
@@ -170,6 +176,7 @@ export const containing = (text: string): string => `%${escapePattern(text)}%`;
 
 /** One condition for each word: a column contains it, or it is the record's key. */
 function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {
+  if (words.length === 0) return [];
   const resolvedColumns = paths.flatMap((path) => {
     const resolved = resolvePath(path, model, view, joins);
     return 'fault' in resolved || resolved.rest.length > 0 ? [] : [resolved];
@@ -201,18 +208,18 @@ export function planList(
   search?: Search,
 ): ListPlan {
   const joins = new Joins();
-  const patterns = new PatternBudget();
+  const budget = new QueryBudget();
   const where: (Condition | AnyOf)[] = [];
+  // First, because a search skips columns that it cannot join.
+  const searched = search ? planSearch(search, model, view, joins) : [];
   for (const filter of query.filters) {
-    const condition = planFilter(filter, model, view, joins, patterns);
+    const condition = planFilter(filter, model, view, joins, budget);
     if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
     else where.push(condition);
   }
-  if (search && search.words.length > 0) {
-    if (patterns.take(search.words.map(containing)) !== undefined)
-      addError(errors, '_search', SEARCH_TOO_LONG);
-    else where.push(...planSearch(search, model, view, joins));
-  }
+  if (search && budget.takePatterns(search.words.map(containing)) !== undefined)
+    addError(errors, '_search', SEARCH_TOO_LONG);
+  else where.push(...searched);
   const orderings: Ordering[] = [];
   for (const ordering of query.orderings ?? defaultOrdering) {
     const planned = planOrdering(ordering, model, view, joins);

@@ -6,6 +6,7 @@ import { addresses, besiege, holdRow, readRow, refusalRows, writeRows } from '..
 import type { Flood } from '../jobs.ts';
 import { atLeast, atMost, median, type Scenario } from '../scenario.ts';
 import { running } from '../stage.ts';
+import { uncancelable } from './uncancelable.ts';
 
 const ATTACKER = '203.0.113.1';
 
@@ -117,65 +118,6 @@ const cancel: Scenario = {
   },
 };
 
-/** Characters of the longest pattern that is allowed, and of one that fills the query. */
-const PATTERNS = [256, 8000] as const;
-
-const patterns: Scenario = {
-  name: 'patterns',
-  title: 'long patterns on a text of 1 MB, from 20 addresses',
-  async run(stage) {
-    const { sql } = stage.world;
-    const [document] = await sql<{ id: number }[]>`
-      insert into document (body) values (repeat('a', 1048576)) returning id`;
-    const requests = PATTERNS.flatMap((length) =>
-      ['like', 'ilike'].map((operator) => ({
-        path: `/api/document/?id=${document?.id}&body__${operator}=%25${'a'.repeat(length - 3)}b%25`,
-      })),
-    );
-    // PostgreSQL cannot cancel the search of one value. How many run at once is bounded, and so is the time that each takes.
-    const begun = performance.now();
-    await sql`select body ilike ${`%${'a'.repeat(PATTERNS[0] - 3)}b%`} from document where id = ${document?.id ?? 0}`;
-    const alone = performance.now() - begun;
-    let longest = 0;
-    let most = 0;
-    let isOver = false;
-    const looks = (async () => {
-      while (!isOver) {
-        const [row] = await sql<{ ms: number | null; count: number }[]>`
-          select (extract(epoch from max(clock_timestamp() - query_start)) * 1000)::float8 as ms, count(*)::int
-          from pg_stat_activity where datname = current_database() and application_name = 'vitrine'
-            and state = 'active' and query like '%body%'`;
-        longest = Math.max(longest, row?.ms ?? 0);
-        most = Math.max(most, row?.count ?? 0);
-        await sleep(50);
-      }
-    })();
-    try {
-      const siege = await besiege(stage, (port) => [
-        heavy(port, { connections: 20, addresses: addresses(20), keepsAddress: true, requests }),
-      ]);
-      // The attackers have left. What PostgreSQL cannot cancel runs on.
-      for (let tries = 0; tries < 60 && (await running(stage)) > 0; tries += 1) await sleep(100);
-      return [
-        readRow(siege, 20),
-        atMost(
-          'ratio',
-          'longest statement',
-          16,
-          longest / alone,
-          '×',
-          `${Math.round(longest)} ms, alone ${Math.round(alone)} ms`,
-        ),
-        atMost('count', 'such statements at once', 8, most),
-      ];
-    } finally {
-      isOver = true;
-      await looks;
-      await sql`delete from document where id = ${document?.id ?? 0}`;
-    }
-  },
-};
-
 export const fairness: readonly Scenario[] = [
   none,
   heavyScenario('heavy-held', '20 heavy filters held open', [5, 50, 0], () => ({ connections: 20 })),
@@ -222,7 +164,7 @@ export const fairness: readonly Scenario[] = [
     connections: 3,
     requests: WARMED,
   })),
-  patterns,
+  ...uncancelable,
   crowd,
   cancel,
 ];

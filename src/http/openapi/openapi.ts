@@ -40,7 +40,8 @@ parameter \`_filters\`. The rules:
 \`in\` takes values separated by commas; a value with a comma or a double quote is quoted as in CSV. \`is\` takes \`null\`,
 and for booleans also \`true\` and \`false\`. \`like\` and \`ilike\` take SQL patterns: \`%\` matches any text, \`_\` any character.
 \`contains\` takes elements of an array, separated by commas as for \`in\`, or a JSON value.
-A query can have at most 20 patterns, with 256 characters in total.
+A query can have at most 20 patterns, with 256 characters in total, look for at most 50 values in JSON, and join at most 20
+tables.
 
 A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
 `.trim();

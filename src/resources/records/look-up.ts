@@ -1,6 +1,6 @@
 // Finds records by words, for search fields that choose a record.
 import type { LabelPath } from '../../query/statements/label-sql.ts';
-import { fitsBudget } from '../../query/parse/pattern-budget.ts';
+import { fitsBudget } from '../../query/parse/query-budget.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';
 import type { Count, Selection } from '../../query/selection.ts';

@@ -1,0 +1,95 @@
+// Filters on values of 1 MB, whose comparison PostgreSQL cannot cancel. How many run at once is limited, and how long each takes.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { addresses, besiege, readRow } from '../besiege.ts';
+import { atMost, type Scenario } from '../scenario.ts';
+import { running } from '../stage.ts';
+
+interface Comparison {
+  readonly name: string;
+  readonly title: string;
+  /** SQL that inserts the record and returns its key. */
+  readonly insert: string;
+  readonly table: string;
+  /** The queries of the attackers, after the key of the record. */
+  readonly filters: readonly string[];
+  /** The costliest condition that is allowed. */
+  readonly condition: string;
+}
+
+const uncancelableScenario = ({ name, title, insert, table, filters, condition }: Comparison): Scenario => ({
+  name,
+  title: `${title}, from 20 addresses`,
+  async run(stage) {
+    const { sql } = stage.world;
+    const [record] = await sql.unsafe<{ id: number }[]>(insert);
+    const id = record?.id ?? 0;
+    const requests = filters.map((filter) => ({ path: `/api/${table}/?id=${id}&${filter}` }));
+    const begun = performance.now();
+    await sql.unsafe(`select 1 from ${table} where id = ${id} and ${condition}`);
+    const alone = performance.now() - begun;
+    let longest = 0;
+    let most = 0;
+    let isOver = false;
+    const looks = (async () => {
+      while (!isOver) {
+        const [row] = await sql<{ ms: number | null; count: number }[]>`
+          select (extract(epoch from max(clock_timestamp() - query_start)) * 1000)::float8 as ms, count(*)::int
+          from pg_stat_activity where datname = current_database() and application_name = 'vitrine'
+            and state = 'active' and query like ${`%"${table}"%`}`;
+        longest = Math.max(longest, row?.ms ?? 0);
+        most = Math.max(most, row?.count ?? 0);
+        await sleep(50);
+      }
+    })();
+    try {
+      const siege = await besiege(stage, (port) => [
+        { kind: 'flood', port, connections: 20, addresses: addresses(20), keepsAddress: true, requests },
+      ]);
+      // The attackers have left. What PostgreSQL cannot cancel runs on.
+      for (let tries = 0; tries < 60 && (await running(stage)) > 0; tries += 1) await sleep(100);
+      return [
+        readRow(siege, 20),
+        atMost(
+          'ratio',
+          'longest statement',
+          16,
+          longest / alone,
+          '×',
+          `${Math.round(longest)} ms, alone ${Math.round(alone)} ms`,
+        ),
+        atMost('count', 'such statements at once', 8, most),
+      ];
+    } finally {
+      isOver = true;
+      await looks;
+      await sql`delete from ${sql(table)} where id = ${id}`;
+    }
+  },
+});
+
+/** A pattern of so many characters that matches no text of one letter. */
+const pattern = (length: number, any = '%25'): string => `${any}${'a'.repeat(length - 3)}b${any}`;
+/** A JSON array of so many arrays. */
+const arrays = (count: number): string => `[${Array<string>(count).fill('[1]').join(',')}]`;
+
+export const uncancelable: readonly Scenario[] = [
+  uncancelableScenario({
+    name: 'patterns',
+    title: 'long patterns on a text of 1 MB',
+    table: 'document',
+    insert: "insert into document (body) values (repeat('a', 1048576)) returning id",
+    // The longest pattern that is allowed, and one that fills the query.
+    filters: [256, 8000].flatMap((length) =>
+      ['like', 'ilike'].map((operator) => `body__${operator}=${pattern(length)}`),
+    ),
+    condition: `body ilike '${pattern(256, '%')}'`,
+  }),
+  uncancelableScenario({
+    name: 'containment',
+    title: 'JSON of 1 MB that must contain many arrays',
+    table: 'value',
+    insert: "insert into value (json) values (('[' || repeat('[0],', 262144) || '[1]]')::jsonb) returning id",
+    filters: [24, 1900].map((count) => `json__contains=${arrays(count)}`),
+    condition: `json @> '${arrays(24)}'`,
+  }),
+];

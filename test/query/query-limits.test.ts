@@ -1,0 +1,113 @@
+// What PostgreSQL cannot cancel, or takes long to plan, is limited for the query as a whole.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startService, type TestService } from '../support.ts';
+
+const MAX_JSON_VALUES = 50;
+const MAX_TABLES = 20;
+
+const PARENTS = ['a', 'b', 'c', 'd', 'e'] as const;
+const parent = { type: 'foreignKey', references: 'knot', null: true } as const;
+const MODELS = [
+  {
+    model: 'knot',
+    columns: {
+      name: { type: 'string' },
+      data: { type: 'json', null: true },
+      a: parent,
+      b: parent,
+      c: parent,
+      d: parent,
+      e: parent,
+    },
+  },
+] as const;
+
+/** Filters that join so many tables: those of paths with two foreign keys share the first one. */
+function joining(tables: number): string[][] {
+  const paths = PARENTS.flatMap((first) => [[first], ...PARENTS.map((second) => [first, second])]);
+  return paths.slice(0, tables).map((path) => [`${path.join('__')}__name`, 'x']);
+}
+
+const list = (count: number, value = '1'): string => `[${Array<string>(count).fill(value).join(',')}]`;
+
+let service: TestService;
+before(async () => {
+  service = await startService(MODELS);
+  await service.sql`insert into knot (name, data) values ('one', '[1]')`;
+});
+after(() => service.close());
+
+const ask = (parameters: string[][], accept?: string) =>
+  service.request(
+    `/api/knot/?${parameters.map(([name = '', text = '']) => `${name}=${encodeURIComponent(text)}`).join('&')}`,
+    accept === undefined ? {} : { headers: { accept } },
+  );
+
+describe('a query', () => {
+  for (const [kind, parameters] of [
+    ['49 numbers and their array', [['data__contains', list(MAX_JSON_VALUES - 1)]]],
+    ['24 arrays of one number', [['data__contains', list(24, '[1]')]]],
+    [
+      '16 objects of two texts with commas and brackets',
+      [['data__contains', list(16, '{"a,[":",[{","b":"\\","}')]],
+    ],
+    ['a large value to compare with', [['data', list(1000)]]],
+    ['50 single values', Array.from({ length: 50 }, (_, n) => ['data__contains', String(n)])],
+    [`paths that join ${MAX_TABLES} tables`, joining(MAX_TABLES)],
+    [
+      'one path in a filter, its negation and the ordering',
+      [...joining(MAX_TABLES), ['-a__name', 'x'], ['ordering', 'a__name']],
+    ],
+  ] as [string, string[][]][])
+    // prettier-ignore
+    test(`may have ${kind}`, async () => {
+      const { status, text } = await ask(parameters);
+      assert.equal(status, 200, text);
+    });
+
+  for (const [kind, parameters, named, message] of [
+    [
+      '50 numbers and their array that JSON must contain',
+      [['data__contains', list(MAX_JSON_VALUES)]],
+      'data__contains',
+      /^makes the query look for 51 values in JSON; at most 50 are allowed$/,
+    ],
+    [
+      '600 nested arrays',
+      [['data__contains', list(600, '[1]')]],
+      'data__contains',
+      /look for 1201 values/,
+    ],
+    [
+      'many values over several filters',
+      [
+        ['data__contains', list(40)],
+        ['-data__contains', list(10)],
+      ],
+      '-data__contains',
+      /look for 52 values/,
+    ],
+    [
+      `paths that join ${MAX_TABLES + 1} tables`,
+      joining(MAX_TABLES + 1),
+      'd__b__name',
+      /^makes the query join more than 20 tables$/,
+    ],
+    [
+      'an ordering that joins one table too many',
+      [...joining(MAX_TABLES), ['ordering', '-e__name']],
+      'ordering',
+      /^e__name: makes the query join more than 20 tables$/,
+    ],
+  ] as [string, string[][], string, RegExp][])
+    // prettier-ignore
+    test(`with ${kind} is 400`, async () => {
+      for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
+        const { status, json } = await ask(parameters, accept);
+        assert.equal(status, 400, accept);
+        assert.deepEqual(Object.keys(json.errors), [named]);
+        assert.match(json.errors[named][0], message);
+      }
+    });
+});
