@@ -190,11 +190,15 @@ interface Plan {
 const highestCost = (plan: Plan): number =>
   Math.max(plan['Total Cost'] ?? 0, ...(plan.Plans ?? []).map(highestCost));
 
-/** Records the planner's estimate for a shape, from the JSON of EXPLAIN; an empty array if there is none. */
-export function noteEstimate(shape: Shape, json: string): void {
+/**
+ * Records the planner's estimate for a shape.
+ * @param json the output of EXPLAIN; an empty array if there is none
+ * @param milliseconds that planning took: the statement itself is planned, too
+ */
+export function noteEstimate(shape: Shape, json: string, milliseconds: number): void {
   const [first] = JSON.parse(json) as { Plan?: Plan }[];
   const plan = first?.Plan ?? {};
-  shape.cost = (plan['Total Cost'] ?? 0) * COST_UNIT;
+  shape.cost = Math.max((plan['Total Cost'] ?? 0) * COST_UNIT, milliseconds);
   shape.isEstimate = true;
   shape.isProven = first !== undefined && highestCost(plan) * COST_UNIT < SAFE;
 }

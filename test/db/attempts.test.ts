@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, test, type MockTracker } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
@@ -97,6 +97,23 @@ describe('a client whose reads are slow on purpose', () => {
     await Promise.all(attempts);
     assert.deepEqual(order, ['alice', 'mallory']);
   });
+
+  /** Loses a statement of one client, and asks for its next one. */
+  async function afterEndless(mock: MockTracker, isLively: boolean): Promise<unknown> {
+    let now = scheduler.clock.now();
+    mock.method(scheduler.clock, 'now', () => now);
+    const endless = await enter('trial', 'mallory', brief());
+    now += 15_000;
+    if (isLively) scheduler.leave(await enter('read', 'alice', brief()), true);
+    scheduler.leave(endless);
+    return enter('slow', 'mallory', brief());
+  }
+
+  test('is refused after a statement that PostgreSQL has not ended, while it answers others', ({ mock }) =>
+    assert.rejects(afterEndless(mock, true), { status: 429 }));
+
+  test('may go on after a statement without an answer, if PostgreSQL answers no others either', ({ mock }) =>
+    assert.doesNotReject(afterEndless(mock, false)));
 
   test('keeps a longer cooldown after a shorter slow statement', () => {
     const clients = new SlowClients();

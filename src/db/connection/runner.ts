@@ -217,8 +217,10 @@ export class Runner {
       let isComplete: boolean | undefined;
       let started = 0;
       try {
-        if (shape.cost === undefined)
-          noteEstimate(shape, options?.isExplain ? '[]' : await this.#explain(statement, requester));
+        if (shape.cost === undefined) {
+          const plan = options?.isExplain ? '[]' : await this.#explain(statement, requester, running);
+          noteEstimate(shape, plan, this.#scheduler.clock.now() - running.since);
+        }
         if (isUnknown && this.#scheduler.classOf(shape, requester) !== name) continue;
         isComplete = false;
         started = this.#scheduler.clock.now();
@@ -239,9 +241,13 @@ export class Runner {
     }
   }
 
-  async #explain({ text, values }: BoundSql, requester: Requester): Promise<string> {
+  async #explain(
+    { text, values }: BoundSql,
+    requester: Requester,
+    running: RunningStatement,
+  ): Promise<string> {
     const explain = { text: `explain (format json) ${text}`, values };
-    const [row] = await this.#execute(explain, requester, false);
+    const [row] = await this.#execute(explain, requester, false, running);
     return row?.[0]?.toString() ?? '[]';
   }
 

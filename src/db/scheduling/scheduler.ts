@@ -19,6 +19,9 @@ const MAX_WAITING_OF_SUSPECT = 8;
 /** An anonymous client whose read unexpectedly takes this long (milliseconds) may hide its cost on purpose. */
 const SUSPICIOUS = 1_000;
 
+/** Milliseconds since the last answer for which the database counts as lively. */
+const LIVELY = 2_000;
+
 /** Classes in which an anonymous client may be in a cooldown. */
 const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
 
@@ -30,6 +33,8 @@ export class Scheduler {
   readonly #slowClients = new SlowClients();
   readonly #queues = new ClassQueues(this.#slowClients);
   readonly #running = new RunningStatements(this.#queues, this.#slowClients);
+  /** When a statement was last answered (milliseconds of `performance.now`). */
+  #answeredAt = -Infinity;
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
   readonly clock = new LoopClock(() => {
     this.#refuseLate();
@@ -114,7 +119,12 @@ export class Scheduler {
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
     if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
-    if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.isEnded))
+    const now = performance.now();
+    if (milliseconds < LOST_AFTER && isComplete) this.#answeredAt = now;
+    // PostgreSQL cannot cancel every statement. If it answers others, the fault is not that of the database or the network.
+    const isEndless = milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
+    if (isAnonymous && isEndless) this.#coolDown(running, milliseconds, true, 1);
+    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.isEnded))
       this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();
@@ -128,10 +138,13 @@ export class Scheduler {
   ): Promise<T> {
     const entered = this.enter(name, requester);
     const running = entered instanceof Promise ? await entered : entered;
+    let isComplete = false;
     try {
-      return await work(running);
+      const result = await work(running);
+      isComplete = true;
+      return result;
     } finally {
-      if (running) this.leave(running);
+      if (running) this.leave(running, isComplete);
     }
   }
 
@@ -143,8 +156,8 @@ export class Scheduler {
     { caller: { key }, utilization }: RunningStatement,
     milliseconds: number,
     isSuspect: boolean,
+    busy = utilization ? performance.eventLoopUtilization(utilization).utilization : 1,
   ): void {
-    const busy = utilization ? performance.eventLoopUtilization(utilization).utilization : 1;
     this.#slowClients.coolDown(key, milliseconds, busy, isSuspect, () => this.#queues.startNext());
     if (isSuspect) this.#slowClients.markSuspect(key);
     this.#refuseCoolingDown(key);
