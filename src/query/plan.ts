@@ -148,9 +148,9 @@ function planFilter(
   const parsed = filterValues(operator, filter.values, column);
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
-  let fault: string | undefined;
+  let fault = budget.digits.take(parsed.addedDigits);
   if (operator === 'like' || operator === 'ilike') fault = budget.takePatterns(values);
-  if (operator === 'contains' && !column.elements) fault = budget.takeJson(values);
+  if (operator === 'contains' && !column.elements) fault ??= budget.takeJson(values);
   return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 

@@ -56,22 +56,38 @@ const RECORDS = `[${Array.from(
 const listOf = (count: number, make: (index: number) => string): string =>
   encodeURIComponent(Array.from({ length: count }, (_, index) => make(index)).join(','));
 
+/** The shortest texts of the longest numbers. */
+const EXPONENTS = Array(890).fill('1e131071').join(',');
+
 const KEYS: readonly RequestShape[] = [
   `id__in=${listOf(250, (index) => `"${index},2026-01-01"`)}`,
   `id__gt=${'%31'.repeat(2_000)},2026-01-01`,
   `values0__contains=${listOf(2_500, String)}`,
   `values0=${encodeURIComponent(`[${Array(2_500).fill('1').join(',')}]`)}`,
+  `values0__contains=${EXPONENTS}`,
   `cursor=${'A'.repeat(8_000)}`,
 ].map((query) => ({ path: `/api/measure/?${query}`, headers: { Prefer: 'paging=cursor' } }));
 
 export const bodies: readonly Scenario[] = [
-  floodScenario('bodies', 'JSON of 1 MB with an unknown field, 30 in parallel by one user', 30, [
-    written('PUT', '/api/value/1/', { before: '{"nosuch":[', repeat: '1,', times: 500_000, after: '1]}' }),
-  ]),
+  floodScenario(
+    'bodies',
+    'JSON of 1 MB with an unknown field or with exponents, 30 in parallel by one user',
+    30,
+    [
+      written('PUT', '/api/value/1/', { before: '{"nosuch":[', repeat: '1,', times: 500_000, after: '1]}' }),
+      written('PUT', '/api/value/1/', {
+        before: '{"json":[',
+        repeat: '1e999,',
+        times: 170_000,
+        after: '1]}',
+      }),
+    ],
+  ),
   floodScenario('arrays', 'PUT of 20 arrays with 1 MB in all, 10 in parallel by one user', 10, [
     written('PUT', MEASURE, arraysOf('1.5', 10_000)),
     written('PUT', MEASURE, arraysOf('"1.5"', 8_000)),
     written('PUT', MEASURE, arraysOf('"x"', 8_000)),
+    written('PUT', MEASURE, arraysOf('1e999', 8_000)),
   ]),
   floodScenario('records', 'POST of 1,000 records of which the last is a duplicate, 10 in parallel', 10, [
     written('POST', '/api/measure/', RECORDS),

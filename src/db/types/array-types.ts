@@ -40,6 +40,7 @@ class ElementParser {
   #position = 0;
   #fault: string | undefined;
   #isStorable = true;
+  #addedDigits = 0;
 
   constructor(parse: ParseElement, nullable: boolean) {
     this.#parse = parse;
@@ -58,6 +59,7 @@ class ElementParser {
       if (!this.#nullable) this.#addFault('must not be null', true);
       return null;
     }
+    this.#addedDigits += parsed.addedDigits ?? 0;
     if (parsed.fault !== undefined) this.#addFault(parsed.fault, parsed.value !== undefined);
     return parsed.value ?? null;
   }
@@ -74,8 +76,9 @@ class ElementParser {
     if (!isFlat && !isRectangular(elements)) return { fault: 'must have one dimension' };
     const value = this.#array(elements);
     const fault = isFlat ? this.#fault : 'must have one dimension';
-    if (fault === undefined) return { value };
-    return this.#isStorable ? { fault, value } : { fault: this.#fault ?? fault };
+    const added = this.#addedDigits > 0 ? { addedDigits: this.#addedDigits } : {};
+    if (fault === undefined) return { value, ...added };
+    return this.#isStorable ? { fault, value, ...added } : { fault: this.#fault ?? fault };
   }
 }
 

@@ -22,5 +22,5 @@ export function checkChoice(
   return (parsed) =>
     parsed.fault !== undefined || isAllowed(parsed.value)
       ? parsed
-      : { fault: `must be one of ${names.join(', ')}`, value: parsed.value };
+      : { ...parsed, fault: `must be one of ${names.join(', ')}` };
 }

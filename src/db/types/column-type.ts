@@ -5,9 +5,12 @@ import type { Fragment } from '../fragment.ts';
  * A value as text that PostgreSQL can cast, or a fault. A fault with a value means that PostgreSQL could store it, but it
  * breaks a rule of the registry or JSON cannot express it (NaN, infinity). A record may keep such a value, but not get it.
  */
-export type Parsed =
-  | { readonly value: string; readonly fault?: undefined }
-  | { readonly fault: string; readonly value?: string };
+export type Parsed = (
+  { readonly value: string; readonly fault?: undefined } | { readonly fault: string; readonly value?: string }
+) & {
+  /** The digits that exponents add to the value, see `DigitBudget`; none if left out. */
+  readonly addedDigits?: number;
+};
 
 export type Operator =
   'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in' | 'is' | 'like' | 'ilike' | 'contains';

@@ -232,8 +232,9 @@ export const COLUMN_TYPES = {
     declare: () => 'jsonb',
     accepts: ['jsonb', 'json'],
     parse: (text) => {
-      const { value, fault } = checkJson(undefined, text);
-      return value === undefined ? { fault: fault ?? '' } : { value };
+      const parsed = checkJson(undefined, text);
+      // A filter can have a value that a record may only keep.
+      return parsed.value === undefined ? parsed : { ...parsed, value: parsed.value, fault: undefined };
     },
     fromJson: checkJson,
     output: asItIs,

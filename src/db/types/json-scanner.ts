@@ -1,6 +1,7 @@
 // Validates JSON text without building its values. Linear and iterative, so hostile text cannot exhaust time or stack.
 
 import { setImmediate } from 'node:timers/promises';
+import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
 
 /** Properties of a JSON text for which PostgreSQL may refuse it. */
 export interface JsonFacts {
@@ -8,8 +9,10 @@ export interface JsonFacts {
   readonly depth: number;
   readonly hasNul: boolean;
   readonly hasLoneSurrogate: boolean;
-  /** Whether a number has an exponent of four or more digits, or more digits than numeric can hold. */
+  /** Whether a number has more digits than numeric can hold, or than a number with an exponent may have. */
   readonly hasHugeNumber: boolean;
+  /** The digits that exponents add, see `DigitBudget`. */
+  readonly addedDigits: number;
 }
 
 /** Called for each field of the outermost object: the key, the bounds of the value, and the facts of the text so far. */
@@ -37,7 +40,6 @@ const LITERALS = ['true', 'false', 'null'];
 /** The digits that numeric can hold before and after the decimal point. */
 export const NUMERIC_WHOLE = 131_072;
 export const NUMERIC_FRACTION = 16_383;
-const MAX_EXPONENT_DIGITS = 3;
 /** Values that are scanned in one iteration of the event loop. They take about a millisecond. */
 const VALUES_PER_TURN = 20_000;
 
@@ -78,6 +80,7 @@ class Scanner {
   hasNul = false;
   hasLoneSurrogate = false;
   hasHugeNumber = false;
+  addedDigits = 0;
 
   constructor(text: string) {
     this.text = text;
@@ -115,21 +118,25 @@ class Scanner {
     const whole = text.charCodeAt(from) === MINUS ? from + 1 : from;
     let at = text.charCodeAt(whole) === ZERO ? whole + 1 : skipDigits(text, whole);
     if (at === whole) return -1;
-    if (at - whole > NUMERIC_WHOLE) this.hasHugeNumber = true;
+    const wholeDigits = at - whole;
+    let fractionDigits = 0;
+    if (wholeDigits > NUMERIC_WHOLE) this.hasHugeNumber = true;
     if (text.charCodeAt(at) === POINT) {
       const fraction = at + 1;
       at = skipDigits(text, fraction);
       if (at === fraction) return -1;
-      if (at - fraction > NUMERIC_FRACTION) this.hasHugeNumber = true;
+      fractionDigits = at - fraction;
+      if (fractionDigits > NUMERIC_FRACTION) this.hasHugeNumber = true;
     }
     if ((text.charCodeAt(at) | 0x20) !== LETTER_E) return at;
     const sign = text.charCodeAt(at + 1);
     const exponent = sign === PLUS || sign === MINUS ? at + 2 : at + 1;
-    at = skipDigits(text, exponent);
-    let first = exponent;
-    while (text.charCodeAt(first) === ZERO) first += 1;
-    if (at - first > MAX_EXPONENT_DIGITS) this.hasHugeNumber = true;
-    return at === exponent ? -1 : at;
+    const end = skipDigits(text, exponent);
+    if (end === exponent) return -1;
+    const written = writtenDigits(wholeDigits, fractionDigits, Number(text.slice(at + 1, end)));
+    if (written > MAX_WRITTEN) this.hasHugeNumber = true;
+    else this.addedDigits += addedDigits(written, end - from);
+    return end;
   }
 
   /** The end of the string, number or literal that starts at `at`, or -1. */

@@ -1,5 +1,6 @@
 // Validates the texts, numbers and JSON values of filters and bodies, so that PostgreSQL can store them.
 import type { Facts, Parsed } from './column-type.ts';
+import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
 import { NUMERIC_FRACTION, NUMERIC_WHOLE, scanJson, type JsonFacts } from './json-scanner.ts';
 
 /** Maximum nesting of a new JSON value, and of one that a record already has. PostgreSQL's parser fails at some thousands. */
@@ -88,22 +89,30 @@ export function decimal(text: string, { precision, scale = 0 }: Omit<Facts, 'cas
   const first = digits.search(/[1-9]/);
   const point = whole.length + exponent;
   if (Math.abs(exponent) > NUMERIC_WHOLE) return { fault: 'is out of range' };
-  if (first < 0)
-    return point - digits.length < -NUMERIC_FRACTION ? { fault: 'is out of range' } : { value: text };
+  if (first < 0 && point - digits.length < -NUMERIC_FRACTION) return { fault: 'is out of range' };
   const [maxBefore, maxAfter] =
     precision === undefined ? [NUMERIC_WHOLE, NUMERIC_FRACTION] : [precision - scale, scale];
-  if (point - first > maxBefore) {
+  if (first >= 0 && point - first > maxBefore) {
     const fault =
       maxBefore > 0 ? `must have at most ${maxBefore} digits before the decimal point` : 'is too large';
     return { fault };
   }
-  if (lengthWithoutZeros(digits) - point > maxAfter) {
+  if (first >= 0 && lengthWithoutZeros(digits) - point > maxAfter) {
     const fault =
       maxAfter >= 0 ? `must have at most ${maxAfter} digits after the decimal point` : 'has too many digits';
     return { fault };
   }
-  return { value: text };
+  if (match[2] === undefined) return { value: text };
+  const written = writtenDigits(whole.length, fraction.length, exponent);
+  if (written > MAX_WRITTEN)
+    return {
+      fault: `must have at most ${MAX_WRITTEN} digits when written without an exponent (got ${written})`,
+    };
+  return withDigits(text, addedDigits(written, text.length));
 }
+
+const withDigits = (value: string, added: number): Parsed =>
+  added > 0 ? { value, addedDigits: added } : { value };
 
 /** The length without trailing zeros. A loop, because a pattern would not be linear. */
 function lengthWithoutZeros(digits: string): number {
@@ -159,13 +168,19 @@ export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
   if (parsed.fault !== undefined) return parsed;
   const { value } = parsed;
   if (NON_FINITE.has(value)) return notFinite(value);
-  if (min !== undefined && isLess(value, String(min))) return { fault: `must be at least ${min}`, value };
-  if (max !== undefined && isLess(String(max), value)) return { fault: `must be at most ${max}`, value };
+  if (min !== undefined && isLess(value, String(min))) return { ...parsed, fault: `must be at least ${min}` };
+  if (max !== undefined && isLess(String(max), value)) return { ...parsed, fault: `must be at most ${max}` };
   return parsed;
 }
 
 /** Represents an array or object whose text was already scanned and can be stored. */
-export const STORABLE = Object.freeze({});
+export class Storable {
+  readonly addedDigits: number;
+
+  constructor(added: number) {
+    this.addedDigits = added;
+  }
+}
 
 /** Whether PostgreSQL can store a JSON text with these facts. */
 export const isStorable = ({ depth, hasNul, hasLoneSurrogate, hasHugeNumber }: JsonFacts): boolean =>
@@ -173,7 +188,7 @@ export const isStorable = ({ depth, hasNul, hasLoneSurrogate, hasHugeNumber }: J
 
 /** Checks that PostgreSQL can store a JSON value. The result is the text that the client sent. */
 export function checkJson(value: unknown, source: string): Parsed {
-  if (value === STORABLE && source.isWellFormed()) return { value: source };
+  if (value instanceof Storable && source.isWellFormed()) return withDigits(source, value.addedDigits);
   const facts = scanJson(source);
   if (!facts) return { fault: 'must be JSON' };
   if (facts.hasNul) return { fault: NUL_FAULT };
@@ -182,5 +197,9 @@ export function checkJson(value: unknown, source: string): Parsed {
     const fault = `must not nest deeper than ${MAX_DEPTH} levels`;
     return facts.depth <= MAX_KEPT_DEPTH ? { fault, value: source } : { fault };
   }
-  return facts.hasHugeNumber ? { fault: 'has a number that is too large or too small' } : { value: source };
+  return facts.hasHugeNumber
+    ? {
+        fault: `has a number that is too large or too small: with an exponent, at most ${MAX_WRITTEN} digits when written without it`,
+      }
+    : withDigits(source, facts.addedDigits);
 }

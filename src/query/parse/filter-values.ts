@@ -10,7 +10,13 @@ export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
   'eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike', 'contains',
 ]); // prettier-ignore
 
-export type FilterValues = { readonly values: readonly string[] } | { readonly fault: string };
+export type FilterValues =
+  | {
+      readonly values: readonly string[];
+      /** The digits that exponents add to the values. */
+      readonly addedDigits?: number;
+    }
+  | { readonly fault: string };
 
 /** Splits a list by the rules of CSV. @returns undefined for bad quoting */
 function splitCsv(text: string): string[] | undefined {
@@ -47,7 +53,7 @@ function containedValue(text: string, column: Column): FilterValues {
   const items = listItems(text);
   if ('fault' in items) return items;
   const parsed = allOf(items.values.map((item) => valueOf(element.parse(item, elements))));
-  return 'fault' in parsed ? parsed : { values: [arrayText(parsed.values)] };
+  return 'fault' in parsed ? parsed : { ...parsed, values: [arrayText(parsed.values)] };
 }
 
 function isValues(text: string, column: Column): FilterValues {
@@ -66,13 +72,21 @@ function patternValues(text: string): FilterValues {
 }
 
 const valueOf = (parsed: Parsed): FilterValues =>
-  parsed.fault !== undefined ? { fault: parsed.fault } : { values: [parsed.value] };
+  parsed.fault !== undefined
+    ? { fault: parsed.fault }
+    : { values: [parsed.value], addedDigits: parsed.addedDigits ?? 0 };
 
 const typedValue = (text: string, column: Column): FilterValues => valueOf(column.type.parse(text, column));
 
 function allOf(results: readonly FilterValues[]): FilterValues {
-  const fault = results.find((result) => 'fault' in result);
-  return fault ?? { values: results.flatMap((result) => ('values' in result ? result.values : [])) };
+  const values: string[] = [];
+  let addedDigits = 0;
+  for (const result of results) {
+    if ('fault' in result) return result;
+    values.push(...result.values);
+    addedDigits += result.addedDigits ?? 0;
+  }
+  return { values, addedDigits };
 }
 
 /** The values of one filter as the database takes them: of the column's type, or as the operator requires. */

@@ -1,4 +1,5 @@
 // Limits what one query may ask for that PostgreSQL cannot cancel.
+import { DigitBudget } from '../../db/types/exponents.ts';
 
 /**
  * Maximum total length of the patterns. PostgreSQL cannot cancel a match, which costs text length times pattern length.
@@ -16,6 +17,8 @@ const jsonValues = (json: string): number =>
 
 /** Counts what the filters and the words of the search of one query ask for. */
 export class QueryBudget {
+  /** The digits that the exponents of numbers add. */
+  readonly digits = new DigitBudget('query');
   #patterns = 0;
   #characters = 0;
   #jsonValues = 0;

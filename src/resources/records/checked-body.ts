@@ -4,6 +4,7 @@ import type { Parsed } from '../../db/types/column-type.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { hasNaturalKey, isKeyPart, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { checkChoice } from '../../db/types/choices.ts';
+import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
@@ -18,6 +19,7 @@ export interface CheckedBody {
   /** Fields that refer to records which the caller may not read. Only the write itself checks whether those exist. */
   readonly hiddenReferences: string[];
   readonly errors: FieldErrors;
+  readonly digits: DigitBudget;
 }
 
 /** The write that a body is for. */
@@ -27,6 +29,8 @@ export interface Writing {
   readonly caller: Caller;
   /** Whether read-only columns are faults; otherwise they are ignored. */
   readonly isStrict?: boolean | undefined;
+  /** Shared by all records of a request. */
+  readonly digits?: DigitBudget;
   /** Whether the caller may read the records of a model; every model when left out. */
   readonly mayRead?: (model: Model) => boolean;
 }
@@ -126,6 +130,11 @@ function checkColumn(
           ? checkPartLength
           : undefined;
   const field = parseField(sent, column);
+  const tooLong = body.digits.take(field.addedDigits);
+  if (tooLong !== undefined) {
+    addError(body.errors, key, tooLong);
+    return;
+  }
   const parsed = rule && field.fault === undefined ? rule(field.value, column) : field;
   if (parsed.fault === undefined) {
     // A new record may refer to itself by the key in the same body.
@@ -229,7 +238,8 @@ export async function checkBody(
   writing: Writing,
   rest: Rest = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {
-  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {} };
+  const { digits = new DigitBudget('body') } = writing;
+  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {}, digits };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);

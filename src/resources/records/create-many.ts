@@ -3,6 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import type { Rest } from '../../db/scheduling/requester.ts';
 import { valueList, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
+import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import {
@@ -170,6 +171,7 @@ export async function createMany(
   /** The position of each checked body. */
   const indexes: number[] = [];
   let faulty = 0;
+  const writing = { id: undefined, caller, isStrict, mayRead, digits: new DigitBudget('body') };
   for (const [index, fields] of bodies.entries()) {
     const pause = rest();
     if (pause) await pause;
@@ -180,7 +182,7 @@ export async function createMany(
       addError(errors, String(index), 'must be an object of fields and values');
       continue;
     }
-    const body = await checkBody(fields, resource, { id: undefined, caller, isStrict, mayRead }, rest);
+    const body = await checkBody(fields, resource, writing, rest);
     const names = Object.entries(body.errors);
     faulty += names.length;
     for (const [key, faults] of names)

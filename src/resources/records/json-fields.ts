@@ -8,7 +8,7 @@ import {
   type OnField,
 } from '../../db/types/json-scanner.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { isStorable, STORABLE } from '../../db/types/json-values.ts';
+import { isStorable, Storable } from '../../db/types/json-values.ts';
 import { Problem } from '../../errors.ts';
 
 /** One field of a JSON object: its value, and its text as it was sent, in which numbers keep all digits. */
@@ -30,11 +30,14 @@ class ParsedField implements JsonField {
   readonly source: string;
   #value: unknown;
 
-  /** @param facts from the scan of a text that contains the source, so that it is not scanned again */
-  constructor(source: string, facts: JsonFacts) {
+  /**
+   * @param facts from the scan of a text that contains the source, so that it is not scanned again
+   * @param addedDigits those of the source
+   */
+  constructor(source: string, facts: JsonFacts, addedDigits: number) {
     this.source = source;
     if (source.startsWith('{') || source.startsWith('['))
-      this.#value = isStorable(facts) ? STORABLE : CONTAINER;
+      this.#value = isStorable(facts) ? new Storable(addedDigits) : CONTAINER;
   }
 
   get value(): unknown {
@@ -133,9 +136,11 @@ export async function parseJsonBodyInTurns(text: string, maxRecords: number, res
 
 function collectFields(text: string) {
   const fields = new Map<string, JsonField>();
+  let addedBefore = 0;
   const add: OnField = (key, start, end, facts) => {
     if (fields.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
-    fields.set(key, new ParsedField(text.slice(start, end), facts));
+    fields.set(key, new ParsedField(text.slice(start, end), facts, facts.addedDigits - addedBefore));
+    addedBefore = facts.addedDigits;
   };
   return { fields, add };
 }
@@ -235,4 +240,4 @@ export async function jsonFieldInTurns(
 }
 
 const jsonField = (text: string, facts: JsonFacts | undefined): JsonField | { readonly fault: string } =>
-  facts ? new ParsedField(text, facts) : { fault: 'must be JSON' };
+  facts ? new ParsedField(text, facts, facts.addedDigits) : { fault: 'must be JSON' };
