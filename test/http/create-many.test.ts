@@ -103,6 +103,12 @@ describe('a POST with an array', () => {
     );
     const places = await post('place', [{ id: 'x "y"', name: 'x' }], { Prefer: 'return=minimal' });
     assert.deepEqual(places.json, ['x "y"']);
+    const logged = await service.sql`
+      select after::json ->> 'title' as title from vitrine_history where model = 'book' order by id desc limit 2`;
+    assert.deepEqual(
+      logged.map(({ title }) => title as string),
+      ['f', 'e'],
+    );
   });
 
   test('names all faults with the position of their record, and writes nothing', async () => {

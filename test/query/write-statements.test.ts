@@ -69,6 +69,16 @@ describe('the writing statements of a resource', () => {
     assert.deepEqual(statements[6]?.values, ['1', 'a', '{"5","6"}']);
   });
 
+  test('the SQL of several new records builds no JSON where only the keys are returned', () => {
+    const { writes, name, built } = createWrites();
+    const group = { columns: [name], lists: [sql`array['a']`], size: 1 };
+    const many = { groups: [group], references: [], author: { id: '7', name: 'ada' } };
+    writes.insertMany({ ...many, isMinimal: true });
+    assert.equal(built(), 0);
+    writes.insertMany({ ...many, isMinimal: false });
+    assert.equal(built(), 1);
+  });
+
   test('a write without an author does not share its SQL with one whose author must be the owner', () => {
     const { writes, name } = createWrites({ isOwned: true });
     const write = { id: '1', changes: [{ column: name, value: 'a' }] };

@@ -74,21 +74,24 @@ function createdReply(request: ApiRequest, { name }: ServedResource, record: Cre
 
 const COMMA = Buffer.from(',');
 
+/** Whether a POST of several records returns only their keys. */
+const isMinimal = (request: ApiRequest): boolean => preference(request.headers, 'return') === 'minimal';
+
 /** The response to several new records: the records, or with `Prefer: return=minimal` their keys. */
 function createdManyReply(
   request: ApiRequest,
   { model }: ServedResource,
   records: readonly InsertedRecord[],
 ): Reply {
-  const isMinimal = preference(request.headers, 'return') === 'minimal';
+  const keysOnly = isMinimal(request);
   const isNumber = model.primaryKey.type.input.json === 'number';
   const parts = records.map(({ json: record, key }) =>
-    isMinimal ? Buffer.from(isNumber ? key : JSON.stringify(key)) : record,
+    keysOnly ? Buffer.from(isNumber ? key : JSON.stringify(key)) : record,
   );
   const separated = parts.flatMap((part, index) => (index === 0 ? [part] : [COMMA, part]));
   const applied = [
     ...(isStrict(request) ? ['handling=strict'] : []),
-    ...(isMinimal ? ['return=minimal'] : []),
+    ...(keysOnly ? ['return=minimal'] : []),
   ];
   return json(
     201,
@@ -149,7 +152,10 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           : createdManyReply(
               request,
               resource,
-              await run.createMany(resource, records, caller, isStrict(request)),
+              await run.createMany(resource, records, caller, {
+                isStrict: isStrict(request),
+                isMinimal: isMinimal(request),
+              }),
             );
       });
     },

@@ -39,9 +39,12 @@ export interface InsertMany {
   readonly groups: readonly InsertGroup[];
   readonly references: readonly References[];
   readonly author: Author;
+  /** Whether only the keys are returned. */
+  readonly isMinimal: boolean;
 }
 
 export interface InsertedRecord {
+  /** Empty where only the keys are returned. */
   readonly json: Buffer;
   readonly key: string;
 }
@@ -114,12 +117,14 @@ function groupSql(
   { model, shown, recording }: WriteTarget,
   { columns, lists, size }: InsertGroup,
   isReused: boolean,
+  isMinimal: boolean,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const log = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${output(ROOT, model.primaryKey)}::text as key${log}`;
+  const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
@@ -156,7 +161,7 @@ const readMany =
  */
 export function insertManyStatement(
   target: WriteTarget,
-  { groups, references, author }: InsertMany,
+  { groups, references, author, isMinimal }: InsertMany,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
   const { shown, recording } = target;
   const isReused = recording !== undefined && recordsSameColumns(shown, recording);
@@ -173,7 +178,7 @@ export function insertManyStatement(
   const checked = sql`checked as materialized (${found})`;
   const name = (index: number): Fragment => raw(`inserted${index}`);
   const inserts = groups.map(
-    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused)})`,
+    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused, isMinimal)})`,
   );
   const all = join(
     groups.map((_, index) => sql`select * from ${name(index)}`),
@@ -187,8 +192,10 @@ export function insertManyStatement(
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
+  // NULL where nothing was inserted.
+  const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
   return createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select i.record, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
 }

@@ -24,6 +24,13 @@ import { runWrite, suppressed } from './write-result.ts';
 export const MAX_RECORDS = 1_000;
 /** Maximum number of different sets of fields. Nullable fields without a default do not count. */
 const MAX_GROUPS = 32;
+/** What the request's `Prefer` asks for. */
+export interface ManyPreferences {
+  readonly isStrict: boolean | undefined;
+  /** Whether only the keys are returned. */
+  readonly isMinimal: boolean;
+}
+
 export interface ManyOptions {
   readonly database: Pick<Database, 'run'>;
   readonly passwords: Passwords;
@@ -160,7 +167,7 @@ export async function createMany(
   resource: ServedResource,
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
-  isStrict: boolean | undefined,
+  { isStrict, isMinimal }: ManyPreferences,
   { database, passwords, requester, mayRead, holds }: ManyOptions,
 ): Promise<InsertedRecord[]> {
   const { model } = resource;
@@ -215,6 +222,7 @@ export async function createMany(
     groups: lists,
     references: wanted,
     author: caller,
+    isMinimal,
   });
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
     throw await manyConflicts(error, { records, resource, database, mayRead, rest });

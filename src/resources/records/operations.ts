@@ -7,7 +7,7 @@ import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
-import { createMany } from './create-many.ts';
+import { createMany, type ManyPreferences } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
 import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
@@ -219,9 +219,9 @@ export function createOperations(
       resource: ServedResource,
       bodies: readonly (JsonFields | undefined)[],
       caller: Caller,
-      isStrict?: boolean,
+      preferences: ManyPreferences,
     ): Promise<InsertedRecord[]> =>
-      createMany(resource, bodies, caller, isStrict, {
+      createMany(resource, bodies, caller, preferences, {
         database,
         passwords,
         requester,
