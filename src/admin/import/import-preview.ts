@@ -5,8 +5,9 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
-import { WHOLE_ROW, type RowKind, type RowOutcome } from './import-rows.ts';
-import type { ImportOutcome } from './import-run.ts';
+import { WHOLE_ROW } from './import-matches.ts';
+import type { RowKind, RowOutcome } from './import-rows.ts';
+import { SHOWN_LENGTH, type ImportOutcome } from './import-tally.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import { sentence, table } from '../web/widgets.ts';
@@ -35,9 +36,6 @@ export async function referenceLabels(
   const labelOf = await labelsFor(records, browsing.labelsOf);
   return (column, value) => labelOf(targetOf(column), value);
 }
-
-/** The number of characters shown of a value. */
-const SHOWN_LENGTH = 80;
 
 const TITLES: Readonly<Record<Exclude<RowKind, 'unchanged'>, string>> = {
   faulty: 'Rows with errors',

@@ -1,5 +1,4 @@
 // Imports a file in one transaction: as a trial for the preview, or for good.
-import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
@@ -7,31 +6,11 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
-import {
-  createImporter,
-  faulty,
-  lockMatched,
-  matchRows,
-  WHOLE_ROW,
-  type MatchedRow,
-  type RowKind,
-  type RowOutcome,
-} from './import-rows.ts';
+import { lockMatched, matchRows, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
+import { createImporter, faulty } from './import-rows.ts';
+import { createTally, type CondensedOutcome, type ImportOutcome } from './import-tally.ts';
 import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/lock-out.ts';
-
-export interface ImportOutcome {
-  readonly counts: Readonly<Record<RowKind, number>>;
-  /** The first rows of each kind. */
-  readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
-  /** A digest of all changes. A different digest means that the import would change something else. */
-  readonly digest: string;
-}
-
-/** The maximum number of rows of each kind kept for the preview. Faulty rows may have an error per column. */
-const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
-/** The number of rows per savepoint. Savepoints slow down other transactions, so one for each row would be too many. */
-const GROUP_SIZE = 64;
 
 /**
  * Whether rows cannot affect each other: no unique column except the key, and no reference to the same table. A preview can
@@ -54,32 +33,6 @@ function errorsOf(error: unknown): FieldErrors {
 
 const charactersIn = ({ row: { cells } }: MatchedRow): number =>
   cells.reduce((length, cell) => length + (cell?.length ?? 0), 0);
-
-/** Adds texts to a hash without ambiguity: their lengths come first. JSON of a long text would block the event loop. */
-function addTexts(hash: Hash, texts: readonly (string | null)[]): void {
-  hash.update(`${texts.map((text) => text?.length ?? 'null').join(',')};`);
-  for (const text of texts) if (text !== null) hash.update(text);
-}
-
-/** Counts the rows, keeps the first of each kind, and computes the digest. */
-function createTally(resource: AdminResource, { columns }: ImportFile) {
-  const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
-  const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
-  const hash = createHash('sha256').update(resource.name);
-  return {
-    add(outcome: RowOutcome, { row: { cells } }: MatchedRow): void {
-      const { kind, line, id, changes } = outcome;
-      counts[kind] += 1;
-      if (shown[kind].length < MAX_SHOWN[kind]) shown[kind].push(outcome);
-      // Excludes generated values of new records (a key, the time), which differ in every trial.
-      const values = changes
-        .filter(({ column }) => columns.includes(column))
-        .flatMap(({ column, before, after }) => [column.key, before, after]);
-      addTexts(hash, [String(line), kind, id ?? null, ...(kind === 'new' ? cells : values)]);
-    },
-    outcome: (): ImportOutcome => ({ counts, shown, digest: hash.digest('base64url') }),
-  };
-}
 
 /**
  * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome.
@@ -106,17 +59,18 @@ export async function runImportFile(
         outcome = 'alreadyDone';
         return;
       }
-      const importRow = createImporter(operations, resource, caller, file, (id) => isOwnUser(context, id));
+      const isOwn = (id: string | undefined): boolean => isOwnUser(context, id);
+      const importRow = createImporter(operations, run, resource, caller, file, isOwn);
 
       /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
-      async function importRows(rows: readonly MatchedRow[]): Promise<RowOutcome[]> {
-        const outcomes: RowOutcome[] = [];
+      async function importRows(rows: readonly MatchedRow[]): Promise<CondensedOutcome[]> {
+        const outcomes: CondensedOutcome[] = [];
         await send('savepoint rows');
         try {
           for (const row of rows) {
             // An invalid row sends no statement, so nothing else would let other requests run.
             if (charactersIn(row) > PIECE) await setImmediate();
-            outcomes.push(await importRow(row));
+            outcomes.push(tally.condense(await importRow(row), row));
           }
         } catch (error) {
           const errors = errorsOf(error);
@@ -124,7 +78,7 @@ export async function runImportFile(
           const [first] = rows;
           const middle = rows.length >> 1;
           outcomes.length = 0;
-          if (first && middle === 0) outcomes.push(faulty(first, errors));
+          if (first && middle === 0) outcomes.push(tally.condense(faulty(first, errors), first));
           else
             for (const half of [rows.slice(0, middle), rows.slice(middle)])
               outcomes.push(...(await importRows(half)));
@@ -135,19 +89,14 @@ export async function runImportFile(
 
       // Checks deferred constraints at each row, so that an error belongs to its row.
       await send('set constraints all immediate');
-      const matched = await matchRows(run, resource, file, !undoesGroups);
-      for (let at = 0; at < matched.length; at += GROUP_SIZE) {
-        const group = matched.slice(at, at + GROUP_SIZE);
+      for await (const group of matchRows(run, resource, file, !undoesGroups)) {
         if (undoesGroups) await send('savepoint passing');
         if (undoesGroups) await lockMatched(run, resource, group);
         const outcomes = await importRows(group);
         // Releases the locks before the next group.
         if (undoesGroups) await send('rollback to savepoint passing');
         if (undoesGroups) await send('release savepoint passing');
-        group.forEach((row, index) => {
-          const done = outcomes[index];
-          if (done) tally.add(done, row);
-        });
+        outcomes.forEach(tally.add);
       }
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();

@@ -37,6 +37,14 @@ export function shortened(text: string, most = MAX_SHOWN): string {
   return characters.length > most || isLong ? `${characters.slice(0, most).join('').toWellFormed()}…` : line;
 }
 
+/** A short text that `shortened` shows like this one. */
+export function shortenable(text: string, most: number): string {
+  const read = READ_FACTOR * most;
+  if (text.length <= read) return text;
+  const trimmed = text.trim();
+  return trimmed.length <= read ? trimmed || ' ' : `${trimmed.slice(0, read)}…`;
+}
+
 /** Whether the column's values are right-aligned as numbers. A foreign key shows a label instead. */
 export const isNumeric = ({ type, references }: Column): boolean => type.bounded === true && !references;
 

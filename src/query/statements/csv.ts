@@ -1,12 +1,10 @@
 // CSV: the SQL of exports, guarded against spreadsheet formulas, and a reader for imports.
 import { setImmediate } from 'node:timers/promises';
-import { cast } from '../../db/types/column-types.ts';
-import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
-import { type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
-import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { type Statement, createStatement } from '../../db/rows.ts';
+import { output, reference, type Column } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
-import { recordJson } from './record-json.ts';
 
 /**
  * Code point ranges of characters that spreadsheets may ignore before a formula: whitespace and invisible characters (no-break
@@ -70,28 +68,6 @@ export function exportStatement(plan: ListPlan, format: (alias: string) => Fragm
   const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
   return createStatement(sql`select ${format(ROOT)} from (${rows}) ${raw(ROOT)}`, (records) =>
     records.flatMap(([record]) => record ?? []),
-  );
-}
-
-/** A record and the position of its id in a list, from 0. */
-export interface PlacedRecord {
-  readonly index: number;
-  readonly json: string;
-}
-
-/** The records with these ids. */
-export function existingRecordsStatement(
-  { table: name, primaryKey, isLockable }: Model,
-  columns: readonly Column[],
-  ids: readonly string[],
-  isLocked: boolean,
-): Statement<PlacedRecord[]> {
-  const keys = sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
-  const on = sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
-  const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
-  return createStatement(
-    sql`select k.place::text, ${recordJson(ROOT, columns)} from ${keys} join ${table(name)} ${raw(ROOT)} on ${on} order by ${reference(ROOT, primaryKey)}${lock}`,
-    (rows) => rows.map(([place, json]) => ({ index: number(place) - 1, json: textOf(json) ?? '{}' })),
   );
 }
 
