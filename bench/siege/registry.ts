@@ -91,4 +91,12 @@ const measure = {
   access: 'user',
 };
 
-export default [user, message, value, document, diary, team, member, measure];
+/** As many columns as a page may offer to filter by. */
+const wide = {
+  model: 'wide',
+  columns: Object.fromEntries(
+    Array.from({ length: 100 }, (_, index) => [`column${index}`, { type: 'string', null: true }]),
+  ),
+};
+
+export default [user, message, value, document, diary, team, member, measure, wide];

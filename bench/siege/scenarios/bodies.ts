@@ -1,4 +1,4 @@
-// Bodies and keys that take long to parse, to check or to write.
+// Bodies, queries and keys that take long to parse, to check or to write.
 import { besiege, holdRow, readRow } from '../besiege.ts';
 import type { RequestShape } from '../jobs.ts';
 import { PASSWORD } from '../../rows.ts';
@@ -68,6 +68,11 @@ const KEYS: readonly RequestShape[] = [
   `cursor=${'A'.repeat(8_000)}`,
 ].map((query) => ({ path: `/api/measure/?${query}`, headers: { Prefer: 'paging=cursor' } }));
 
+const LONG_QUERY = {
+  path: `/api/wide/?column0__ne=${'%22'.repeat(2_600)}`,
+  headers: { Accept: 'text/html' },
+};
+
 export const bodies: readonly Scenario[] = [
   floodScenario(
     'bodies',
@@ -91,6 +96,9 @@ export const bodies: readonly Scenario[] = [
   ]),
   floodScenario('records', 'POST of 1,000 records of which the last is a duplicate, 10 in parallel', 10, [
     written('POST', '/api/measure/', RECORDS),
+  ]),
+  floodScenario('long-query', 'pages for browsers with a query of 8 KB, 100 columns, 8 in parallel', 8, [
+    LONG_QUERY,
   ]),
   floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
 ];

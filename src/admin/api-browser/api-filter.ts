@@ -4,6 +4,7 @@ import { excerpt, type FieldErrors } from '../../errors.ts';
 import { findPath } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { apiLinks } from './api-links.ts';
+import { filterMenu } from '../list/filter-menu.ts';
 import { valueInput } from '../list/filter-panel.ts';
 import { comparisonsOf } from '../list/filters.ts';
 import { html, type Html } from '../web/html.ts';
@@ -33,8 +34,6 @@ const pageParameters = (hasCursors: boolean): readonly string[] =>
 
 /** More than the parameters that a valid query can have. */
 const MAX_CHIPS = 60;
-/** Maximum characters of all remove links together. */
-const MAX_LINK_CHARACTERS = 262_144;
 
 /** The parameters of the URL, each with its error, if any, and a link that removes it. */
 export function parameterChips(
@@ -46,7 +45,7 @@ export function parameterChips(
   const shown = withoutPage(parameters.query);
   const { list } = shown;
   // Each link repeats all other parameters, so the links grow quadratically.
-  const hasLinks = list.length * shown.toString().length <= MAX_LINK_CHARACTERS;
+  const hasLinks = shown.mayRepeat(list.length);
   const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
     const { name: key, value } = parameter;
     const rest = (): string => apiLinks.collection(name, withoutPage(parameters.query.withoutOne(parameter)));
@@ -87,23 +86,16 @@ export function apiFilterPanel(
   const state = parameters.query;
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource, visible);
+  const offered = pathsOf(resource, visible).map((title) => ({
+    path: title,
+    title,
+    content: html`<code>${title}</code>`,
+  }));
   return html`<div class="tools">
     <div class="filters">
       ${parameterChips(resource, parameters)}
       ${path !== undefined && column && filterForm(path, column, name, state)}
-      <details class="menu">
-        <summary>Add a filter</summary>
-        <ul>
-          ${pathsOf(resource, visible).map(
-            (offered) =>
-              html`<li>
-                <a href="${apiLinks.collection(name, state.with('_filter', offered))}"
-                  ><code>${offered}</code></a
-                >
-              </li>`,
-          )}
-        </ul>
-      </details>
+      ${filterMenu(offered, state, (query) => apiLinks.collection(name, query))}
     </div>
   </div>`;
 }

@@ -12,6 +12,9 @@ const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 
 /** With more years than this, there are no links. */
 const MAX_YEARS = 40;
 
+/** Maximum links to longer periods: all dates, the year, the month. */
+const MAX_ABOVE = 3;
+
 const pad = (number: number, width = 2): string => String(number).padStart(width, '0');
 
 /** The first day of a period, and the first day after it; undefined if the period is invalid or ends after the year 9999. */
@@ -77,7 +80,7 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 /**
  * Links to the periods between the first and the last record of a list.
  * @param isLarge whether the table is too large to read every row: then the column needs an index
- * @returns undefined if the column has no index, or if there is nothing to choose
+ * @returns undefined if the column has no index, if there is nothing to choose, or if the query is too long to repeat
  */
 export async function drillDown(
   { browsing, resource }: ResourceContext,
@@ -93,6 +96,7 @@ export async function drillDown(
   const within = period ?? commonPeriod(...bounds);
   const finer = period?.length === 10 ? [] : periodsWithin(within, ...bounds);
   if (period === undefined && (finer.length < 2 || finer.length > MAX_YEARS)) return undefined;
+  if (!parameters.mayRepeat(finer.length + MAX_ABOVE)) return undefined;
   const link = (to: Period | undefined, text: string): Html =>
     html`<li><a href="${links.list(name, withPeriod(parameters, column, to))}">${text}</a></li>`;
   const ancestors =

@@ -46,8 +46,10 @@ function editLink(parameter: Parameter, text: Html, resource: AdminResource, par
 /** Whether repeated filters of this name match any of their values. */
 const matchesAny = ({ name }: Parameter): boolean => !name.startsWith('-') && !name.endsWith('__ne');
 
-/** More than the filters of a valid query. Each chip's link repeats all other parameters, so their number is bounded. */
+/** More than the filters of a valid query. */
 const MAX_CHIPS = 60;
+/** The links of a chip: they change its filter and remove it. */
+const LINKS = 2;
 
 /** The active filters, each with its error, if any, and a link that removes it. */
 export async function filterChips(
@@ -56,17 +58,20 @@ export async function filterChips(
   errors: FieldErrors,
 ): Promise<Html> {
   const { resource } = context;
+  const filters = parameters.filters.slice(0, MAX_CHIPS);
+  const hasLinks = parameters.mayRepeat(LINKS * filters.length);
   const list = await Promise.all(
-    parameters.filters.slice(0, MAX_CHIPS).map(async (parameter, index, all) => {
+    filters.map(async (parameter, index, all) => {
       const { what, how, value } = describeFilter(parameter, resource);
       const name = excerpt(parameter.name);
       const messages = messagesOf(errors, name);
       const label = historyLabel(context, parameter);
       const shown = label ?? (messages ? undefined : await relatedNames(context, parameter)) ?? value;
-      const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
       const isAlternative =
         matchesAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;
       const text = html`${isAlternative && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
+      if (!hasLinks) return chip(text, messages, false);
+      const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
       const content = editLink(parameter, text, resource, parameters);
       return chip(content, messages, removeLink(rest, `Remove the filter: ${what} ${how}`));
     }),

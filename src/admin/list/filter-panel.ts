@@ -7,6 +7,7 @@ import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
+import { filterMenu } from './filter-menu.ts';
 import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
 import { textsOf } from '../fields/form-values.ts';
@@ -113,26 +114,14 @@ export async function filterPanel(
   const old = changedFilter(state, parameters);
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource);
-  const offered = resource.filters.map(
-    (parts) =>
-      html`<li>
-        <a href="${links.list(resource.name, state.with('_filter', parts.join('__')))}"
-          >${pathTitle(parts, resource)}</a
-        >
-      </li>`,
-  );
+  const offered = resource.filters.map((parts) => {
+    const title = pathTitle(parts, resource);
+    return { path: parts.join('__'), title, content: title };
+  });
   return html`<div class="filters">
     ${await filterChips(context, state, errors)}
     ${path !== undefined && column && (await filterForm(path, column, context, state, old))}
-    ${
-      offered.length > 0 &&
-      html`<details class="menu">
-        <summary>Add a filter</summary>
-        <ul>
-          ${offered}
-        </ul>
-      </details>`
-    }
+    ${filterMenu(offered, state, (query) => links.list(resource.name, query))}
   </div>`;
 }
 
@@ -166,6 +155,7 @@ async function offerRecords(
   const hidden = ['_state', '_path', '_how', '_old']
     .filter((name) => form.get(name))
     .map((name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`);
+  const isShort = form.mayRepeat(entries.length);
   const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
       ${hidden}
       <label for="find">Search ${related.title}</label>
@@ -175,9 +165,22 @@ async function offerRecords(
     <p>${entries.length === 0 ? `No records match “${words}”.` : `Several records match “${words}”:`}</p>
     ${
       entries.length > 0 &&
+      isShort &&
       html`<ul class="choices">
         ${entries.map(({ id, label }) => html`<li><a href="${filteredBy(id)}">${label}</a> <span class="key">${id}</span></li>`)}
       </ul>`
+    }
+    ${
+      entries.length > 0 &&
+      !isShort &&
+      html`<form class="search" action="${links.action(resource.name, 'filter')}">
+        ${hidden}
+        <label for="found">${related.title}</label>
+        <select name="_value" id="found">
+          ${entries.map(({ id, label }) => html`<option value="${id}">${label} (${id})</option>`)}
+        </select>
+        <button class="secondary">Filter</button>
+      </form>`
     }
     ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
     <p><a class="button" href="${formUrl}">Back to the filter</a></p>`;

@@ -6,6 +6,7 @@ import type { EntryPage } from '../../resources/records/browsing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { drillDown } from './date-links.ts';
+import { hiddenParameters } from './filter-menu.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -44,9 +45,7 @@ const searchForm = (
 ): Html | false =>
   search.length > 0 &&
   html`<form class="search" role="search" action="${links.list(name)}">
-    ${parameters
-      .without('_search', 'page', '_filter', '_old')
-      .list.map(({ name: key, value }) => html`<input type="hidden" name="${key}" value="${value}" />`)}
+    ${hiddenParameters(parameters.without('_search', 'page', '_filter', '_old'))}
     <label for="search" class="hidden">Search</label>
     <input
       type="search"

@@ -25,8 +25,11 @@ const withoutSign = (part: string): string => part.replace(/^-/, '');
 const defaultOrdering = ({ ordering }: AdminResource): string =>
   ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
 
-/** A heading: a link that sorts by the column first and keeps the present ordering after it. */
-function heading(column: Column, context: ResourceContext, parameters: Parameters): Html {
+/**
+ * A heading: a link that sorts by the column first and keeps the present ordering after it.
+ * @param hasLinks false for a query that is too long to repeat
+ */
+function heading(column: Column, context: ResourceContext, parameters: Parameters, hasLinks: boolean): Html {
   const { resource } = context;
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
@@ -45,12 +48,14 @@ function heading(column: Column, context: ResourceContext, parameters: Parameter
   const state = position < 0 ? undefined : descends ? 'descending' : 'ascending';
   const cellAttributes = attributes({ class: className, 'aria-sort': position === 0 ? state : undefined });
   return html`<th scope="col" ${cellAttributes}>
-    <a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>${
+    ${hasLinks ? html`<a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>` : column.title}${
       state &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span
         ><span class="hidden">sorted ${state}</span> ${
-          chosen !== undefined && removeLink(sortedBy(others), `Remove sorting by ${column.title}`)
+          hasLinks &&
+          chosen !== undefined &&
+          removeLink(sortedBy(others), `Remove sorting by ${column.title}`)
         }</span
       >`
     }
@@ -94,12 +99,15 @@ export function recordsTable(
   show: ShowCell,
 ): Html {
   const { list } = context.resource;
+  // A chosen column of the ordering has a second link.
+  const chosen = parameters.get('ordering')?.split(',').length ?? 0;
+  const hasLinks = parameters.mayRepeat(list.length + Math.min(chosen, list.length));
   return html`<div class="scroll">
     <table class="records">
       <thead>
         <tr>
           <td class="check"><span class="hidden">Select</span></td>
-          ${list.map((column) => heading(column, context, parameters))}
+          ${list.map((column) => heading(column, context, parameters, hasLinks))}
         </tr>
       </thead>
       <tbody>

@@ -50,6 +50,12 @@ export const links = {
     addressOf(`/api/${model}/${query === '' ? '' : `?${query}`}`),
 };
 
+/** Maximum characters of links in one part of a page. Each of them repeats the query. */
+const MAX_LINK_CHARACTERS = 131_072;
+/** Characters that HTML escapes, to at most five characters. */
+const ESCAPED = /[&']/g;
+const ESCAPED_LENGTH = 5;
+
 /**
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
  * object is immutable; each method returns a changed copy.
@@ -132,6 +138,13 @@ export class Parameters {
   /** The filters alone. */
   get filters(): readonly Parameter[] {
     return this.query.without('ordering', 'limit', 'page').list;
+  }
+
+  /** Whether so many links of a page may repeat the parameters. Otherwise a long query would make a huge page. */
+  mayRepeat(times: number): boolean {
+    const text = this.toString();
+    const escaped = text.match(ESCAPED)?.length ?? 0;
+    return times * (text.length + escaped * (ESCAPED_LENGTH - 1)) <= MAX_LINK_CHARACTERS;
   }
 
   toString(): string {

@@ -1,0 +1,105 @@
+// Long queries: the pages of the API and of the admin area do not repeat them for each column, filter and date.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+
+const numbered = <T>(count: number, name: string, column: T): Record<string, T> =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}_${index + 1}`, column]));
+
+const REFERENCE = { type: 'foreignKey', references: 'wide', null: true } as const;
+
+const wide = {
+  model: 'wide',
+  columns: {
+    name: { type: 'string' },
+    day: { type: 'date', index: true },
+    ...numbered(80, 'column', { type: 'string', null: true } as const),
+    ...numbered(8, 'reference', REFERENCE),
+  },
+  admin: {
+    list: ['name', 'day', ...Object.keys(numbered(80, 'column', null))],
+    dates: 'day',
+    search: ['name'],
+  },
+} as const;
+
+/** Maximum characters of a page, of which up to 130,000 are the table of the columns. */
+const MOST = 400_000;
+const LONG = '%22'.repeat(2_700);
+
+/** The address that the form with this control leads to. */
+function submitted({ text }: Pick<AdminAnswer, 'text'>, control: string, value: string): string {
+  const form =
+    text.match(/<form[\s\S]*?<\/form>/g)?.find((one) => one.includes(`<select name="${control}"`)) ?? '';
+  const [, action = ''] = /action="([^"]*)"/.exec(form) ?? [];
+  const [, select = ''] = new RegExp(`<select name="${control}"([\\s\\S]*?)</select>`).exec(form) ?? [];
+  assert.ok(select.includes(`value="${value}"`), `${control} offers ${value}`);
+  const hidden = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+  const fields = hidden.map(([, name = '', content = '']) => [unescaped(name), unescaped(content)]);
+  return `${action}?${new URLSearchParams([...fields, [control, value]]).toString()}`;
+}
+
+describe('a long query', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    service = await startService([user, wide]);
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+    await service.sql`insert into wide (name, day) select 'one of many', date '1990-01-01' + n * 200 from generate_series(1, 60) n`;
+  });
+  after(() => service.close());
+
+  const visit = (path: string): Promise<Pick<AdminAnswer, 'status' | 'text'>> =>
+    path.startsWith('/admin/') ? ada.get(path) : service.request(path, { headers: { accept: 'text/html' } });
+
+  const QUERIES = {
+    'with one long filter': `column_1__ne=${LONG}`,
+    'with many short filters': Object.keys(numbered(40, 'column', null))
+      .map((name) => `-${name}__is=null`)
+      .concat('ordering=name,day,column_1')
+      .join('&'),
+    'with 40 filters of 150 characters': Object.keys(numbered(40, 'column', null))
+      .map((name) => `${name}__ne=${'%22'.repeat(50)}`)
+      .join('&'),
+    'with characters that HTML escapes': `column_1__ne=${"'".repeat(1_200)}&name__ne=${"'".repeat(1_200)}`,
+    'with unknown filters': Array.from(
+      { length: 300 },
+      (_, index) => `nosuch_${index}=${'%22'.repeat(3)}`,
+    ).join('&'),
+  };
+  for (const [what, query] of Object.entries(QUERIES))
+    for (const list of ['/api/wide/', '/admin/wide/'])
+      test(`${what} makes no huge page of ${list}`, async () => {
+        const { status, text } = await visit(`${list}?${query}`);
+        assert.ok([200, 400].includes(status), `${status}`);
+        assert.ok(text.length < MOST, `${text.length} characters`);
+      });
+
+  for (const list of ['/api/wide/', '/admin/wide/'])
+    test(`adds a filter with a form instead of links in ${list}`, async () => {
+      const short = await visit(`${list}?column_1__ne=a`);
+      assert.ok(/<a href="[^"]*\?column_1__ne=a&amp;_filter=column_2"/.test(short.text));
+      assert.ok(!short.text.includes('<select name="_filter"'));
+      const value = '%22'.repeat(1_000);
+      const page = await visit(`${list}?column_1__ne=${value}`);
+      assert.ok(!/<a href="[^"]*_filter=column_2"/.test(page.text));
+      const opened = await visit(submitted(page, '_filter', 'column_2'));
+      assert.equal(opened.status, 200);
+      assert.ok(opened.text.includes('name="_path" value="column_2"'));
+      assert.ok(opened.text.includes(`column_1__ne=${value}`), 'the form keeps the query');
+    });
+
+  test('chooses one of several related records with a form instead of links', async () => {
+    const state = `column_1__ne=${'x'.repeat(4_000)}`;
+    const form = new URLSearchParams({ _state: state, _path: 'reference_1', _how: 'eq', _value: 'one many' });
+    const page = await visit(`/admin/wide/-/filter/?${form.toString()}`);
+    assert.match(readable(page as AdminAnswer), /Several records match “one many”:/);
+    assert.ok(page.text.length < MOST, `${page.text.length} characters`);
+    const chosen = await ada.get(submitted(page, '_value', '7'));
+    assert.equal(chosen.status, 303);
+    assert.equal(chosen.location, `/admin/wide/?${state}&reference_1=7`);
+  });
+});
