@@ -9,7 +9,7 @@ import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { keyReadKind, parseId, recordResult, requireId, type RecordResult } from './read-record.ts';
+import { keyReadKind, parseId, requireId, writtenRecord, type RecordResult } from './read-record.ts';
 import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
@@ -136,19 +136,6 @@ export function createOperations(
     return statement && (() => database.run(statement, 'write'));
   }
 
-  /**
-   * The record that a write returned. For a view whose triggers write, that is only what the trigger says, so it is read again.
-   * A trigger may have moved the record out of the view.
-   */
-  async function written(
-    resource: ServedResource,
-    id: string,
-    returned: RecordResult,
-  ): Promise<RecordResult> {
-    if (resource.model.isLockable || id === '') return recordResult(returned, resource);
-    return recordResult((await database.run(resource.byKey(id), 'write')) ?? returned, resource);
-  }
-
   /** Whether the caller may read the records of a model. */
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
     viewOf(resources, (level) => meets(level, caller)).joinable;
@@ -176,7 +163,8 @@ export function createOperations(
       if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
       throw suppressed();
     }
-    return { ...(await written(resource, record.id, record)), id: record.id };
+    const key = parseId(resource, record.id);
+    return { ...(await writtenRecord(database, resource, key, record)), id: record.id };
   }
 
   return {
@@ -268,7 +256,7 @@ export function createOperations(
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();
-      return written(resource, id, result);
+      return writtenRecord(database, resource, id, result);
     },
 
     async remove(

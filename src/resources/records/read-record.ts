@@ -1,6 +1,7 @@
 // Reads one record by its key, and knows the keys and versions that requests name.
 import type { Database } from '../../db/connection/database.ts';
-import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
+import { LostWrite, undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
+import type { Statement } from '../../db/rows.ts';
 import { notFound } from '../../errors.ts';
 import type { FoundRecord } from '../../query/statements/read-statements.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
@@ -48,4 +49,28 @@ export async function readRecord(
   }
   if (!found) throw notFound(NO_RECORD);
   return recordResult(found, resource);
+}
+
+/** Reads what a write has stored. The write is done, so an error must not claim that nothing was changed. */
+async function reread<T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> {
+  try {
+    return await database.run(statement, 'write');
+  } catch (error) {
+    throw new LostWrite(error as Error);
+  }
+}
+
+/**
+ * The record that a write returned; it is read again if the triggers of a view wrote it. They may have moved it out of the view.
+ * @param id undefined if the triggers did not return a key
+ */
+export async function writtenRecord(
+  database: Pick<Database, 'run'>,
+  resource: ServedResource,
+  id: string | undefined,
+  returned: FoundRecord,
+): Promise<RecordResult> {
+  const isReread = !resource.model.isLockable && id !== undefined;
+  const found = isReread ? await reread(database, resource.byKey(id)) : undefined;
+  return recordResult(found ?? returned, resource);
 }
