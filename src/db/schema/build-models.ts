@@ -212,12 +212,13 @@ function rowFacts(
   definition: ModelDefinition,
   found: CatalogTable | undefined,
   columns: readonly Column[],
-): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'version'> {
+): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'isReread' | 'version'> {
   const isStored = !found || isTable(found);
   return {
     isTable: isStored,
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     isLockable: found?.isLockable ?? true,
+    isReread: found !== undefined && (found.hasInsteadTriggers || !found.isLockable),
     version:
       columns.find(({ name }) => name === definition.version) ??
       ((found?.hasXmin ?? true) ? 'xmin' : 'digest'),

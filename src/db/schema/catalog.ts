@@ -81,6 +81,8 @@ export interface CatalogTable {
   readonly writable: readonly string[];
   /** Whether SELECT ... FOR UPDATE can lock its rows. It cannot in views that are only writable by triggers. */
   readonly isLockable: boolean;
+  /** Whether triggers INSTEAD OF make the writes to this view, or to a view below it. */
+  readonly hasInsteadTriggers: boolean;
   /** pg_class.oid of the tables and views that a write to this view changes; empty for other relations. */
   readonly written: readonly number[];
   /** The tables that inherit from it, without partitions. */
@@ -111,11 +113,10 @@ export const VIEW_ORIGIN =
   ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ';
 
 /**
- * The relations that a write to the updatable view `c` goes through. Such a view has the columns of one relation, and its rule
+ * The view `c` and the relations that a write to it goes through, if it is updatable. Such a view has the columns of one relation, and its rule
  * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
  */
-const WRITTEN_BY_VIEW = raw(`
-    with recursive origins (relation) as (
+const ORIGINS = raw(`with recursive origins (relation) as (
       select c.oid
       union
       select o.relation from origins v cross join lateral (
@@ -124,8 +125,7 @@ const WRITTEN_BY_VIEW = raw(`
           '${VIEW_ORIGIN}', a.attnum), 'g') m
         where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
         group by a.attnum having count(distinct m[1]) = 1) o
-      where o.relation <> 0)
-    select coalesce(json_agg(relation::int8), '[]') from origins where relation <> c.oid`);
+      where o.relation <> 0)`);
 
 /** Reads the catalog of the tables. */
 export function catalogStatement(tables: readonly string[]): Statement<Catalog> {
@@ -146,7 +146,10 @@ select coalesce(json_agg(json_build_object(
   'writable', (
     select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)
     where c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & bit > 0),
-  'written', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) > 0 then (${WRITTEN_BY_VIEW}) else '[]' end,
+  'written', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) > 0 then (
+    ${ORIGINS} select coalesce(json_agg(relation::int8), '[]') from origins where relation <> c.oid) else '[]' end,
+  'hasInsteadTriggers', c.relkind = 'v' and exists (
+    ${ORIGINS} select from origins join pg_trigger t on t.tgrelid = relation and t.tgtype & 64 > 0),
   'childTables', (
     select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
     from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),

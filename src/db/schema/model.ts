@@ -52,6 +52,8 @@ export interface Model {
   readonly isFast: boolean;
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
+  /** Whether a write returns what triggers of a view say, and not the row, which must then be read again. */
+  readonly isReread: boolean;
   /** What changes with each change of a row: its `xmin`, a digest of the row, or a column. */
   readonly version: 'xmin' | 'digest' | Column;
   /** The schema where the table was found; undefined without a catalog entry. */

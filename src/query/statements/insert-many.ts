@@ -199,3 +199,21 @@ export function insertManyStatement(
     readMany(references),
   );
 }
+
+/**
+ * Reads the JSON of records by their keys.
+ * @returns the records in the order of the keys, undefined where there is none
+ */
+export function recordsStatement(
+  model: Model,
+  shown: readonly Column[],
+  keys: readonly (string | null)[],
+): Statement<(Buffer | undefined)[]> {
+  const isSame = sql`${reference(ROOT, model.primaryKey)} = ${cast(raw('wanted.key'), model.primaryKey)}`;
+  // No constraint keeps the key of a view unique.
+  const record = sql`(select ${recordJson(ROOT, shown)} from ${table(model.table)} ${raw(ROOT)} where ${isSame} limit 1)`;
+  const wanted = sql`unnest(${valueList(keys)}) with ordinality wanted (key, position)`;
+  return createStatement(sql`select ${record} from ${wanted} order by position`, (rows) =>
+    rows.map((row) => row[0] ?? undefined),
+  );
+}

@@ -18,6 +18,7 @@ import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
 import { manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
+import { writtenRecords } from './read-record.ts';
 import { runWrite, suppressed } from './write-result.ts';
 
 /** Maximum number of records. */
@@ -235,6 +236,7 @@ export async function createMany(
   }
   const positions = groups.flatMap((group) => group.positions);
   const inserted: InsertedRecord[] = [];
-  result.records.forEach((record, at) => (inserted[positions[at] ?? 0] = record));
+  const written = await writtenRecords(database, resource, result.records);
+  written.forEach((record, at) => (inserted[positions[at] ?? 0] = record));
   return inserted;
 }

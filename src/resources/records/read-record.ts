@@ -3,6 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import { LostWrite, undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import type { Statement } from '../../db/rows.ts';
 import { notFound } from '../../errors.ts';
+import { recordsStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { FoundRecord } from '../../query/statements/read-statements.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
@@ -70,7 +71,20 @@ export async function writtenRecord(
   id: string | undefined,
   returned: FoundRecord,
 ): Promise<RecordResult> {
-  const isReread = !resource.model.isLockable && id !== undefined;
+  const isReread = resource.model.isReread && id !== undefined;
   const found = isReread ? await reread(database, resource.byKey(id)) : undefined;
   return recordResult(found ?? returned, resource);
+}
+
+/** The same for the records that one statement has created. */
+export async function writtenRecords(
+  database: Pick<Database, 'run'>,
+  resource: ServedResource,
+  returned: readonly InsertedRecord[],
+): Promise<readonly InsertedRecord[]> {
+  const { model, shown } = resource;
+  if (!model.isReread) return returned;
+  const keys = returned.map(({ key }) => parseId(resource, key) ?? null);
+  const found = await reread(database, recordsStatement(model, shown, keys));
+  return returned.map((record, index) => ({ ...record, json: found[index] ?? record.json }));
 }
