@@ -109,8 +109,8 @@ export async function conflictProblem(
   const { resource, changes, hiddenReferences } = attempt;
   const { model, output } = resource;
   const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
-  // A trigger can write a duplicate to another table.
-  const isElsewhere = isInFunction(error) && !isOfTable(model, error) && !sendsHidden;
+  // A trigger can write a duplicate to another table. That of a view is the one that makes the record.
+  const isElsewhere = model.isTable && isInFunction(error) && !isOfTable(model, error) && !sendsHidden;
   if (error.code === UNIQUE_VIOLATION && !isElsewhere) {
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.

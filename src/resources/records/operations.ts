@@ -140,15 +140,23 @@ export function createOperations(
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
     viewOf(resources, (level) => meets(level, caller)).joinable;
 
+  const exists = async (resource: ServedResource, id: string): Promise<boolean> =>
+    (await database.run(resource.byKey(id), keyReadKind(resource))) !== undefined;
+
+  /** @param absent a key that no record must have */
   async function create(
     resource: ServedResource,
     fields: JsonFields,
     caller: Caller,
     isStrict?: boolean,
+    absent?: string,
   ): Promise<CreatedRecord> {
     const mayRead = readerOf(caller);
     const body = await check(fields, resource, { id: undefined, caller, isStrict, mayRead });
-    await assertValid(resource, body);
+    // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
+    const mayRepeat = absent !== undefined && !resource.model.isTable;
+    await assertValid(resource, body, undefined, mayRepeat);
+    if (mayRepeat && (await exists(resource, absent))) throw new Problem(412, EXISTS);
     const { hiddenReferences } = body;
     const changes = await hashChanges(body.changes, passwords, requester);
     // `insert … default values` has no place for the precondition.
@@ -168,7 +176,9 @@ export function createOperations(
   }
 
   return {
-    create,
+    /** Creates a record. */
+    create: (resource: ServedResource, fields: JsonFields, caller: Caller, isStrict?: boolean) =>
+      create(resource, fields, caller, isStrict),
 
     /**
      * Creates the record with this key, which the database does not make.
@@ -192,12 +202,11 @@ export function createOperations(
         all.delete(owner.key);
       }
       try {
-        return await create(resource, all, caller, isStrict);
+        return await create(resource, all, caller, isStrict, id);
       } catch (error) {
-        const cause = error instanceof Problem ? error.cause : undefined;
+        const cause = error instanceof Problem ? error.cause : error;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
-        if (isDuplicate && (await database.run(resource.byKey(id), keyReadKind(resource))))
-          throw new Problem(412, EXISTS);
+        if (isDuplicate && (await exists(resource, id))) throw new Problem(412, EXISTS);
         throw error;
       }
     },
