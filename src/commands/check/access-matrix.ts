@@ -1,6 +1,6 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
 import type { AccessLevel } from '../../config.ts';
-import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
+import { foreignKeysOf, hasNaturalKey, isAmong, isKeyPart, type Column } from '../../db/schema/model.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
@@ -50,8 +50,8 @@ function writersOf({ methods, access, owner }: ServedResource, method: 'POST' | 
 
 /** Who may filter by the columns of a resource from another resource that refers to it. */
 function joinReadersOf(resource: ServedResource, served: ServedResources): Who {
-  const sources = [...served.values()].filter((source) =>
-    source.output.some((column) => column.references === resource.model),
+  const sources = [...served.values()].filter(({ model, output }) =>
+    foreignKeysOf(model).some((column) => column.references === resource.model && isAmong(column, output)),
   );
   return sources
     .map((source) => narrower(readersOf(source), readersOf(resource)))

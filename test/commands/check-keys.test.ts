@@ -1,0 +1,64 @@
+// `vitrine check` for keys and foreign keys of several columns.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { folderWith, type Ended } from '../process/support.ts';
+import { createDatabase, startService, type TestDatabase } from '../support.ts';
+import { run } from './support.ts';
+
+const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
+const casting: Resource = {
+  model: 'casting',
+  primaryKey: { columns: ['film', 'actor'] },
+  columns: {
+    film: { type: 'foreignKey', references: 'film' },
+    actor: { type: 'string' },
+    role: { type: 'string', null: true },
+  },
+};
+const award: Resource = {
+  model: 'award',
+  columns: {
+    name: { type: 'string' },
+    film_id: { type: 'integer', null: true },
+    actor: { type: 'string', null: true },
+  },
+  foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting' } },
+};
+
+describe('vitrine check, with keys of several columns', () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+  });
+  after(() => database.drop());
+
+  async function check(resources: readonly unknown[], ...options: string[]): Promise<Ended> {
+    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
+    return run(['check', ...options], {
+      env: { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs`, ACCESS: 'default' },
+    });
+  }
+
+  const joins: [about: string, resources: Resource[], who: string, status: number][] = [
+    ['of a source that anyone may read', [film, casting, award], 'anyone', 200],
+    ['of a source for users', [film, casting, { ...award, read: 'user' }], 'users', 401],
+    ['to a resource for admins', [film, { ...casting, read: 'admin' }, award], 'admins', 400],
+    ['with an excluded column', [film, casting, { ...award, exclude: ['actor'] }], 'nobody', 400],
+    ['of a source without GET', [film, casting, { ...award, methods: ['POST'] }], 'nobody', 405],
+  ];
+  for (const [about, resources, who, status] of joins)
+    test(`the matrix says who may filter through a foreign key ${about}`, async () => {
+      const { stdout } = await check([user, ...resources], '--json');
+      const { matrix } = JSON.parse(stdout);
+      const { columns } = matrix.find(({ resource }: { resource: string }) => resource === 'casting');
+      for (const { column, filter } of columns) assert.equal(filter.join, who, column);
+      const text = (await check([user, ...resources], '--matrix')).stdout;
+      assert.match(text, new RegExp(`^role +\\S+ +${who === 'nobody' ? '-' : who} `, 'm'));
+      const service = await startService([user, ...resources]);
+      const answer = await service.request('/api/award/?casting__role=Queen');
+      await service.close();
+      assert.equal(answer.status, status, answer.text);
+    });
+});
