@@ -1,7 +1,9 @@
 // Sets one column of the selected records of a list, after pages that ask for the column, the value and the confirmation.
+import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { notFound, Problem, type FieldErrors } from '../../errors.ts';
+import { notFound, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { BrokenRule } from '../../resources/records/conflicts.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import {
   selectedRecords,
@@ -184,11 +186,14 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
     }
     await context.bulk.check(context.resource, new Map([[key, field]]), context.caller);
   } catch (error) {
-    if (!(error instanceof Problem) || ![400, 409].includes(error.status)) throw error;
-    if (error.errors) return valuePage(context, newValue, { errors: error.errors, status: error.status });
+    const problem = asProblem(error);
+    if (!problem || ![400, 409].includes(problem.status)) throw error;
+    const { errors, message: notice, status } = problem;
+    const about = problem instanceof BrokenRule ? { notice } : {};
+    if (errors) return valuePage(context, newValue, { errors, ...about, status });
     const change = await selectionChange(context, form);
     return change === undefined
-      ? valuePage(context, newValue, { errors: {}, notice: error.message, status: error.status })
+      ? valuePage(context, newValue, { errors: {}, notice, status })
       : confirmPage(context, newValue, {
           errors: {},
           notice: `${change} Nothing was changed.`,

@@ -27,6 +27,8 @@ import {
   StillReferenced,
   FOREIGN_KEY_VIOLATIONS,
   historyFault,
+  missingSeveral,
+  violatedSeveral,
 } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
@@ -59,11 +61,16 @@ function explainError(
       names,
     );
   }
-  if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
+  const isSet = (key: string): boolean => changes.some(({ column }) => column.key === key);
   const errors: FieldErrors = {};
-  for (const column of duplicateColumns(resource.model, error)) {
-    if (changes.some((change) => change.column === column))
-      addError(errors, column.key, 'must be unique, so two records cannot have the same value');
+  const several = violatedSeveral(error, resource);
+  if (several) {
+    for (const [key, fault] of missingSeveral(several)) if (isSet(key)) addError(errors, key, fault);
+    return explainRule(error, resource, badBody(errors));
+  }
+  if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
+  for (const { key } of duplicateColumns(resource.model, error)) {
+    if (isSet(key)) addError(errors, key, 'must be unique, so two records cannot have the same value');
   }
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
