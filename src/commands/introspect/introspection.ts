@@ -7,6 +7,7 @@ import {
   type CatalogColumn,
   type CatalogTable,
 } from '../../db/schema/catalog.ts';
+import { FILLED_BY_DATABASE } from '../../db/schema/model-definition.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
@@ -26,6 +27,7 @@ import {
 import { keyOf, viewKeyOf } from './existing-keys.ts';
 import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
+import { triggerEffect, type TriggerFinding } from './trigger-columns.ts';
 
 interface IntrospectedColumn {
   readonly name: string;
@@ -127,6 +129,17 @@ function defineColumn(
   return faults.some(({ key }) => key === 'default') ? definition : withDefault;
 }
 
+/** What the author should know of a required column that a trigger sets. */
+function triggerNote({ effect, trigger }: TriggerFinding, name: string): string {
+  if (effect === 'filled') return `The trigger ${trigger} fills ${name}.`;
+  if (effect === 'changed')
+    return `The trigger ${trigger} changes ${name}. If it also fills it, add default: 'database' to ${name}.`;
+  return `The trigger ${trigger} may fill ${name}, so no record can be added. If it always does, add default: 'database' to ${name}, and remove methods and admin.allow.`;
+}
+
+const keyNote = ({ trigger }: TriggerFinding, field: string): string =>
+  `The trigger ${trigger} may fill the key ${field}, but clients must send it: a default in SQL would help.`;
+
 function describe(one: Served, served: readonly Served[]): IntrospectedResource {
   const { relation, found, model, key, isProven } = one;
   const columns: IntrospectedColumn[] = [];
@@ -141,17 +154,22 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     const { field } = stored;
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
-    if (key.type && sameFields(key.fields, [field])) continue;
+    const isRequired = !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
+    const filling = isRequired ? triggerEffect(relation.triggers, field) : undefined;
+    if (key.type && sameFields(key.fields, [field])) {
+      if (filling && filling.effect !== 'changed') notes.push(keyNote(filling, field));
+      continue;
+    }
     const isForeignKey = link !== undefined && link.fault === undefined;
     const keyType = KEY_TYPES[link?.target?.key.type ?? 'integer'];
     const type: NamedType | undefined = isForeignKey
       ? { name: 'foreignKey', type: keyType }
       : typeFor(stored);
     if (!type) {
-      const isRequired = !stored.nullable && !stored.hasDefault;
-      isAddable &&= !isRequired;
+      const isLost = !stored.nullable && !stored.hasDefault;
+      isAddable &&= !isLost;
       const consequence =
-        isRequired && !isView(found)
+        isLost && !isView(found)
           ? ' It is required, so no record can be added: a default in SQL would help.'
           : '';
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
@@ -164,13 +182,20 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     names.add(name);
     if (isForeignKey) names.add(`${name}_id`);
     namesByField.set(field, name);
-    columns.push({ name, definition: defineColumn(stored, name, type, link, one) });
+    if (filling) notes.push(triggerNote(filling, name));
+    isAddable &&= filling?.effect !== 'perhaps';
+    const isFilled = filling?.effect === 'filled';
+    const definition = defineColumn(stored, name, type, link, one);
+    columns.push({
+      name,
+      definition: isFilled ? { ...definition, default: FILLED_BY_DATABASE } : definition,
+    });
     const about = relation.columns.find((other) => other.field === field);
     // No method writes to a view.
     if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
     if (isSecret(field) || copiesSecret(found, field)) {
       secrets.push(name);
-      hasRequiredSecret ||= !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
+      hasRequiredSecret ||= isRequired && !isFilled;
     }
   }
   const nameOf = (field: string): string | undefined => namesByField.get(field);

@@ -3,6 +3,18 @@ import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog.ts';
 import { raw, sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 
+/** A trigger that runs for each row before its INSERT. */
+export interface Trigger {
+  readonly name: string;
+  /** The language of its function, such as `plpgsql`. */
+  readonly language: string;
+  /** The source of its function. */
+  readonly source: string;
+  readonly arguments: string;
+  /** It has a WHEN condition. */
+  readonly isConditional: boolean;
+}
+
 /** A table, view or foreign table with its comments. */
 export interface Relation {
   readonly schema: string;
@@ -21,6 +33,7 @@ export interface Relation {
   readonly comment: string | null;
   /** The columns of a view that are unique and NOT NULL in its only table, and so identify a row. */
   readonly keys: readonly (readonly string[])[];
+  readonly triggers: readonly Trigger[];
   readonly columns: readonly {
     readonly field: string;
     readonly comment: string | null;
@@ -92,6 +105,17 @@ select coalesce(json_agg(json_build_object(
   'comment', obj_description(c.oid, 'pg_class'),
   'keys', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) & 4 > 0
     then (${KEYS_OF_VIEW}) else '[]' end,
+  'triggers', (
+    select coalesce(json_agg(json_build_object(
+      'name', g.tgname,
+      'language', l.lanname,
+      'source', p.prosrc,
+      'arguments', encode(g.tgargs, 'escape'),
+      'isConditional', g.tgqual is not null
+    ) order by g.tgname), '[]')
+    from pg_trigger g join pg_proc p on p.oid = g.tgfoid join pg_language l on l.oid = p.prolang
+    -- The bits of a trigger for each row, before, and for INSERT.
+    where g.tgrelid = c.oid and not g.tgisinternal and g.tgtype & 7 = 7 and g.tgenabled in ('O', 'A')),
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,
