@@ -31,8 +31,8 @@ const readErrors = (level: AccessLevel): string[] => [
 ];
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
-/** The body as JSON, or as JSON text in the field `data` of a form. */
-function requestBody(schema: JsonSchema): JsonSchema {
+/** The body as JSON, also as one of these media types, or as JSON text in the field `data` of a form. */
+function requestBody(schema: JsonSchema, ...mediaTypes: readonly string[]): JsonSchema {
   const form = {
     schema: {
       type: 'object',
@@ -45,7 +45,7 @@ function requestBody(schema: JsonSchema): JsonSchema {
   return {
     required: true,
     content: {
-      'application/json': { schema },
+      ...Object.fromEntries(['application/json', ...mediaTypes].map((type) => [type, { schema }])),
       'application/x-www-form-urlencoded': form,
       'multipart/form-data': form,
     },
@@ -148,12 +148,12 @@ export function resourcePaths(
   }
   if (methods.has('PUT') && writable) {
     const mayCreate = !model.primaryKey.hasDefault && methods.has('POST');
-    const change = {
+    const change = (...mediaTypes: readonly string[]): JsonSchema => ({
       parameters: [
         refTo('parameters', 'IfMatch'),
         ...(mayCreate ? [refTo('parameters', 'IfNoneMatchAny')] : []),
       ],
-      requestBody: requestBody(refTo('schemas', `${name}.Change`)),
+      requestBody: requestBody(refTo('schemas', `${name}.Change`), ...mediaTypes),
       responses: {
         200: ok('The changed record.', name, 'ETag'),
         ...(mayCreate
@@ -161,11 +161,14 @@ export function resourcePaths(
           : {}),
         ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },
-    };
+    });
     const summary = `Change a record of ${name}`;
     const description = 'Fields that are not sent keep their values.';
-    record['put'] = operation('update', summary, access, { description, ...change });
-    record['patch'] = operation('patch', summary, access, { description: 'The same as PUT.', ...change });
+    record['put'] = operation('update', summary, access, { description, ...change() });
+    record['patch'] = operation('patch', summary, access, {
+      description: 'The same as PUT.',
+      ...change('application/merge-patch+json'),
+    });
   }
   if (methods.has('DELETE') && writable) {
     record['delete'] = operation('delete', `Delete a record of ${name}`, access, {

@@ -83,7 +83,8 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
       description: DESCRIPTION,
       license: { name: 'Not stated', identifier: 'NOASSERTION' },
     },
-    servers: [{ url: addressOf('/') }],
+    // Clients append the paths, which begin with a slash.
+    servers: [{ url: addressOf('') }],
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {

@@ -1,0 +1,51 @@
+// The OpenAPI document of a running service: what it says of addresses, bodies and paths works.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { user, note } from '../../src/resources/registry.ts';
+import { startService } from '../support.ts';
+
+describe('the OpenAPI document of a service', () => {
+  for (const basePath of ['', '/shop', '/shop/'])
+    test(`has addresses that are the server followed by the path, with BASE_PATH=${basePath}`, async () => {
+      const service = await startService([user, note], { basePath });
+      try {
+        const { json } = await service.request(`${basePath.replace(/\/$/, '')}/api/openapi.json`);
+        assert.equal(json.servers.length, 1);
+        for (const path of ['/api', '/api/note', '/healthz']) {
+          assert.ok(path in json.paths, path);
+          const { status } = await service.request(`${json.servers[0].url}${path}`);
+          assert.equal(status, 200, path);
+        }
+      } finally {
+        await service.close();
+      }
+    });
+
+  test('lists the media types of each body', async () => {
+    const service = await startService([user, { ...note, access: 'user' }]);
+    try {
+      await service.addUser('ada');
+      const { json } = await service.request('/api/openapi.json', { user: 'ada' });
+      const body = { message: 'hello' };
+      const made = await service.request('/api/note/', { method: 'POST', user: 'ada', body });
+      const common = ['application/json', 'application/x-www-form-urlencoded', 'multipart/form-data'];
+      const item = json.paths['/api/note/{id}'];
+      const bodies: [method: string, content: Record<string, unknown>, types: readonly string[]][] = [
+        ['POST', json.paths['/api/note'].post.requestBody.content, common],
+        ['PUT', item.put.requestBody.content, common],
+        ['PATCH', item.patch.requestBody.content, [...common, 'application/merge-patch+json']],
+      ];
+      for (const [method, content, types] of bodies)
+        assert.deepEqual(Object.keys(content).toSorted(), types.toSorted(), method);
+      const patched = await service.request(`/api/note/${made.json.id}/`, {
+        method: 'PATCH',
+        user: 'ada',
+        headers: { 'content-type': 'application/merge-patch+json' },
+        body: { message: 'changed' },
+      });
+      assert.deepEqual([patched.status, patched.json.message], [200, 'changed']);
+    } finally {
+      await service.close();
+    }
+  });
+});
