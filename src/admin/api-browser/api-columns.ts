@@ -2,7 +2,7 @@
 import type { AccessLevel } from '../../config.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
-import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
+import { isKeyPart, namedColumns, type Column, type Model } from '../../db/schema/model.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { apiLinks } from './api-links.ts';
 import { textsOf } from '../fields/form-values.ts';
@@ -33,11 +33,12 @@ export const accessSummary = ({ read, access, owner, output, methods }: ServedRe
 
 function typeOf(column: Column, visible: ServedResources): Content {
   const name = TYPE_NAMES.get(column.type) ?? 'text';
-  const { references } = column;
+  const { references, parts } = column;
   if (!references) return name;
   const target = visible.has(references.name)
     ? html`<a href="${apiLinks.collection(references.name)}">${references.name}</a>`
     : references.name;
+  if (parts) return html`the id of ${target}, by ${parts.map(({ key }) => key).join(', ')}`;
   return html`${name}, the id of ${target}`;
 }
 
@@ -70,12 +71,12 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
 
 /** The table of the columns that the API shows. */
 export function columnTable(resource: ServedResource, visible: ServedResources): Html {
-  const { name, output } = resource;
-  const rows = output.map((column) => [
+  const { name, model, output } = resource;
+  const rows = namedColumns(model, output).map((column) => [
     html`<code>${column.key}</code>`,
     typeOf(column, visible),
     [...column.type.operators].join(', '),
-    notesOf(column, resource),
+    output.includes(column) ? notesOf(column, resource) : 'only in filters and orderings',
   ]);
   return table(['Column', 'Type', 'Filters', 'Notes'], rows, { caption: `Columns of ${name}` });
 }

@@ -1,5 +1,5 @@
 // The filter panel of a collection: the filters in use, and a form that adds one without JavaScript.
-import type { Column } from '../../db/schema/model.ts';
+import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { excerpt, type FieldErrors } from '../../errors.ts';
 import { findPath } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
@@ -18,9 +18,10 @@ const columnAt = (path: string, resource: ServedResource, visible: ServedResourc
   )?.column;
 
 /** Paths to filter by: the resource's columns, and columns one foreign key away. */
-function pathsOf({ output }: ServedResource, visible: ServedResources): string[] {
-  const own = output.map(({ name }) => name);
-  const related = output.flatMap(({ name, references }) => {
+function pathsOf({ model, output }: ServedResource, visible: ServedResources): string[] {
+  const named = namedColumns(model, output);
+  const own = named.map(({ name }) => name);
+  const related = named.flatMap(({ name, references }) => {
     const target = references && visible.get(references.name);
     const columns = target?.output.filter((column) => column !== target.model.primaryKey) ?? [];
     return columns.map((column) => `${name}__${column.name}`);

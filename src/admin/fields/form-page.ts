@@ -12,8 +12,9 @@ import { keySegment } from '../../http/message/base-path.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { keyIn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -73,12 +74,12 @@ function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefi
 /** A read-only column. */
 function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
   const related = relatedOf(column, context);
-  const key = textOfField(entry.fields, column.key);
+  const key = keyIn(entry, column);
   const shown = shownColumn(entry, column, 2000);
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
     <div class="control">
-      ${related && key !== null ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : html`<span class="value">${shown}</span>`}
+      ${related && key !== null && hasAddress(key) ? html`<a href="${links.record(related.name, key)}">${shown}</a>` : html`<span class="value">${shown}</span>`}
     </div>
   </div>`;
 }
@@ -195,6 +196,10 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
     if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
     return stored ? [readOnlyRow(column, stored, context)] : [];
   });
+  const related = stored
+    ? resource.foreignKeys.filter((column) => relatedOf(column, context) && keyIn(stored, column) !== null)
+    : [];
+  if (stored) fields.push(...related.map((column) => readOnlyRow(column, stored, context)));
   const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);

@@ -2,7 +2,7 @@
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type Parameters } from '../web/admin-links.ts';
@@ -73,7 +73,7 @@ function cell(
   show: ShowCell,
 ): Html {
   const shown = show(entry, column);
-  const key = textOfField(entry.fields, column.key);
+  const key = keyIn(entry, column);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));

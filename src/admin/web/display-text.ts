@@ -1,7 +1,7 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
-import { textOfColumn } from '../../resources/records/record-entry.ts';
+import { keyIn, textOfColumn } from '../../resources/records/record-entry.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
 
@@ -81,7 +81,7 @@ export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? 
 
 /** A column of a record for display. A foreign key shows the label of the related record. */
 export function shownColumn(entry: RecordEntry, column: Column, most: number = MAX_SHOWN): Html | string {
-  const text = textOfColumn(entry.fields, column);
+  const text = column.parts ? keyIn(entry, column) : textOfColumn(entry.fields, column);
   if (!column.references || text === null) return shownValue(column, text, most);
   const label = entry.labels[column.key];
   return label ? shortened(label, most) : `#${text}`;

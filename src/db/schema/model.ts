@@ -107,6 +107,12 @@ export const foreignKeysOf = ({ columns, foreignKeys }: Model): readonly Column[
 export const isAmong = (column: Column, columns: readonly Column[]): boolean =>
   columns.includes(column) || column.parts?.every((part) => columns.includes(part)) === true;
 
+/** These columns of a model, and its foreign keys of several of them: what filters, orderings and labels can name. */
+export const namedColumns = ({ foreignKeys }: Model, columns: readonly Column[]): readonly Column[] => [
+  ...columns,
+  ...foreignKeys.filter((foreignKey) => isAmong(foreignKey, columns)),
+];
+
 /** The texts of a key's columns as one text that `cast` takes. */
 export const storedKey = ({ parts }: Pick<Column, 'parts'>, texts: readonly Fragment[]): Fragment =>
   parts ? sql`array[${join(texts, ', ')}]::text` : join(texts, ', ');
@@ -125,6 +131,6 @@ export function findColumn(model: Model, name: string): Column | undefined {
   if (name === 'id') return model.primaryKey;
   return (
     model.columns.find((column) => column.name === name || column.key === name) ??
-    model.foreignKeys.find((column) => column.name === name)
+    model.foreignKeys.find((column) => column.name === name || `${column.name}_id` === name)
   );
 }

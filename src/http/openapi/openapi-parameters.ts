@@ -1,6 +1,6 @@
 // The OpenAPI parameters of a collection: filters, ordering, paging, and the headers of requests.
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { namedColumns, type Column } from '../../db/schema/model.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
@@ -55,14 +55,15 @@ function filtersByName(
   resources: ServedResources,
   view: View,
 ): Map<string, JsonSchema> {
-  const related = resource.output.flatMap((column) => {
+  const named = namedColumns(resource.model, resource.output);
+  const related = named.flatMap((column) => {
     const target =
       column.references && view.joinable(column.references) && resources.get(column.references.name);
     // `user__id` would be the same filter as `user`.
     const columns = target ? target.output.filter((one) => one !== target.model.primaryKey) : [];
     return columns.flatMap((one) => filtersOf(one, `${column.name}__${one.name}`));
   });
-  const own = resource.output.flatMap((column) => filtersOf(column, column.name));
+  const own = named.flatMap((column) => filtersOf(column, column.name));
   // Later entries win: a related column named `in` takes precedence over the operator `in`.
   return new Map([...own, ...related]);
 }
@@ -75,7 +76,9 @@ export function listParameters(
   resources: ServedResources,
   view: View,
 ): readonly JsonSchema[] {
-  const sortable = resource.output.filter(({ type }) => !type.unordered).map(({ name }) => name);
+  const sortable = namedColumns(resource.model, resource.output)
+    .filter(({ type }) => !type.unordered)
+    .map(({ name }) => name);
   const [first = 'id'] = sortable.slice(1);
   const parameters = [...filtersByName(resource, resources, view)].map(([name, schema]) => ({
     name,

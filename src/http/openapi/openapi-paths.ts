@@ -1,6 +1,7 @@
 // The OpenAPI paths of each resource, and of the service itself.
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
+import { namedColumns } from '../../db/schema/model.ts';
 import type { View } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
@@ -68,8 +69,8 @@ const OTHER_FORMATS: JsonSchema = {
 };
 
 /** Whether a foreign key leads to a resource that only logged-in callers may read, and thus filter by. */
-const hasRestrictedFilters = ({ output }: ServedResource, resources: ServedResources): boolean =>
-  output.some(({ references }) => {
+const hasRestrictedFilters = ({ model, output }: ServedResource, resources: ServedResources): boolean =>
+  namedColumns(model, output).some(({ references }) => {
     const target = references && resources.get(references.name);
     return target !== undefined && target.read !== 'default';
   });

@@ -1,6 +1,6 @@
 // SQL of entries: records as people read them, with their labels and those of related records.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { reference, type Column } from '../../db/schema/model.ts';
+import { output, reference, type Column } from '../../db/schema/model.ts';
 import { LabelJoins, labelSql, type Label } from './label-sql.ts';
 import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
@@ -31,7 +31,11 @@ function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragme
   return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
 }
 
-/** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row. */
+/** `"casting":"12,34"`, or null if a column of the foreign key is. */
+const relatedKey = (column: Column): Fragment =>
+  sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
+
+/** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
 export function entry({ columns, label, labelCharacters, references, cut }: EntryShape): RowOutput {
   const joins = new LabelJoins();
   const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
@@ -42,9 +46,12 @@ export function entry({ columns, label, labelCharacters, references, cut }: Entr
     isLong(column) && !column.references && column.key !== 'id' && !isCutInside(column);
   const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
   const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
+  const several = [...references.keys()].filter(({ parts }) => parts);
+  const keys = several.map((column) => relatedKey(column));
+  const allKeys = keys.length === 0 ? raw("''") : sql`concat(',"keys":{', ${join(keys, ", ',', ")}, '}')`;
   const values = shown ? cutRecord(columns, shown, isCut) : recordJson(ROOT, columns);
   return {
-    value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '},"record":', ${values}, '}')`,
+    value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '}', ${allKeys}, ',"record":', ${values}, '}')`,
     joins: inForm ? sql`${joins.sql()}${inForm.joins}` : joins.sql(),
   };
 }

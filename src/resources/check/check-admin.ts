@@ -42,7 +42,7 @@ export function checkAdminShape(
       'must be a non-empty string',
       'admin.',
     ),
-    ...checkNames(admin['list'], withKey, 'admin.list'),
+    ...checkNames(admin['list'], withKey && [...withKey, ...foreignKeys], 'admin.list'),
     ...['readonly', 'exclude'].flatMap((key) => checkNames(admin[key], names, `admin.${key}`)),
     ...['search', 'filters'].flatMap((key) =>
       checkNames(firstColumns(admin[key]), withKey && [...withKey, ...foreignKeys], `admin.${key}`),

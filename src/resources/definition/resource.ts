@@ -127,10 +127,12 @@ export type ColumnOf<R extends WrittenResource, Name, S extends Scope = 'visible
     : Name extends `${infer Key extends NameIn<R, S> & ForeignKeyName<R>}_id`
       ? ColumnsOf<R>[Key]
       : Name extends keyof SeveralOf<R>
-        ? SeveralOf<R>[Name] extends { references: infer M }
-          ? { type: 'foreignKey'; references: M }
-          : never
-        : never;
+        ? ForeignKeyOf<SeveralOf<R>[Name]>
+        : Name extends `${infer Key extends keyof SeveralOf<R> & string}_id`
+          ? ForeignKeyOf<SeveralOf<R>[Key]>
+          : never;
+
+type ForeignKeyOf<F> = F extends { references: infer M } ? { type: 'foreignKey'; references: M } : never;
 
 /** Whether a path leads to a column that can be sorted by, of the resource or across its foreign keys. */
 type IsSortable<R extends WrittenResource, All extends WrittenResource, Path, S extends Scope> = [

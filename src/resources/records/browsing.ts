@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
 import {
   cappedCountStatement,
@@ -68,7 +68,7 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 /** SQL that is compiled once per resource and shared by all requests. */
 export function createEntryStatements(resources: AdminResources, { maxBody }: Pick<Settings, 'maxBody'>) {
   function shape(resource: AdminResource, cut: EntryShape['cut']): RowOutput {
-    const references = resource.output.flatMap((column) => {
+    const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
     });

@@ -10,6 +10,8 @@ export interface RecordEntry extends Named {
   /** The label of the related record, by the foreign key's JSON key; null where there is no such record or label. */
   readonly labels: Readonly<Record<string, string | null>>;
   readonly fields: JsonFields;
+  /** The keys of the related records, by the names of foreign keys of several columns. */
+  readonly keys: Readonly<Record<string, string | null>>;
 }
 
 /** A record entry with the version of its row. */
@@ -33,6 +35,10 @@ export function textOfColumn(fields: JsonFields, column: Column): string | null 
     ? (fields.get(key)?.source ?? null)
     : textOfField(fields, key);
 }
+
+/** The key that a column of a record refers to, or its text. */
+export const keyIn = ({ keys, fields }: RecordEntry, { key }: Column): string | null =>
+  keys[key] ?? textOfField(fields, key);
 
 /** Whether a text has a visible character. A link without one could not be seen. */
 export const isVisible = (text: string): boolean =>
@@ -72,5 +78,6 @@ function entryOf(parts: JsonFields, fields: JsonFields): RecordEntry {
       ]),
     ),
     fields,
+    keys: JSON.parse(parts.get('keys')?.source ?? '{}') as Record<string, string | null>,
   };
 }

@@ -1,7 +1,14 @@
 // Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
 import type { AccessLevel, Settings } from '../../config.ts';
 import type { Catalog } from '../../db/schema/catalog.ts';
-import { findColumn, humanize, isAmong, type Column, type Model } from '../../db/schema/model.ts';
+import {
+  findColumn,
+  humanize,
+  isAmong,
+  namedColumns,
+  type Column,
+  type Model,
+} from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
 import type { Label, LabelPath } from '../../query/statements/label-sql.ts';
@@ -27,6 +34,8 @@ export interface AdminResource extends ServedResource {
   readonly group: string;
   readonly label: Label;
   readonly list: readonly Column[];
+  /** The foreign keys of several columns that it shows. */
+  readonly foreignKeys: readonly Column[];
   /** Column paths, split into parts: `['user', 'username']`. */
   readonly search: readonly (readonly string[])[];
   readonly filters: readonly (readonly string[])[];
@@ -55,6 +64,8 @@ const LABEL_NAMES = [
 /** Maximum columns of a list and of a search for which the registry names none. */
 const MAX_LISTED = 6;
 const MAX_SEARCHED = 8;
+/** Maximum foreign keys of several columns in such a list. */
+const MAX_LISTED_KEYS = 2;
 
 const isText = ({ type, labels, references }: Column): boolean =>
   type.operators.has('ilike') && !labels && !references;
@@ -159,8 +170,10 @@ export function serveForAdmin(
     const plain = plainRecord(output);
     const source: ChangeSource = 'admin';
     const recording = base.recording && { ...base.recording, source };
-    const named = (names: readonly string[]): Column[] =>
-      names.flatMap((name) => output.filter((column) => column.name === name));
+    const named = (names: readonly string[], columns = output): Column[] =>
+      names.flatMap((name) => columns.filter((column) => column.name === name));
+    const withForeignKeys = namedColumns(model, output);
+    const several = withForeignKeys.slice(output.length);
     adminResources.set(definition.model, {
       ...base,
       access: 'admin',
@@ -184,14 +197,17 @@ export function serveForAdmin(
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',
       label: labelOf(definition, model, visible),
-      list: admin.list ? named(admin.list) : output.filter(isPlain).slice(0, MAX_LISTED),
+      foreignKeys: several,
+      list: admin.list
+        ? named(admin.list, withForeignKeys)
+        : [...output.filter(isPlain).slice(0, MAX_LISTED), ...several.slice(0, MAX_LISTED_KEYS)],
       search:
         splitPaths(admin.search) ??
         output
           .filter(isText)
           .slice(0, MAX_SEARCHED)
           .map(({ name }) => [name]),
-      filters: splitPaths(admin.filters) ?? defaultFilters(output),
+      filters: splitPaths(admin.filters) ?? defaultFilters(withForeignKeys),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set(
         allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
