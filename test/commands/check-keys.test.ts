@@ -41,6 +41,31 @@ describe('vitrine check, with keys of several columns', () => {
     });
   }
 
+  const strict = { type: 'integer' } as const;
+  const lax = { ...strict, null: true } as const;
+  const deletions: [about: string, columns: Resource['columns'], code: number, said: RegExp][] = [
+    ['all nullable', { a: lax, b: lax }, 0, /on delete set null;$/m],
+    ['one nullable', { a: strict, b: lax }, 0, /on delete set null \("b"\);$/m],
+    [
+      'no nullable',
+      { a: strict, b: strict },
+      1,
+      /foreignKeys\.two\.onDelete: setNull requires null: true of a or b/,
+    ],
+  ];
+  for (const [about, columns, code, said] of deletions)
+    test(`setNull on a foreign key with ${about} columns`, async () => {
+      const two = { model: 'two', primaryKey: { columns: ['x', 'y'] }, columns: { x: strict, y: strict } };
+      const foreignKeys = { two: { columns: ['a', 'b'], references: 'two', onDelete: 'setNull' } };
+      const folder = await folderWith({
+        'r.mjs': `export default ${JSON.stringify([two, { model: 'one', columns, foreignKeys }])};`,
+      });
+      const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs` };
+      const printed = await run(['schema'], { env });
+      assert.equal(printed.code, code, printed.stderr);
+      assert.match(printed.stdout + printed.stderr, said);
+    });
+
   const joins: [about: string, resources: Resource[], who: string, status: number][] = [
     ['of a source that anyone may read', [film, casting, award], 'anyone', 200],
     ['of a source for users', [film, casting, { ...award, read: 'user' }], 'users', 401],

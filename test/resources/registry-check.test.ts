@@ -236,6 +236,7 @@ describe('an invalid registry stops the start', () => {
     await assertFaults([target, other({ columns: ['p'] })], ['other: foreignKeys.to.references:']);
     await assertFaults([target, other({ columns: ['p', 'x'] })], ['other: foreignKeys.to.columns:']);
     await assertFaults([target, other({ onDelete: 'boom' })], ['other: foreignKeys.to.onDelete:']);
+    await assertFaults([target, other({ onDelete: 'setNull' })], ['other: foreignKeys.to.onDelete:']);
     await assertFaults([target, other({ why: 1 })], ['other: foreignKeys.to.why:']);
     for (const name of ['p', 'link_id', 'id', 'a__b'])
       await assertFaults([target, other({}, name)], [`other: foreignKeys.${name}:`]);

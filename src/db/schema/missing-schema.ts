@@ -151,7 +151,9 @@ function missingCompositeForeignKey(
   const { references, onDelete } = foreignKey;
   const target = definitions.find(({ model }) => model === references);
   const fields = severalFields(foreignKey, definition);
-  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog) : [];
+  const nullable = fields.filter((_, index) => definition.columns[foreignKey.columns[index] ?? '']?.null);
+  const nulled = onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
+  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog, nulled) : [];
 }
 
 /** The columns in the database of a foreign key of several columns. */
@@ -175,18 +177,20 @@ function missingCompositeIndex(
   return [{ statement, kind: 'index', name: `${table}.${fields.join()}` }];
 }
 
+/** @param nulled the only columns that `setNull` sets to NULL; empty for all */
 function foreignKeyChange(
   table: string,
   fields: readonly string[],
   target: ModelDefinition,
   onDelete: OnDelete = 'restrict',
   catalog: Catalog,
+  nulled: readonly string[] = [],
 ): SchemaChange[] {
   const found = catalog.get(table);
   if (isView(catalog.get(tableOf(target)))) return [];
   if (found?.foreignKeys.some((one) => sameFields(one.fields.toSorted(), fields.toSorted()))) return [];
   const list = (names: readonly string[]): string => `(${names.map(quote).join(', ')})`;
-  const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}`;
+  const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
   return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];
 }
 

@@ -68,6 +68,12 @@ export function checkForeignKeysShape(
       ([other, column]) =>
         other === name || (isObject(column) && column['type'] === 'foreignKey' && `${other}_id` === name),
     );
+    const names = Array.isArray(one['columns']) ? (one['columns'] as unknown[]) : [];
+    const isNullable = (column: unknown): boolean => !isObject(column) || column['null'] === true;
+    const isFixed =
+      columns !== undefined &&
+      names.length > 0 &&
+      names.every((part) => typeof part === 'string' && !isNullable(columns[part]));
     return [
       ...(text === undefined ? [] : [{ key, text }]),
       ...faultIf(isTaken, key, 'this is the name of a column'),
@@ -75,6 +81,11 @@ export function checkForeignKeysShape(
       ...checkParts(one['columns'], columns, `${key}.columns`),
       ...faultIf(typeof one['references'] !== 'string', `${key}.references`, 'must be the name of a model'),
       ...checkKeys(one, ['onDelete'], isIn(ON_DELETE), `must be one of ${ON_DELETE.join(', ')}`, `${key}.`),
+      ...faultIf(
+        one['onDelete'] === 'setNull' && isFixed,
+        `${key}.onDelete`,
+        `setNull requires null: true of ${names.join(' or ')}`,
+      ),
     ];
   });
 }
