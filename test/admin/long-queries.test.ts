@@ -37,8 +37,10 @@ function submitted({ text }: Pick<AdminAnswer, 'text'>, control: string, value: 
   const [, select = ''] = new RegExp(`<select name="${control}"([\\s\\S]*?)</select>`).exec(form) ?? [];
   assert.ok(select.includes(`value="${value}"`), `${control} offers ${value}`);
   const hidden = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
-  const fields = hidden.map(([, name = '', content = '']) => [unescaped(name), unescaped(content)]);
-  return `${action}?${new URLSearchParams([...fields, [control, value]]).toString()}`;
+  const query = new URLSearchParams();
+  for (const [, name = '', content = ''] of hidden) query.append(unescaped(name), unescaped(content));
+  query.append(control, value);
+  return `${action}?${query.toString()}`;
 }
 
 describe('a long query', () => {

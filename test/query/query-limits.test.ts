@@ -73,12 +73,7 @@ describe('a query', () => {
       'data__contains',
       /^makes the query look for 51 values in JSON; at most 50 are allowed$/,
     ],
-    [
-      '600 nested arrays',
-      [['data__contains', list(600, '[1]')]],
-      'data__contains',
-      /look for 1201 values/,
-    ],
+    ['600 nested arrays', [['data__contains', list(600, '[1]')]], 'data__contains', /look for 1201 values/],
     [
       'many values over several filters',
       [

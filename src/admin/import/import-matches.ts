@@ -10,7 +10,7 @@ import {
   openCursor,
   recordsStatement,
   type FoundRecord,
-} from '../../query/statements/import-statements.ts';
+} from '../../query/statements/csv.ts';
 import {
   parseJsonFields,
   parseJsonFieldsInTurns,

@@ -3,7 +3,7 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
-import { recordsStatement } from '../../query/statements/import-statements.ts';
+import { recordsStatement } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody } from '../../resources/records/checked-body.ts';
 import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
