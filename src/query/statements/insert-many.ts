@@ -41,6 +41,8 @@ export interface InsertMany {
   readonly author: Author;
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
+  /** Inserts nothing: the statement ends with the error `isIncomplete` if the database would accept the records. */
+  readonly isTrial?: boolean;
 }
 
 export interface InsertedRecord {
@@ -161,7 +163,7 @@ const readMany =
  */
 export function insertManyStatement(
   target: WriteTarget,
-  { groups, references, author, isMinimal }: InsertMany,
+  { groups, references, author, isMinimal, isTrial }: InsertMany,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
   const { shown, recording } = target;
   const isReused = recording !== undefined && recordsSameColumns(shown, recording);
@@ -187,7 +189,7 @@ export function insertManyStatement(
   const log = recording
     ? logInsert(recording, authorSql(author), 'create', 'inserted', isReused ? raw('inserted.record') : AFTER)
     : EMPTY;
-  const count = value(String(groups.reduce((sum, { size }) => sum + size, 0)));
+  const count = value(isTrial ? '-1' : String(groups.reduce((sum, { size }) => sum + size, 0)));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;

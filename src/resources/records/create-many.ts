@@ -217,16 +217,31 @@ export async function createMany(
   // One after the other: hashing takes long, and each password waits for its turn.
   for (const { changes, hiddenReferences } of checked)
     records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences });
-  const lists: InsertGroup[] = [];
-  for (const group of groups) lists.push(await listsOf(group, records, rest));
-  const statement = resource.writes.insertMany({
-    groups: lists,
-    references: wanted,
-    author: caller,
-    isMinimal,
-  });
+  /** The records from one position to another, by their groups. */
+  async function listsBetween(from: number, to: number): Promise<InsertGroup[]> {
+    const lists: InsertGroup[] = [];
+    for (const { columns, positions } of groups) {
+      const chosen = positions.filter((position) => position >= from && position < to);
+      if (chosen.length > 0) lists.push(await listsOf({ columns, positions: chosen }, records, rest));
+    }
+    return lists;
+  }
+  const author = caller;
+  const lists = await listsBetween(0, records.length);
+  const statement = resource.writes.insertMany({ groups: lists, references: wanted, author, isMinimal });
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
-    throw await manyConflicts(error, { records, resource, database, mayRead, rest });
+    const tryRecords = async (from: number, to: number): Promise<void> => {
+      const some = await listsBetween(from, to);
+      const trial = resource.writes.insertMany({
+        groups: some,
+        references: [],
+        author,
+        isMinimal: true,
+        isTrial: true,
+      });
+      await database.run(trial, 'write');
+    };
+    throw await manyConflicts(error, { records, resource, database, mayRead, rest, tryRecords });
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);

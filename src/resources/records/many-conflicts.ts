@@ -1,6 +1,7 @@
 // Explains why the database rejected several new records.
 import type { Database } from '../../db/connection/database.ts';
 import {
+  asProblem,
   isDatabaseError,
   isOfTable,
   isRuleError,
@@ -40,6 +41,8 @@ export interface RejectedRecords {
   readonly database: Pick<Database, 'run'>;
   readonly mayRead: (model: Model) => boolean;
   readonly rest: Rest;
+  /** Inserts the records between two positions without a lasting effect. It always throws: `isIncomplete` if it succeeds. */
+  readonly tryRecords: (from: number, to: number) => Promise<void>;
 }
 
 /** The values of a record in some columns; undefined where it lacks one, as NULL is never a duplicate. */
@@ -119,8 +122,59 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   if (!isHidden && (error.code === NOT_SUPPORTED || isIncomplete(error))) return suppressed();
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
   if (explained instanceof Problem) explained.cause = error;
-  return isHidden ? explained : explainRule(error, resource, explained);
+  if (isHidden) return explained;
+  return explained === error && isOfOneRecord(error) && rejected.mayRead(resource.model)
+    ? explainRecord(error, rejected)
+    : explainRule(error, resource, explained);
 }
+
+/** Whether the values of one record are the reason, and not another record. */
+const isOfOneRecord = (error: DatabaseError): boolean =>
+  isRefusal(error) && error.code !== UNIQUE_VIOLATION && error.code !== FOREIGN_KEY_VIOLATION;
+
+/** Explains the error, and names the position of the refused record if it is found. */
+async function explainRecord(error: DatabaseError, rejected: RejectedRecords): Promise<unknown> {
+  const found = await refusedRecord(error, rejected);
+  const reason = found?.error ?? error;
+  const explained = explainRule(reason, rejected.resource, reason);
+  const problem = asProblem(explained);
+  if (!found || !problem || problem.status >= 500) return explained;
+  const { status, message } = problem;
+  const placed = new Problem(status, message, { errors: { [found.position]: [message] } });
+  placed.cause = reason;
+  return placed;
+}
+
+/** Milliseconds after which the search for a refused record ends. */
+const MAX_SEARCH = 3_000;
+
+/**
+ * The first record that the database refuses also without the others. PostgreSQL does not say which it was. The search tries half of
+ * the remaining records each time, so in all about as many as there are.
+ */
+async function refusedRecord(
+  error: DatabaseError,
+  { records, tryRecords }: RejectedRecords,
+): Promise<{ position: number; error: DatabaseError } | undefined> {
+  if (records.length === 1) return { position: 0, error };
+  const end = performance.now() + MAX_SEARCH;
+  let [from, to] = [0, records.length];
+  while (performance.now() < end) {
+    const middle = Math.ceil((from + to) / 2);
+    const outcome = await tryRecords(from, middle).catch((one: unknown) => one);
+    if (!isDatabaseError(outcome)) return undefined;
+    const isAccepted = isIncomplete(outcome);
+    if (!isAccepted && !isSameRule(outcome, error)) return undefined;
+    if (!isAccepted && middle - from === 1) return { position: from, error: outcome };
+    if (isAccepted) from = middle;
+    else to = middle;
+    if (from === to) return undefined;
+  }
+  return undefined;
+}
+
+const isSameRule = (one: DatabaseError, other: DatabaseError): boolean =>
+  one.code === other.code && one.constraint_name === other.constraint_name && one.routine === other.routine;
 
 async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
   const errors = await duplicateErrors(rejected);
