@@ -45,7 +45,7 @@ import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { createVersionSeal } from './resources/serve/version-seal.ts';
-import { startWarnings } from './resources/serve/start-warnings.ts';
+import { constraintWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
 
@@ -199,7 +199,9 @@ export function createService(
       const secret = await readSecret(database, models.has(SECRET.model));
       const seal = createVersionSeal(secret);
       const served = serveResources(resources, models, settings, seal);
-      for (const message of startWarnings(resources, served, schema)) logger.warn({ message });
+      const warnings = startWarnings(resources, served, schema);
+      warnings.push(...(await constraintWarnings(database, resources)));
+      for (const message of warnings) logger.warn({ message });
       const passwords = createPasswords();
       const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>

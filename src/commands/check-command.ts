@@ -8,6 +8,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
 import { compareSchema, misfit, readCatalog } from '../resources/serve/schema-setup.ts';
+import { constraintWarnings } from '../resources/serve/start-warnings.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
@@ -84,6 +85,8 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
+  const unknown = await constraintWarnings(database, resources);
+  warnings.push(...unknown.map((text): Warning => ({ kind: 'unknown-constraint', text })));
   const keys = await checkViewKeys(database, served, faults);
   return {
     faults: [...faults, ...keys.faults],

@@ -32,7 +32,8 @@ export interface Warning {
     | 'history-off'
     | 'foreign-key-index'
     | 'slow-filter'
-    | 'view-key';
+    | 'view-key'
+    | 'unknown-constraint';
   readonly text: string;
 }
 

@@ -1,4 +1,7 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
+import type { Database } from '../../db/connection/database.ts';
+import { unknownConstraintsStatement } from '../../db/schema/constraint-names.ts';
+import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import { HISTORY, SECRET, SESSION } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -32,6 +35,28 @@ export function writeShowsWarning({ name, access, read, methods }: ServedResourc
   return access === 'user' && read === 'admin' && methods.has('PUT')
     ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
     : undefined;
+}
+
+/** Warns of each text in `constraints` that no rule of the database can show. */
+export async function constraintWarnings(
+  database: Pick<Database, 'run'>,
+  resources: readonly Resource[],
+): Promise<string[]> {
+  const all = resources.flatMap((resource) =>
+    Object.keys(resource.constraints ?? {}).map((name) => ({
+      model: resource.model,
+      table: tableOf(resource),
+      name,
+    })),
+  );
+  if (all.length === 0) return [];
+  const unknown = await database.run(unknownConstraintsStatement(all), 'read');
+  return unknown.flatMap((index) => {
+    const one = all[index];
+    return one
+      ? [`${one.model}: constraints.${one.name}: ${one.table} has no constraint or unique index of this name`]
+      : [];
+  });
 }
 
 export function startWarnings(
