@@ -133,6 +133,6 @@ describe('arrays of an existing table', () => {
 
   test('a new array has one dimension', async () => {
     const { status, json } = await service.send('POST', '/api/specimen/', '{"it": [[1, 2], [3, 4]]}');
-    assert.deepEqual([status, json.errors], [400, { it: ['must have one dimension'] }]);
+    assert.deepEqual([status, json.errors], [400, { it: ['element 1: must not be an array'] }]);
   });
 });

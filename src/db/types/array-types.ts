@@ -72,10 +72,11 @@ class ElementParser {
   }
 
   parse(elements: readonly JsonElement[]): Parsed {
-    const isFlat = elements.every((element) => typeof element === 'string');
-    if (!isFlat && !isRectangular(elements)) return { fault: 'must have one dimension' };
+    const nested = elements.findIndex((element) => typeof element !== 'string');
+    const nestedFault = nested < 0 ? undefined : `element ${nested + 1}: must not be an array`;
+    if (nestedFault !== undefined && !isRectangular(elements)) return { fault: nestedFault };
     const value = this.#array(elements);
-    const fault = isFlat ? this.#fault : 'must have one dimension';
+    const fault = nestedFault ?? this.#fault;
     const added = this.#addedDigits > 0 ? { addedDigits: this.#addedDigits } : {};
     if (fault === undefined) return { value, ...added };
     return this.#isStorable ? { fault, value, ...added } : { fault: this.#fault ?? fault };

@@ -52,7 +52,12 @@ function containedValue(text: string, column: Column): FilterValues {
   if (!element || !elements) return typedValue(text, column);
   const items = listItems(text);
   if ('fault' in items) return items;
-  const parsed = allOf(items.values.map((item) => valueOf(element.parse(item, elements))));
+  const parsed = allOf(
+    items.values.map((item, index) => {
+      const value = valueOf(element.parse(item, elements));
+      return 'fault' in value ? { fault: `element ${index + 1}: ${value.fault}` } : value;
+    }),
+  );
   return 'fault' in parsed ? parsed : { ...parsed, values: [arrayText(parsed.values)] };
 }
 
