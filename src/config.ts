@@ -225,6 +225,15 @@ function readValue(variable: string, environment: Environment): [name: string, v
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Whether the environment has the setting of a variable in the other way: as its value, or as the name of a file. */
+export function isOverridden(name: string, environment: Environment): boolean {
+  const variables = Object.keys(SETTINGS);
+  const other = variables.includes(name) ? fileVariable(name) : name.replace(/_FILE$/, '');
+  return (
+    other !== name && (other.endsWith('_FILE') || variables.includes(other)) && Boolean(environment[other])
+  );
+}
+
 /** The variables of one setting, for commands that need no other. */
 export const variablesOf = (variable: string, environment: Environment): Environment =>
   Object.fromEntries([variable, fileVariable(variable)].map((name) => [name, environment[name]]));

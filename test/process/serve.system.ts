@@ -81,6 +81,24 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     assert.deepEqual([code, stderr], [0, '']);
   });
 
+  const ways: [about: string, inFile: string, inEnvironment: string, code: number][] = [
+    ['a value over the name of a file', 'DATABASE_URL_FILE=missing', 'DATABASE_URL', 0],
+    ['the name of a file over a value', 'DATABASE_URL=postgres://127.0.0.1:1/x', 'DATABASE_URL_FILE', 0],
+    ['neither, if the environment has both', '', 'DATABASE_URL,DATABASE_URL_FILE', 1],
+    ['neither, if the file has both', 'DATABASE_URL=x\nDATABASE_URL_FILE=y', '', 1],
+  ];
+  for (const [about, inFile, inEnvironment, code] of ways)
+    test(`prefers the settings of the environment to those of .env: ${about}`, async () => {
+      const cwd = await folderWith({ '.env': `${inFile}\n`, url: database.url });
+      const given = { DATABASE_URL: database.url, DATABASE_URL_FILE: 'url' };
+      const env = Object.fromEntries(
+        Object.entries(given).filter(([name]) => inEnvironment.split(',').includes(name)),
+      );
+      const ended = await run(['user', 'list'], { cwd, env: { LOG_LEVEL: 'error', ...env } });
+      assert.equal(ended.code, code, ended.stderr);
+      assert.equal(/DATABASE_URL and DATABASE_URL_FILE are both set/.test(ended.stderr), code === 1);
+    });
+
   test('warns when no user may open the admin area, with the command that creates one', async () => {
     const empty = await createDatabase();
     const warning = /no user may open the admin area; create one with: npx vitrine user add NAME --admin/;
