@@ -41,6 +41,28 @@ describe('vitrine check, with keys of several columns', () => {
     });
   }
 
+  const views: [about: string, index: string, said: RegExp][] = [
+    ['no index', '', /its key \S+ is unique and not NULL now, but nothing enforces it$/m],
+    ['another index', 'create unique index on seen (b, c)', /but nothing enforces it$/m],
+    ['an index of some rows', 'create unique index on seen (a, b) where a > 0', /but nothing enforces it$/m],
+    [
+      'a unique index',
+      'create unique index on seen (b, a)',
+      /is unique by an index and not NULL now, but nothing enforces that it is not NULL$/m,
+    ],
+  ];
+  for (const [about, index, said] of views)
+    test(`the key of a materialized view with ${about}`, async () => {
+      await database.sql
+        .unsafe(`create materialized view seen as select 1 as a, 2 as b, 3 as c; ${index}`)
+        .simple();
+      const columns = Object.fromEntries(['a', 'b', 'c'].map((name) => [name, { type: 'integer' }]));
+      const { code, stderr } = await check([{ model: 'seen', primaryKey: { columns: ['a', 'b'] }, columns }]);
+      await database.sql`drop materialized view seen`;
+      assert.equal(code, 0, stderr);
+      assert.match(stderr, said);
+    });
+
   const strict = { type: 'integer' } as const;
   const lax = { ...strict, null: true } as const;
   const deletions: [about: string, columns: Resource['columns'], code: number, said: RegExp][] = [

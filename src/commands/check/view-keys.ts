@@ -1,6 +1,7 @@
 // Checks the keys of views, materialized views and foreign tables, which no constraint enforces.
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
+import { partsOf, type Model } from '../../db/schema/model.ts';
 import type { Fault } from '../../errors.ts';
 import { keyFaultsStatement } from '../../query/statements/check-statements.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
@@ -10,6 +11,14 @@ interface KeyReport {
   readonly faults: readonly Fault[];
   readonly warnings: readonly Warning[];
 }
+
+/** Whether a unique index has the columns of the key, as on a materialized view. It takes several rows with NULL. */
+const hasUniqueIndex = ({ primaryKey, wholeUniques }: Model): boolean => {
+  const parts = partsOf(primaryKey);
+  return wholeUniques.some(
+    (columns) => columns.length === parts.length && columns.every((column) => parts.includes(column)),
+  );
+};
 
 const warning = (text: string): Warning => ({ kind: 'view-key', text });
 
@@ -26,7 +35,13 @@ async function checkKey(database: Database, { name, model }: ServedResource): Pr
       warnings:
         texts.length > 0
           ? []
-          : [warning(`${name}: its key ${field} is unique and not NULL now, but nothing enforces it`)],
+          : [
+              warning(
+                hasUniqueIndex(model)
+                  ? `${name}: its key ${field} is unique by an index and not NULL now, but nothing enforces that it is not NULL`
+                  : `${name}: its key ${field} is unique and not NULL now, but nothing enforces it`,
+              ),
+            ],
     };
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
