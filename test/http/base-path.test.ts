@@ -97,6 +97,10 @@ describe('a service with a base path', () => {
     assert.match(csv.headers.get('link') ?? '', /^<\/data\/books\/api\/note\/\?limit=10&page=2>/);
     const { json: document } = await service.request(`${BASE}/api/openapi.json`);
     assert.deepEqual(document.servers, [{ url: BASE }]);
+    for (const path of ['/api', '/api/note', '/healthz']) {
+      assert.ok(path in document.paths, path);
+      assert.equal((await service.request(`${document.servers[0].url}${path}`)).status, 200, path);
+    }
     const created = await service.request(`${BASE}/api/note/`, {
       method: 'POST',
       user: 'ada',
