@@ -287,7 +287,7 @@ export class Runner {
     for (const limited of this.#limited) {
       if (limited.until > now) return; // A Set keeps the order of insertion.
       this.#limited.delete(limited);
-      limited.cancel(unavailable('The query takes too long. Request less data.', 5));
+      limited.cancel(unavailable('The query takes too long. Request less data, or try again.', 5));
     }
   }
 
