@@ -53,7 +53,7 @@ export function createServices({ definitions, schema, seal, panels, ...parts }: 
   const servicesFor = (requester: Requester): Services => {
     const requesterDatabase = database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
-      createOperations(runner, resources, passwords, requester);
+      createOperations(runner, resources, passwords, requester, requesterDatabase);
     const browsing = createBrowsing(requesterDatabase, resources, statements, settings);
     return {
       ...shared,

@@ -1,7 +1,7 @@
 // What only the database knows about a body: whether related records exist, and why it rejected a write.
 import { EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
-import { booleans, createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
+import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
@@ -154,4 +154,33 @@ export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statemen
 export interface KeyFaults {
   readonly isNull: boolean;
   readonly isDuplicate: boolean;
+}
+
+/** Where PostgreSQL reports a violation. */
+export interface ConstraintPlace {
+  readonly schema: string;
+  readonly table: string;
+  readonly name: string;
+}
+
+/**
+ * Asks for the name of the partitioned table's own unique index or foreign key, from which a partition has its own.
+ * @returns undefined if the place is no partition of this table
+ */
+export function ownConstraintStatement(
+  model: Model,
+  { schema, table: name, name: constraint }: ConstraintPlace,
+): Statement<string | undefined> {
+  const root = sql`to_regclass(${value(table(model.table).text.join(''))})`;
+  const query = sql`with recursive
+    place as (select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = ${value(schema)} and c.relname = ${value(name)}),
+    indexes (oid) as (
+      select i.indexrelid from place join pg_index i on i.indrelid = place.oid join pg_class c on c.oid = i.indexrelid where c.relname = ${value(constraint)}
+      union all select h.inhparent from indexes join pg_inherits h on h.inhrelid = indexes.oid),
+    keys (oid) as (
+      select o.oid from place join pg_constraint o on o.conrelid = place.oid where o.contype = 'f' and o.conname = ${value(constraint)}
+      union all select o.conparentid from keys join pg_constraint o on o.oid = keys.oid where o.conparentid <> 0)
+    select c.relname::text from indexes join pg_index i on i.indexrelid = indexes.oid join pg_class c on c.oid = i.indexrelid where i.indrelid = ${root}
+    union all select o.conname::text from keys join pg_constraint o on o.oid = keys.oid where o.conrelid = ${root}`;
+  return createStatement(query, ([row]) => text(row?.[0] ?? null) ?? undefined);
 }

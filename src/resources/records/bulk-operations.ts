@@ -28,6 +28,7 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   historyFault,
   missingSeveral,
+  ofWholeTable,
   violatedSeveral,
 } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
@@ -114,7 +115,8 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      throw explainError(historyFault(error, resource), resource, changes, models);
+      const fault = await ofWholeTable(historyFault(error, resource), resource.model, database);
+      throw explainError(fault, resource, changes, models);
     }
   }
 

@@ -11,12 +11,18 @@ import {
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import { duplicatesStatement, referrersStatement } from '../../query/statements/check-statements.ts';
+import {
+  duplicatesStatement,
+  ownConstraintStatement,
+  referrersStatement,
+} from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 export const FOREIGN_KEY_VIOLATION = '23503';
+
+type Run = Pick<Database, 'run'>;
 
 /**
  * Wraps a database error that comes from the history table, so that it becomes a 500 that the log explains. The client did
@@ -28,6 +34,26 @@ export function historyFault(error: unknown, { recording }: ServedResource): unk
   return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
 }
 
+/**
+ * Explains the error of a partition as one of its table: PostgreSQL names the partition and its own index or foreign key.
+ * @returns any other error unchanged
+ */
+export async function ofWholeTable(error: unknown, model: Model, database: Run): Promise<unknown> {
+  if (!isDatabaseError(error) || !model.isTable || isOfTable(model, error)) return error;
+  const { schema_name: schema, table_name: table, constraint_name: name } = error;
+  if (schema === undefined || table === undefined || name === undefined) return error;
+  const own = await database
+    .run(ownConstraintStatement(model, { schema, table, name }), 'write')
+    .catch(() => undefined);
+  if (own === undefined) return error;
+  const place = {
+    schema_name: model.schema ?? schema,
+    table_name: model.table.split('.').at(-1),
+    constraint_name: own,
+  };
+  return Object.assign(Object.create(error) as DatabaseError, place);
+}
+
 /** The parts of a write that other records can conflict with. */
 export interface WriteAttempt {
   readonly resource: ServedResource;
@@ -37,8 +63,6 @@ export interface WriteAttempt {
   /** See `CheckedBody`. */
   readonly hiddenReferences: readonly string[];
 }
-
-type Run = Pick<Database, 'run'>;
 
 /** Errors for columns with duplicates, limited to those that the client sent and may see. */
 function duplicateErrors(columns: readonly Column[], { resource, changes }: WriteAttempt): FieldErrors {

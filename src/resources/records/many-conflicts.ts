@@ -21,6 +21,7 @@ import {
   FOREIGN_KEY_VIOLATION,
   missingReferences,
   missingSeveral,
+  ofWholeTable,
   violatedSeveral,
   UNIQUE_VIOLATION,
   unspecificConflict,
@@ -112,8 +113,8 @@ const REFUSED_TOGETHER =
  * that breaks a rule could otherwise serve to test hidden values in those before it.
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
-  const { records, resource } = rejected;
-  const error = historyFault(cause, resource);
+  const { records, resource, database } = rejected;
+  const error = await ofWholeTable(historyFault(cause, resource), resource.model, database);
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) =>
     changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),
@@ -164,7 +165,7 @@ async function refusedRecord(
     const outcome = await tryRecords(from, middle).catch((one: unknown) => one);
     if (!isDatabaseError(outcome)) return undefined;
     const isAccepted = isIncomplete(outcome);
-    if (!isAccepted && !isSameRule(outcome, error)) return undefined;
+    if (!isAccepted && outcome.code !== error.code) return undefined;
     if (!isAccepted && middle - from === 1) return { position: from, error: outcome };
     if (isAccepted) from = middle;
     else to = middle;
@@ -172,9 +173,6 @@ async function refusedRecord(
   }
   return undefined;
 }
-
-const isSameRule = (one: DatabaseError, other: DatabaseError): boolean =>
-  one.code === other.code && one.constraint_name === other.constraint_name && one.routine === other.routine;
 
 async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
   const errors = await duplicateErrors(rejected);

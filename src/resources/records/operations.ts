@@ -20,6 +20,7 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
+  ofWholeTable,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
@@ -64,12 +65,14 @@ export type Operations = ReturnType<typeof createOperations>;
  * Operations that read and write one record. Each is one statement, which also runs the checks of a body. The operations check
  * ownership; access levels are up to the calling code.
  * @param requester the client that waits for the operations
+ * @param outside the database outside of the transaction of the operations, which an error ends
  */
 export function createOperations(
   database: Pick<Database, 'run'>,
   resources: ServedResources,
   passwords: Passwords,
   requester: WaitingClient = SERVICE,
+  outside: Pick<Database, 'run'> = database,
 ) {
   const check = (fields: JsonFields, resource: ServedResource, writing: Writing): Promise<CheckedBody> =>
     checkBody(fields, resource, writing, requester.workInTurns());
@@ -121,12 +124,13 @@ export function createOperations(
     try {
       return await runWrite(database, statement);
     } catch (cause) {
-      const error = historyFault(cause, attempt.resource);
+      const { resource } = attempt;
+      const error = await ofWholeTable(historyFault(cause, resource), resource.model, outside);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database);
       if (explained instanceof Problem) explained.cause = error;
-      throw explainRule(error, attempt.resource, explained);
+      throw explainRule(error, resource, explained);
     }
   }
 
