@@ -8,6 +8,7 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
+import { severalReferences } from './conflicts.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -273,6 +274,9 @@ export async function checkBody(
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
+  const several = severalReferences(resource, body.changes, isUpdate, writing.mayRead);
+  body.checks.push(...several.checks);
+  body.hiddenReferences.push(...several.hidden);
   return body;
 }
 

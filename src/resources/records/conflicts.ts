@@ -1,5 +1,6 @@
 // Explains writes and deletions that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
+import { arrayText } from '../../db/fragment.ts';
 import { foreignKeysOf, isAmong, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
@@ -14,6 +15,7 @@ import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   duplicatesStatement,
   ownConstraintStatement,
+  type Check,
   referrersStatement,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
@@ -120,6 +122,50 @@ export function missingSeveral(foreignKey: Column): (readonly [key: string, faul
   return keys.map((key) => [key, `there is no such record (${keys.join(', ')})`] as const);
 }
 
+/** Whether the changes set a hidden value, other than a password: the answer to a refused write must not depend on it. */
+export const setsHidden = (changes: readonly Change[], { output }: ServedResource): boolean =>
+  changes.some(({ column }) => !column.isPassword && !output.includes(column));
+
+/**
+ * The foreign keys of several columns whose violation by the database would say too much, or too little because of hidden columns.
+ * With all values at hand, a check before the write finds missing records. Otherwise they are hidden references.
+ */
+export function severalReferences(
+  resource: ServedResource,
+  changes: readonly Change[],
+  isUpdate: boolean,
+  mayRead: (model: Model) => boolean = () => true,
+): { readonly checks: readonly Check[]; readonly hidden: readonly string[] } {
+  const { model, output } = resource;
+  const checks: Check[] = [];
+  const hidden: string[] = [];
+  for (const foreignKey of model.foreignKeys) {
+    if (isAmong(foreignKey, output) && !setsHidden(changes, resource)) continue;
+    const parts = partsOf(foreignKey);
+    const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
+    const values = sent.flatMap(({ value }) => (value === null ? [] : [value]));
+    const isPartlyNull =
+      values.length < sent.length ||
+      (!isUpdate && parts.some((part) => !part.hasDefault && !sent.some(({ column }) => column === part)));
+    if (sent.length === 0 || isPartlyNull) continue;
+    const { references } = foreignKey;
+    // Records of one body may refer to themselves and to each other.
+    const isCheckable = references && references !== model && mayRead(references);
+    if (isCheckable && sent.length === parts.length) {
+      const value = arrayText(values);
+      for (const [key, fault] of missingSeveral(foreignKey))
+        checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
+    } else hidden.push(...sent.map(({ column }) => column.key));
+  }
+  return { checks, hidden };
+}
+
+/** The error of a new record, to which no other record can refer yet. */
+export const explainNew = (error: DatabaseError): unknown =>
+  error.code === FOREIGN_KEY_VIOLATION && !isInFunction(error)
+    ? new Problem(409, 'A record that this one refers to does not exist.')
+    : error;
+
 /**
  * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
  * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
@@ -130,9 +176,9 @@ export async function conflictProblem(
   attempt: WriteAttempt,
   database: Run,
 ): Promise<unknown> {
-  const { resource, changes, hiddenReferences } = attempt;
-  const { model, output } = resource;
-  const sendsHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
+  const { resource, id, changes, hiddenReferences } = attempt;
+  const { model } = resource;
+  const sendsHidden = setsHidden(changes, resource);
   // A trigger can write a duplicate to another table. That of a view is the one that makes the record.
   const isElsewhere = model.isTable && isInFunction(error) && !isOfTable(model, error) && !sendsHidden;
   if (error.code === UNIQUE_VIOLATION && !isElsewhere) {
@@ -146,9 +192,10 @@ export async function conflictProblem(
   const several = sendsHidden ? undefined : violatedSeveral(error, resource);
   if (several)
     return badBody(Object.fromEntries(missingSeveral(several).map(([key, fault]) => [key, [fault]])));
-  if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return error;
+  const unexplained = id === undefined ? explainNew(error) : error;
+  if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return unexplained;
   if (sendsHidden) return unspecificConflict();
-  return isOfTable(model, error) ? missingReferences(hiddenReferences) : error;
+  return isOfTable(model, error) ? missingReferences(hiddenReferences) : unexplained;
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */

@@ -16,12 +16,14 @@ import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {
   conflict,
+  explainNew,
   explainRule,
   historyFault,
   FOREIGN_KEY_VIOLATION,
   missingReferences,
   missingSeveral,
   ofWholeTable,
+  setsHidden,
   violatedSeveral,
   UNIQUE_VIOLATION,
   unspecificConflict,
@@ -116,9 +118,7 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   const { records, resource, database } = rejected;
   const error = await ofWholeTable(historyFault(cause, resource), resource.model, database);
   if (!isDatabaseError(error)) return error;
-  const sendsHidden = records.some(({ changes }) =>
-    changes.some(({ column }) => !column.isPassword && !resource.output.includes(column)),
-  );
+  const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
   const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
   if (!isHidden && (error.code === NOT_SUPPORTED || isIncomplete(error))) return suppressed();
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
@@ -195,9 +195,9 @@ async function explain(
   }
   const several = sendsHidden ? undefined : violatedSeveral(error, resource);
   if (several) return missingRecords(several, rejected);
-  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return error;
+  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return explainNew(error);
   if (sendsHidden) return unspecificConflict();
-  return isOfTable(resource.model, error) ? missingReferences(hidden) : error;
+  return isOfTable(resource.model, error) ? missingReferences(hidden) : explainNew(error);
 }
 
 /** The error for records of which some refer to nothing by a foreign key of several columns. */

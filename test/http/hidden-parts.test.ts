@@ -1,0 +1,108 @@
+// Foreign keys of several columns, of which clients may set some but not see them.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const casting: Resource = {
+  model: 'casting',
+  access: 'user',
+  primaryKey: { columns: ['film', 'actor'] },
+  columns: { film: { type: 'integer' }, actor: { type: 'string' } },
+};
+/** The same, which only admins may read. */
+const contract: Resource = { ...casting, model: 'contract', read: 'admin', access: 'admin' };
+const columns = {
+  name: { type: 'string' },
+  film_id: { type: 'integer', null: true },
+  actor: { type: 'string', null: true },
+  code: { type: 'string', null: true, unique: true },
+  loose: { type: 'integer', null: true },
+} as const;
+const part = (references: string) => ({ of: { columns: ['film_id', 'actor'], references } });
+const RESOURCES: readonly Resource[] = [
+  user,
+  casting,
+  contract,
+  { model: 'award', access: 'user', columns, foreignKeys: part('casting'), exclude: ['actor', 'code'] },
+  { model: 'bonus', access: 'user', columns, foreignKeys: part('contract'), exclude: ['actor', 'code'] },
+  { model: 'prize', access: 'user', columns, foreignKeys: part('casting'), exclude: ['code'] },
+];
+
+describe('a foreign key of several columns with a hidden one', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService(RESOURCES);
+    await service.addUser('ada');
+    for (const table of ['casting', 'contract'])
+      await service.sql`insert into ${service.sql(table)} (film, actor) values (1, 'known'), (2, 'known')`;
+    for (const table of ['award', 'bonus', 'prize'])
+      await service.sql`insert into ${service.sql(table)} (name, film_id, actor, code) values ('a', 1, 'known', null), ('b', null, null, 'taken')`;
+    await service.sql`create table number (id integer primary key)`;
+    await service.sql`alter table award add foreign key (loose) references number`;
+  });
+  after(() => service.close());
+
+  const send = (method: string, path: string, body: unknown): Promise<Answer> =>
+    service.request(`/api/${path}/`, { method, user: 'ada', body });
+  const both = ['there is no such record (film_id, actor)'];
+  const absent = ['there is no such record'];
+  const ABSENT = { film_id: 1, actor: 'nobody' };
+
+  for (const [what, method, path, body, errors] of [
+    ['sends all', 'POST', 'award', { name: 'z', ...ABSENT }, { film_id: both, actor: both }],
+    ['sends all', 'PUT', 'award/1', ABSENT, { film_id: both, actor: both }],
+    ['sends the visible one', 'PUT', 'award/1', { film_id: 9 }, { film_id: absent }],
+    [
+      'sends another hidden value',
+      'POST',
+      'prize',
+      { name: 'z', code: 'c', ...ABSENT },
+      { film_id: both, actor: both },
+    ],
+    [
+      'sends all in an array',
+      'POST',
+      'award',
+      [{ name: 'y' }, { name: 'z', ...ABSENT }],
+      { '1.film_id': both, '1.actor': both },
+    ],
+  ] as const)
+    test(`a ${method} that ${what} and refers to no record is 400`, async () => {
+      const answer = await send(method, path, body);
+      assert.deepEqual([answer.status, answer.json.errors], [400, errors], answer.text);
+    });
+
+  for (const [what, method, path, body] of [
+    ['refers to no record', 'POST', 'award', { name: 'z', ...ABSENT }],
+    ['refers to no record that the caller could read', 'POST', 'bonus', { name: 'z', ...ABSENT }],
+    ['sends a part', 'PUT', 'bonus/1', { film_id: 9 }],
+    ['sends a hidden part', 'PUT', 'award/1', { actor: 'nobody' }],
+  ] as const)
+    test(`a ${method} that ${what} does not show which hidden values are taken`, async () => {
+      const [one, other] = await Promise.all(
+        ['taken', 'free'].map((code) => send(method, path, { ...body, code })),
+      );
+      const before = await service.sql`select from ${service.sql(path.slice(0, 5))}`;
+      assert.deepEqual([one?.status, one?.json], [other?.status, other?.json]);
+      assert.ok([400, 409].includes(one?.status ?? 0), one?.text);
+      assert.equal(before.length, 2);
+    });
+
+  test('takes a reference to a record, and one that is not complete', async () => {
+    for (const body of [{ film_id: 2, actor: 'known' }, { film_id: 9 }, { film_id: 9, actor: null }]) {
+      const made = await send('POST', 'award', { name: 'ok', ...body });
+      assert.equal(made.status, 201, made.text);
+      assert.equal((await send('DELETE', `award/${made.json.id}`, undefined)).status, 200);
+    }
+    assert.equal((await send('PUT', 'award/1', { actor: 'known', film_id: 2 })).status, 200);
+    assert.equal((await send('PUT', 'award/1', { film_id: 1 })).status, 200);
+  });
+
+  for (const body of [{ name: 'z', loose: 9 }, [{ name: 'y' }, { name: 'z', loose: 9 }]])
+    test(`a reference that only the database knows is 409, ${Array.isArray(body) ? 'in an array' : 'alone'}`, async () => {
+      const { status, json } = await send('POST', 'award', body);
+      assert.deepEqual([status, json.detail], [409, 'A record that this one refers to does not exist.']);
+    });
+});
