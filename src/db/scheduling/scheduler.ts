@@ -22,6 +22,9 @@ const SUSPICIOUS = 1_000;
 /** Milliseconds since the last answer for which the database counts as lively. */
 const LIVELY = 2_000;
 
+/** For a statement that PostgreSQL has not ended, the cooldown is as long as if the process had been busy for a quarter of it. */
+const BUSY_IF_ENDLESS = 0.25;
+
 /** Classes in which an anonymous client may be in a cooldown. */
 const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
 
@@ -121,9 +124,9 @@ export class Scheduler {
     if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
     const now = performance.now();
     if (milliseconds < LOST_AFTER && isComplete) this.#answeredAt = now;
-    // PostgreSQL cannot cancel every statement. If it answers others, the fault is not that of the database or the network.
+    // PostgreSQL cannot cancel every statement. If it answers others, this is probably one of those, or its connection was lost.
     const isEndless = milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
-    if (isAnonymous && isEndless) this.#coolDown(running, milliseconds, true, 1);
+    if (isAnonymous && isEndless) this.#coolDown(running, milliseconds, false, BUSY_IF_ENDLESS);
     else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.isEnded))
       this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
