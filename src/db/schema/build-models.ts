@@ -255,6 +255,7 @@ export function buildModels(
       foreignKeys,
       ...rowFacts(definition, found, columns),
       ...uniques,
+      checks: new Map(found?.checks.map(({ name, fields }) => [name, fields])),
     });
   }
   for (const definition of definitions) {

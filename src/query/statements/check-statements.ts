@@ -164,7 +164,7 @@ export interface ConstraintPlace {
 }
 
 /**
- * Asks for the name of the partitioned table's own unique index or foreign key, from which a partition has its own.
+ * Asks for the name of the partitioned table's own unique index, foreign key or check constraint, from which a partition has its own.
  * @returns undefined if the place is no partition of this table
  */
 export function ownConstraintStatement(
@@ -181,6 +181,8 @@ export function ownConstraintStatement(
       select o.oid from place join pg_constraint o on o.conrelid = place.oid where o.contype = 'f' and o.conname = ${value(constraint)}
       union all select o.conparentid from keys join pg_constraint o on o.oid = keys.oid where o.conparentid <> 0)
     select c.relname::text from indexes join pg_index i on i.indexrelid = indexes.oid join pg_class c on c.oid = i.indexrelid where i.indrelid = ${root}
-    union all select o.conname::text from keys join pg_constraint o on o.oid = keys.oid where o.conrelid = ${root}`;
+    union all select o.conname::text from keys join pg_constraint o on o.oid = keys.oid where o.conrelid = ${root}
+    union all select o.conname::text from place join pg_constraint o on o.conrelid = ${root} and o.contype = 'c' and o.conname = ${value(constraint)}
+      where ${root} in (select relid from pg_partition_ancestors(place.oid))`;
   return createStatement(query, ([row]) => text(row?.[0] ?? null) ?? undefined);
 }

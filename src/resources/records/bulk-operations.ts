@@ -27,8 +27,8 @@ import {
   StillReferenced,
   FOREIGN_KEY_VIOLATIONS,
   historyFault,
+  locateError,
   missingSeveral,
-  ofWholeTable,
   violatedSeveral,
 } from './conflicts.ts';
 import type { Caller } from '../serve/served-resource.ts';
@@ -115,7 +115,7 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      const fault = await ofWholeTable(historyFault(error, resource), resource.model, database);
+      const fault = await locateError(historyFault(error, resource), resource.model, database);
       throw explainError(fault, resource, changes, models);
     }
   }

@@ -36,24 +36,32 @@ export function historyFault(error: unknown, { recording }: ServedResource): unk
   return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
 }
 
-/**
- * Explains the error of a partition as one of its table: PostgreSQL names the partition and its own index or foreign key.
- * @returns any other error unchanged
- */
-export async function ofWholeTable(error: unknown, model: Model, database: Run): Promise<unknown> {
-  if (!isDatabaseError(error) || !model.isTable || isOfTable(model, error)) return error;
-  const { schema_name: schema, table_name: table, constraint_name: name } = error;
-  if (schema === undefined || table === undefined || name === undefined) return error;
+const changed = (error: DatabaseError, values: Partial<DatabaseError>): DatabaseError =>
+  Object.assign(Object.create(error) as DatabaseError, values);
+
+/** Turns the error of a partition, which names the partition and its own constraint, into one of its table. */
+async function ofWholeTable(error: DatabaseError, model: Model, database: Run): Promise<DatabaseError> {
+  const { schema_name: schema, table_name, constraint_name: name } = error;
+  if (schema === undefined || table_name === undefined || name === undefined) return error;
   const own = await database
-    .run(ownConstraintStatement(model, { schema, table, name }), 'write')
+    .run(ownConstraintStatement(model, { schema, table: table_name, name }), 'write')
     .catch(() => undefined);
   if (own === undefined) return error;
-  const place = {
-    schema_name: model.schema ?? schema,
-    table_name: model.table.split('.').at(-1),
-    constraint_name: own,
-  };
-  return Object.assign(Object.create(error) as DatabaseError, place);
+  const table = model.table.split('.').at(-1) ?? table_name;
+  return changed(error, { schema_name: model.schema ?? schema, table_name: table, constraint_name: own });
+}
+
+/**
+ * Adds to a database error what PostgreSQL leaves out: the table of a partition, and the columns of a check constraint.
+ * @returns any other error unchanged
+ */
+export async function locateError<T>(error: T, model: Model, database: Run): Promise<T | DatabaseError> {
+  if (!isDatabaseError(error) || !model.isTable) return error;
+  const located = isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
+  const fields = isOfTable(model, located) ? model.checks.get(located.constraint_name ?? '') : undefined;
+  return fields === undefined || fields.length === 0
+    ? located
+    : changed(located, { column_name: fields.join(', ') });
 }
 
 /** The parts of a write that other records can conflict with. */

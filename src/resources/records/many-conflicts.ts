@@ -22,7 +22,7 @@ import {
   FOREIGN_KEY_VIOLATION,
   missingReferences,
   missingSeveral,
-  ofWholeTable,
+  locateError,
   setsHidden,
   violatedSeveral,
   UNIQUE_VIOLATION,
@@ -116,7 +116,7 @@ const REFUSED_TOGETHER =
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource, database } = rejected;
-  const error = await ofWholeTable(historyFault(cause, resource), resource.model, database);
+  const error = await locateError(historyFault(cause, resource), resource.model, database);
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
   const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
@@ -136,7 +136,7 @@ const isOfOneRecord = (error: DatabaseError): boolean =>
 /** Explains the error, and names the position of the refused record if it is found. */
 async function explainRecord(error: DatabaseError, rejected: RejectedRecords): Promise<unknown> {
   const found = await refusedRecord(error, rejected);
-  const reason = found?.error ?? error;
+  const reason = await locateError(found?.error ?? error, rejected.resource.model, rejected.database);
   const explained = explainRule(reason, rejected.resource, reason);
   const problem = asProblem(explained);
   if (!found || !problem || problem.status >= 500) return explained;

@@ -20,7 +20,7 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
-  ofWholeTable,
+  locateError,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
@@ -125,7 +125,7 @@ export function createOperations(
       return await runWrite(database, statement);
     } catch (cause) {
       const { resource } = attempt;
-      const error = await ofWholeTable(historyFault(cause, resource), resource.model, outside);
+      const error = await locateError(historyFault(cause, resource), resource.model, outside);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database);
