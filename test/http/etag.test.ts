@@ -158,6 +158,29 @@ describe('entity tags', () => {
     assert.equal((await service.request(note(row?.['id']))).json.message, 'there');
   });
 
+  for (const [name, header, status] of [
+    ['the current tag', (tag: string) => tag, 412],
+    ['the weak tag', (tag: string) => `W/${tag}`, 412],
+    ['the tag among others', (tag: string) => `"other", ${tag}`, 412],
+    ['another tag', () => '"other"', 200],
+  ] as const)
+    test(`a write with ${name} in If-None-Match is ${status}`, async () => {
+      const { path, tag } = await newNote();
+      const headers = { 'if-none-match': header(tag) };
+      assert.equal((await put(path, 'second', { ...headers, 'if-match': tag })).status, status);
+      const now = { 'if-none-match': header(await tagOf(path)) };
+      const removed = await service.request(path, { method: 'DELETE', user: 'ada', headers: now });
+      assert.equal(removed.status, status);
+      if (status === 412) {
+        assertProblem(removed, 412);
+        assert.equal(removed.json.detail, 'The record has a version that If-None-Match lists.');
+        assert.equal((await service.request(path)).json.message, 'first');
+        assert.equal((await put(path, 5 as unknown as string, headers)).status, 400);
+      }
+      assert.equal((await put(note(9999), 'x', headers)).status, 404);
+      assert.equal((await service.request(path, { method: 'PUT', body: {}, headers })).status, 401);
+    });
+
   test('a record that is deleted and created again has another tag', async () => {
     const [row] = await service.sql`insert into note (message) values ('same') returning id, created`;
     const path = note(row?.['id']);

@@ -6,12 +6,8 @@ import { Problem } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { parseJsonBodyInTurns, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
-import {
-  EXISTS,
-  type CreatedRecord,
-  type Operations,
-  type Versions,
-} from '../../resources/records/operations.ts';
+import { EXISTS, type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
+import type { Versions } from '../../resources/records/read-record.ts';
 import {
   CallerChanged,
   meets,
@@ -19,7 +15,7 @@ import {
   type ServedResource,
 } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
-import { entityTag, parseIfMatch } from '../message/entity-tag.ts';
+import { entityTag, isNotModified, parseIfMatch } from '../message/entity-tag.ts';
 import { addressOf, keySegment } from '../message/base-path.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
@@ -38,11 +34,24 @@ const isUnavailable = (error: unknown): boolean =>
 /** `If-None-Match: *` requires that the record does not exist. */
 const requiresAbsence = ({ headers }: ApiRequest): boolean => headers['if-none-match']?.trim() === '*';
 
-/** Writes a record that has one of these versions. Where it must not exist, none is allowed. */
-async function writeVersion<T>(request: ApiRequest, write: (versions: Versions) => Promise<T>): Promise<T> {
-  if (!requiresAbsence(request)) return write(parseIfMatch(request.headers['if-match']));
+/**
+ * Writes a record that has one of the versions of `If-Match`, and none of `If-None-Match`. The write may find a later version than
+ * the one that is compared with `If-None-Match`; only `If-Match` rules that out.
+ */
+async function writeVersion<T>(
+  { headers }: ApiRequest,
+  current: () => Promise<string | undefined>,
+  write: (versions: Versions) => Promise<T>,
+): Promise<T> {
+  const unwanted = headers['if-none-match'];
+  const isAny = unwanted?.trim() === '*';
+  const version = unwanted === undefined || isAny ? undefined : await current();
+  const isListed = isAny || (version !== undefined && isNotModified(unwanted, version));
+  if (!isListed) return write(parseIfMatch(headers['if-match']));
+  // No version is allowed, so the write itself finds the errors that take precedence.
   return write([]).catch((error: unknown) => {
-    throw error instanceof Problem && error.status === 412 ? new Problem(412, EXISTS) : error;
+    const detail = isAny ? EXISTS : 'The record has a version that If-None-Match lists.';
+    throw error instanceof Problem && error.status === 412 ? new Problem(412, detail) : error;
   });
 }
 
@@ -170,7 +179,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           const created = await run.createAt(resource, id, fields, caller, isStrict(request));
           return createdReply(request, resource, created);
         }
-        const record = await writeVersion(request, (versions) =>
+        const current = () => run.version(resource, id);
+        const record = await writeVersion(request, current, (versions) =>
           run.update(resource, id, fields, caller, versions, isStrict(request)),
         );
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
@@ -181,7 +191,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const run = operations(request.requester);
-        await writeVersion(request, (versions) => run.remove(resource, id, caller, versions));
+        const current = () => run.version(resource, id);
+        await writeVersion(request, current, (versions) => run.remove(resource, id, caller, versions));
       });
       return json(200, '{"deleted": 1}');
     },

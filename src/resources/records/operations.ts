@@ -9,7 +9,15 @@ import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
-import { keyReadKind, parseId, requireId, writtenRecord, type RecordResult } from './read-record.ts';
+import {
+  findRecord,
+  parseId,
+  requireId,
+  rowVersions,
+  writtenRecord,
+  type RecordResult,
+  type Versions,
+} from './read-record.ts';
 import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
@@ -42,17 +50,8 @@ import {
   suppressed,
 } from './write-result.ts';
 
-/** The versions that `If-Match` names; undefined when any version is allowed. */
-export type Versions = readonly string[] | undefined;
-
 /** The answer to a request that requires that a record does not exist. */
 export const EXISTS = 'There is a record with this key already.';
-
-/** The rows' versions among those that `If-Match` names. */
-const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versions =>
-  versions?.flatMap((version) =>
-    version.endsWith(shape) ? (seal.open(version.slice(0, -shape.length)) ?? []) : [],
-  );
 
 export interface CreatedRecord extends RecordResult {
   /** The key as text. */
@@ -144,10 +143,11 @@ export function createOperations(
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
     viewOf(resources, (level) => meets(level, caller)).joinable;
 
-  const exists = async (resource: ServedResource, id: string): Promise<boolean> =>
-    (await database.run(resource.byKey(id), keyReadKind(resource))) !== undefined;
+  /** The version that a record has now; undefined if there is none. */
+  const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
+    (await findRecord(database, resource, idText))?.version;
 
-  /** @param absent a key that no record must have */
+  /** @param absent the id that no record must have */
   async function create(
     resource: ServedResource,
     fields: JsonFields,
@@ -160,7 +160,7 @@ export function createOperations(
     // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
     const mayRepeat = absent !== undefined && !resource.model.isTable;
     await assertValid(resource, body, undefined, mayRepeat);
-    if (mayRepeat && (await exists(resource, absent))) throw new Problem(412, EXISTS);
+    if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
     const { hiddenReferences } = body;
     const changes = await hashChanges(body.changes, passwords, requester);
     // `insert … default values` has no place for the precondition.
@@ -180,9 +180,8 @@ export function createOperations(
   }
 
   return {
-    /** Creates a record. */
-    create: (resource: ServedResource, fields: JsonFields, caller: Caller, isStrict?: boolean) =>
-      create(resource, fields, caller, isStrict),
+    version,
+    create,
 
     /**
      * Creates the record with this key, which the database does not make.
@@ -206,11 +205,11 @@ export function createOperations(
         all.delete(owner.key);
       }
       try {
-        return await create(resource, all, caller, isStrict, id);
+        return await create(resource, all, caller, isStrict, idText);
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : error;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
-        if (isDuplicate && (await exists(resource, id))) throw new Problem(412, EXISTS);
+        if (isDuplicate && (await version(resource, idText))) throw new Problem(412, EXISTS);
         throw error;
       }
     },

@@ -32,24 +32,44 @@ export const recordResult = (
   version: `${seal.seal(version)}${shape}`,
 });
 
+/** The versions that `If-Match` names; undefined when any version is allowed. */
+export type Versions = readonly string[] | undefined;
+
+/** The rows' versions among those that `If-Match` names. */
+export const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versions =>
+  versions?.flatMap((version) =>
+    version.endsWith(shape) ? (seal.open(version.slice(0, -shape.length)) ?? []) : [],
+  );
+
 /** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */
 export const keyReadKind = ({ model }: ServedResource): 'quick' | 'read' => (model.isFast ? 'quick' : 'read');
 
-/** Reads a record with one statement. @throws Problem 404 */
+/** Reads a record with one statement. @returns undefined if there is none */
+export async function findRecord(
+  database: Pick<Database, 'run'>,
+  resource: ServedResource,
+  text: string,
+): Promise<RecordResult | undefined> {
+  const id = parseId(resource, text);
+  if (id === undefined) return undefined;
+  let found: FoundRecord | undefined;
+  try {
+    found = await database.run(resource.byKey(id), keyReadKind(resource));
+  } catch (error) {
+    found = undefinedIfUnencodable(error);
+  }
+  return found && recordResult(found, resource);
+}
+
+/** The same, of a record that must exist. @throws Problem 404 */
 export async function readRecord(
   database: Pick<Database, 'run'>,
   resource: ServedResource,
   id: string,
 ): Promise<RecordResult> {
-  const wanted = resource.byKey(requireId(resource, id));
-  let found: FoundRecord | undefined;
-  try {
-    found = await database.run(wanted, keyReadKind(resource));
-  } catch (error) {
-    found = undefinedIfUnencodable(error);
-  }
+  const found = await findRecord(database, resource, id);
   if (!found) throw notFound(NO_RECORD);
-  return recordResult(found, resource);
+  return found;
 }
 
 /** Reads what a write has stored. The write is done, so an error must not claim that nothing was changed. */
