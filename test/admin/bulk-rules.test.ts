@@ -3,24 +3,13 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
+import { award as prize, casting, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
 
-const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
-const casting: Resource = {
-  model: 'casting',
-  primaryKey: { columns: ['film', 'actor'] },
-  columns: { film: { type: 'foreignKey', references: 'film' }, actor: { type: 'string' } },
-};
 const award: Resource = {
-  model: 'award',
-  columns: {
-    name: { type: 'string' },
-    film_id: { type: 'integer', null: true },
-    actor: { type: 'string', null: true },
-    code: { type: 'integer', null: true },
-  },
-  foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting' } },
+  ...prize,
+  columns: { ...prize.columns, code: { type: 'integer', null: true } },
 };
 const named: Resource = {
   ...award,
@@ -66,17 +55,17 @@ const refused: [
   error: string,
   notice: RegExp,
 ][] = [
-  ['award', 'actor', 'nobody', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
+  ['award', 'actor', 'Absent', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
   ['award', 'film_id', '9', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
   [
     'named',
     'actor',
-    'nobody',
+    'Absent',
     400,
     'There is no such record (film_id, actor).',
     /An award needs a casting\./,
   ],
-  ['covert', 'actor', 'nobody', 409, '', /a record that it refers to does not exist\./],
+  ['covert', 'actor', 'Absent', 409, '', /a record that it refers to does not exist\./],
   ['award', 'code', '8', 409, '', /Other records refer to this one/],
 ];
 for (const [model, column, value, status, error, notice] of refused)

@@ -3,29 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
+import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
-
-const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
-const casting: Resource = {
-  model: 'casting',
-  primaryKey: { columns: ['film', 'actor'] },
-  columns: {
-    film: { type: 'foreignKey', references: 'film' },
-    actor: { type: 'string' },
-    role: { type: 'string', null: true },
-  },
-};
-const award: Resource = {
-  model: 'award',
-  columns: {
-    name: { type: 'string' },
-    film_id: { type: 'integer', null: true },
-    actor: { type: 'string', null: true },
-  },
-  foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting' } },
-};
 
 describe('vitrine check, with keys of several columns', () => {
   let database: TestDatabase;

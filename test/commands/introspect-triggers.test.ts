@@ -49,12 +49,12 @@ const CASES: readonly Case[] = [
     effect: 'perhaps',
   },
   {
-    about: 'an assignment of its own value',
+    about: 'an assignment of the column itself',
     body: 'begin new.slug := lower(new.slug); return new; end',
     effect: 'changed',
   },
   {
-    about: 'an assignment where it is NULL, of its own value',
+    about: 'an assignment where it is NULL, of the column itself',
     body: 'begin if new.slug is null then new.slug := lower(new.slug); end if; return new; end',
     effect: 'changed',
   },

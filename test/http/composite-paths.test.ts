@@ -4,28 +4,10 @@ import { after, before, describe, test } from 'node:test';
 import { fieldsOf, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
+import { award, casting as pair, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
 
-const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
-const casting: Resource = {
-  model: 'casting',
-  primaryKey: { columns: ['film', 'actor'] },
-  columns: {
-    film: { type: 'foreignKey', references: 'film' },
-    actor: { type: 'string' },
-    role: { type: 'string', null: true },
-  },
-  admin: { label: '{actor} in {film__title}' },
-};
-const award: Resource = {
-  model: 'award',
-  columns: {
-    name: { type: 'string' },
-    film_id: { type: 'integer', null: true },
-    actor: { type: 'string', null: true },
-  },
-  foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting' } },
-};
+const casting: Resource = { ...pair, admin: { label: '{actor} in {film__title}' } };
 /** The foreign key has a column that the API and the admin area do not show. */
 const covert: Resource = {
   ...award,

@@ -9,7 +9,7 @@ import { startService, type Answer, type Sql, type TestService } from '../suppor
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };
-/** A view of two tables: no unique index of its own, and not writable without triggers. */
+/** A view of two tables, which has no unique index and cannot be written without triggers. */
 const joined: Resource = {
   model: 'joined',
   access: 'user',
