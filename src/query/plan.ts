@@ -217,7 +217,8 @@ export function planList(
     if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
     else where.push(condition);
   }
-  if (search && budget.takePatterns(search.words.map(containing)) !== undefined)
+  const words = search?.words ?? [];
+  if (words.length > 0 && budget.takePatterns(words.map(containing)) !== undefined)
     addError(errors, '_search', SEARCH_TOO_LONG);
   else where.push(...searched);
   const orderings: Ordering[] = [];
