@@ -2,6 +2,7 @@
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
+import type { EndlessStatements } from './endless-statements.ts';
 import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
@@ -51,9 +52,10 @@ const setTimeLimit = (milliseconds: number): string => `set local statement_time
 /**
  * @param slowTimeout milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly
  * filter makes this one slow
+ * @param endless says when PostgreSQL has ended a search that was given up, which keeps its slot until then
  * @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection
  */
-export function createCursors(open: OpenClient, slowTimeout: number) {
+export function createCursors(open: OpenClient, slowTimeout: number, endless: EndlessStatements) {
   const slots = createSlots();
   const searches = new ClientUsage(FREE_SEARCH);
 
@@ -82,10 +84,12 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
     const connection = openDedicated(open);
     let isOver = false;
     const end = (): void => {
-      // The cooldown begins before the slot is given back, because the client's next request may wait for the slot.
-      if (!isOver && isAnonymous) coolDown();
+      if (isOver) return;
       isOver = true;
-      leave();
+      // The cooldown begins before the slot is given back, because the client's next request may wait for the slot.
+      if (isAnonymous) coolDown();
+      const process = connection.process();
+      leave(process === undefined ? undefined : endless.ended(process));
       clearTimeout(timer);
       stopListening();
     };
@@ -98,8 +102,8 @@ export function createCursors(open: OpenClient, slowTimeout: number) {
       if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * searched);
     };
     const abort = (reason: Error): void => {
-      connection.abort(reason);
       end();
+      connection.abort(reason);
     };
     const timer = setTimeout(
       () => abort(unavailable('The stream took too long and was ended.', 10)),

@@ -116,10 +116,11 @@ export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
   const connection = { ...OPTIONS.connection, statement_timeout: BRIEF_TIMEOUT };
   const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
+  const runner = new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout });
   const shared: Shared = {
-    runner: new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout }),
+    runner,
     transaction: createTransactions(open),
-    cursor: createCursors(open, slowTimeout),
+    cursor: createCursors(open, slowTimeout, runner.endless),
   };
   return new RequesterDatabase(shared, SERVICE);
 }

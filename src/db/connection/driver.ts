@@ -80,6 +80,10 @@ export function cancelOnServer(query: Query): Promise<unknown> {
   return canceller ? canceller(query) : Promise.resolve();
 }
 
+/** PostgreSQL's number of the process that runs a statement, once the statement was sent. */
+export const processOf = ({ state }: Query): number | undefined =>
+  (state as { readonly pid?: number } | null)?.pid;
+
 /** Milliseconds after which a request to cancel counts as lost, and its connection is ended. */
 export const CANCEL_TIMEOUT = 5_000;
 
@@ -106,6 +110,8 @@ interface DedicatedConnection {
   readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, timeout?: number) => Promise<T>;
   /** Cancels the running statement on the server and ends the connection; `run` then rejects with the reason. */
   readonly abort: (reason: Error) => void;
+  /** PostgreSQL's number of the process, while a statement is running. */
+  readonly process: () => number | undefined;
   /** @param timeout seconds after which the connection is closed even if a statement is running */
   readonly end: (timeout: number) => Promise<void>;
 }
@@ -149,6 +155,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
           });
       }),
     abort,
+    process: () => running && processOf(running),
     end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };
 }

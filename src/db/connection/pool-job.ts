@@ -11,6 +11,8 @@ export interface Execution {
   readonly rows: Promise<RawRow[]>;
   /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
   readonly cancel: (reason: Error) => void;
+  /** PostgreSQL's number of the process that runs it, once it was sent. */
+  readonly process: () => number | undefined;
 }
 
 /** A statement from the call to its answer. */

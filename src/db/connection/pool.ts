@@ -7,6 +7,7 @@ import {
   isAnswer,
   isStalePrepared,
   connectionLost,
+  processOf,
   sendStatement,
   withoutGaps,
   type OpenClient,
@@ -100,7 +101,11 @@ export class Pool {
     const rows = new Promise<RawRow[]>((resolve, reject) => {
       job = this.#add(statement, prepare, undefined, resolve, reject);
     });
-    return { rows, cancel: (reason) => job && this.#cancel(job, reason) };
+    return {
+      rows,
+      cancel: (reason) => job && this.#cancel(job, reason),
+      process: () => job?.query && processOf(job.query),
+    };
   }
 
   /**

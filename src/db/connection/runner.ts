@@ -3,11 +3,13 @@ import { OVERLOADED, unavailable } from '../../errors.ts';
 import type { OpenClient } from './driver.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
+import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
-import type { PoolState } from './pool-job.ts';
+import { isUnanswered, type PoolState } from './pool-job.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
+import { EndlessStatements } from './endless-statements.ts';
 import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
@@ -53,9 +55,6 @@ const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 /** Characters above which the text of a write is not remembered. */
 const MAX_WRITE_LENGTH = 16_384;
 
-/** How often the time limits of anonymous reads are checked (milliseconds). */
-const LIMIT_CHECK = 50;
-
 /** Milliseconds from when a client disconnects until its statement is canceled. */
 const CANCEL_DELAY = 30;
 /** Why a long write was canceled while other clients waited for its connection. */
@@ -68,12 +67,8 @@ const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
 const MAX_RESTARTED = 10_000;
 
-/** A read with a time limit. */
-interface Limited {
-  /** Milliseconds, as of `performance.now`. */
-  readonly until: number;
-  readonly cancel: (reason: Error) => void;
-}
+/** Why an anonymous read was canceled at its time limit. */
+const tooLong = (): Error => unavailable('The query takes too long. Request less data, or try again.', 5);
 
 export class Runner {
   readonly #quick: Pool;
@@ -81,22 +76,21 @@ export class Runner {
   readonly #work: Pool;
   readonly #scheduler = new Scheduler();
   readonly #isPipelined: boolean;
-  readonly #slowTimeout: number;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
     send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
     maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
     runAlone: (statement, requester) => this.#runShort(statement, requester),
   });
-  /** The reads of anonymous clients, in the order in which they began. */
-  readonly #limited = new Set<Limited>();
+  readonly endless = new EndlessStatements((statement) => this.#quick.run(statement, this.#isPipelined));
+  /** Of the reads of anonymous clients. */
+  readonly #timeLimits: TimeLimits;
   readonly #sweep: NodeJS.Timeout;
-  readonly #check = setInterval(() => this.#endLimited(), LIMIT_CHECK).unref();
 
   constructor({ open, openBrief, isPipelined, slowTimeout }: RunnerOptions) {
     this.#isPipelined = isPipelined;
     this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE });
-    this.#slowTimeout = slowTimeout;
+    this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
       open,
@@ -149,7 +143,8 @@ export class Runner {
 
   async close(): Promise<void> {
     clearInterval(this.#sweep);
-    clearInterval(this.#check);
+    this.#timeLimits.close();
+    this.endless.close();
     this.#scheduler.close();
     await Promise.all([this.#quick.close(), this.#brief.close(), this.#work.close()]);
   }
@@ -261,7 +256,7 @@ export class Runner {
     prepare: boolean,
     running?: RunningStatement,
   ): Promise<RawRow[]> {
-    const { rows, cancel } = this.#work.execute(statement, prepare);
+    const { rows, cancel, process } = this.#work.execute(statement, prepare);
     let timer: NodeJS.Timeout | undefined;
     const stopListening = requester.onGone(() => {
       // PostgreSQL starts a process for each request to cancel, which costs more than a short statement.
@@ -269,25 +264,18 @@ export class Runner {
     });
     const isRead = running?.shape !== undefined;
     const isLimited = isRead && running.isAnonymous;
-    const limited = isLimited ? { until: performance.now() + this.#slowTimeout, cancel } : undefined;
-    if (limited) this.#limited.add(limited);
+    const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong())) : undefined;
     if (running) running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
     try {
       return await rows;
+    } catch (error) {
+      const number = running && isUnanswered(error) ? process() : undefined;
+      if (running && number !== undefined) running.endless = this.endless.ended(number);
+      throw error;
     } finally {
       clearTimeout(timer);
       stopListening();
-      if (limited) this.#limited.delete(limited);
-    }
-  }
-
-  /** Ends anonymous reads past their time limit. A timer for each would cost more than most reads. */
-  #endLimited(): void {
-    const now = performance.now();
-    for (const limited of this.#limited) {
-      if (limited.until > now) return; // A Set keeps the order of insertion.
-      this.#limited.delete(limited);
-      limited.cancel(unavailable('The query takes too long. Request less data, or try again.', 5));
+      liftLimit?.();
     }
   }
 

@@ -37,6 +37,8 @@ export interface RunningStatement {
   preempt?: () => void;
   /** Whether it was a read that took too long for its class. PostgreSQL may need a while to end it. */
   isEnded: boolean;
+  /** Resolves when PostgreSQL no longer runs a statement that was given up. It keeps its place until then. */
+  endless?: Promise<void>;
   /** The set that contains it while it may still turn out to take too long. */
   watched: Set<RunningStatement> | undefined;
 }

@@ -108,7 +108,7 @@ export class Scheduler {
   }
 
   /**
-   * Takes back the connection of a statement that has ended.
+   * Takes back the connection of a statement that has ended; of an `endless` one, once PostgreSQL has ended it.
    * @param isComplete whether it was answered
    */
   leave(running: RunningStatement, isComplete = false): void {
@@ -118,10 +118,18 @@ export class Scheduler {
     const isWasted = isAttempt && !isComplete && milliseconds >= QUICK;
     if (isWasted) this.#slowClients.failAttempt(caller.key);
     else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
-    this.#queues.leave(queue, caller, milliseconds, expected);
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
-    if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
+    const giveBack = (): void => {
+      this.#queues.leave(queue, caller, milliseconds, expected);
+      if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
+    };
+    if (running.endless)
+      void running.endless.then(() => {
+        giveBack();
+        this.#queues.startNext();
+      });
+    else giveBack();
     const now = performance.now();
     if (milliseconds < LOST_AFTER && isComplete) this.#answeredAt = now;
     // PostgreSQL cannot cancel every statement. If it answers others, this is probably one of those, or its connection was lost.

@@ -2,6 +2,7 @@
 import { Problem, unavailable } from '../../errors.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, type Requester } from './requester.ts';
+import { increment } from './slow-clients.ts';
 
 /** Milliseconds that a client waits for a slot. */
 const MAX_WAIT = 2_000;
@@ -46,6 +47,8 @@ export class Slots {
   readonly #waiting = new FairQueue<Entry>();
   /** How many slots each client has. */
   readonly #takenBy = new Map<string, number>();
+  /** How many of them it is about to give back. */
+  readonly #ending = new Map<string, number>();
   readonly #holders = new Map<Holder, Origin>();
   /** Until when clients may take no slot. */
   readonly #cooldowns = new Map<string, number>();
@@ -58,23 +61,29 @@ export class Slots {
   /**
    * Takes a slot, after a short wait if none is free.
    * @param holder work that may be ended for clients that wait; without it nothing ends the work
-   * @returns gives the slot back; further calls do nothing
+   * @returns gives the slot back, with an argument once it resolves; further calls do nothing
    * @throws Problem 429 for a client in its cooldown or with all slots it may have, 503 when none becomes free; ClientGone
    */
-  async enter(requester: Requester, holder?: Holder): Promise<() => void> {
+  async enter(requester: Requester, holder?: Holder): Promise<(end?: Promise<void>) => void> {
     const { key, origin } = requester;
     if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
-    if ((this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[origin])
+    const isAtLimit = (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[origin];
+    if (isAtLimit && !this.#ending.has(key))
       throw new Problem(429, this.#limits.ownMessage, { headers: { 'Retry-After': String(RETRY_AFTER) } });
-    if (this.#taken < this.#limits.max[origin]) this.#take(key);
+    if (!isAtLimit && this.#taken < this.#limits.max[origin]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
     if (holder) this.#holders.set(holder, origin);
-    return () => {
+    return (end) => {
       if (!isTaken) return;
       isTaken = false;
       if (holder) this.#holders.delete(holder);
-      this.#leave(key);
+      if (!end) return this.#leave(key);
+      increment(this.#ending, key, 1);
+      void end.then(() => {
+        increment(this.#ending, key, -1);
+        this.#leave(key);
+      });
     };
   }
 
@@ -100,7 +109,7 @@ export class Slots {
 
   #take(key: string): void {
     this.#taken += 1;
-    this.#takenBy.set(key, (this.#takenBy.get(key) ?? 0) + 1);
+    increment(this.#takenBy, key, 1);
   }
 
   #wait(requester: Requester): Promise<void> {
@@ -147,9 +156,7 @@ export class Slots {
 
   #leave(key: string): void {
     this.#taken -= 1;
-    const left = (this.#takenBy.get(key) ?? 1) - 1;
-    if (left > 0) this.#takenBy.set(key, left);
-    else this.#takenBy.delete(key);
+    increment(this.#takenBy, key, -1);
     const next = this.#waiting.shift((client, { requester: { origin } }) => {
       if (this.#taken >= this.#limits.max[origin]) return false;
       return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[origin];

@@ -1,0 +1,55 @@
+// Statements that PostgreSQL still runs after the service has given them up: it cannot cancel the comparison of large values.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BoundSql } from '../fragment.ts';
+import type { RawRow } from '../rows.ts';
+
+/** Milliseconds until the first look at the process: what can be canceled ends soon. Each further wait is twice as long. */
+const FIRST_WAIT = 10;
+const MAX_WAIT = 1_000;
+/** Milliseconds after which a look counts as failed. */
+const TIMEOUT = 1_000;
+/** Failed looks in a row after which PostgreSQL itself is away, and nothing is known about its processes. */
+const MAX_FAILURES = 2;
+
+/** A process that has ended its statement, or waits for the client that was lost, does not compute. */
+const COMPUTING = `select 1 from pg_stat_activity where pid = $1::text::int4 and usename = current_user
+  and state = 'active' and wait_event_type is distinct from 'Client'`;
+
+export class EndlessStatements {
+  readonly #run: (statement: BoundSql) => Promise<RawRow[]>;
+  #isClosed = false;
+
+  /** @param run runs a short statement */
+  constructor(run: (statement: BoundSql) => Promise<RawRow[]>) {
+    this.#run = run;
+  }
+
+  /**
+   * Resolves when a process has ended the statement that was given up, or when PostgreSQL does not say.
+   * @param process PostgreSQL's number of the process
+   */
+  async ended(process: number): Promise<void> {
+    let failures = 0;
+    for (let wait = FIRST_WAIT; !this.#isClosed; wait = Math.min(MAX_WAIT, 2 * wait)) {
+      await sleep(wait);
+      const isComputing = await this.#look(process);
+      if (isComputing === false) return;
+      failures = isComputing ? 0 : failures + 1;
+      if (failures === MAX_FAILURES) return;
+    }
+  }
+
+  /** Waits for no statement any longer. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** @returns whether the process still computes; undefined without an answer */
+  #look(process: number): Promise<boolean | undefined> {
+    const found = this.#run({ text: COMPUTING, values: [String(process)], fixed: true }).then(
+      ({ length }) => length > 0,
+      () => undefined,
+    );
+    return Promise.race([found, sleep(TIMEOUT, undefined, { ref: false })]);
+  }
+}

@@ -1,0 +1,43 @@
+// Ends statements past their time limit.
+
+/** How often the limits are checked (milliseconds). */
+const CHECK = 50;
+
+interface Limited {
+  /** Milliseconds, as of `performance.now`. */
+  readonly until: number;
+  readonly end: () => void;
+}
+
+/** A timer for each statement would cost more than most of them. All get the same limit, so the oldest ends first. */
+export class TimeLimits {
+  readonly #limit: number;
+  /** In the order in which they began. */
+  readonly #limited = new Set<Limited>();
+  readonly #check = setInterval(() => this.#endLate(), CHECK).unref();
+
+  /** @param limit milliseconds */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Calls `end` once the limit is over. @returns lifts the limit */
+  start(end: () => void): () => void {
+    const limited = { until: performance.now() + this.#limit, end };
+    this.#limited.add(limited);
+    return () => void this.#limited.delete(limited);
+  }
+
+  close(): void {
+    clearInterval(this.#check);
+  }
+
+  #endLate(): void {
+    const now = performance.now();
+    for (const limited of this.#limited) {
+      if (limited.until > now) return; // A Set keeps the order of insertion.
+      this.#limited.delete(limited);
+      limited.end();
+    }
+  }
+}
