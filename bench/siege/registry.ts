@@ -99,4 +99,11 @@ const wide = {
   ),
 };
 
-export default [user, message, value, document, diary, team, member, measure, wide];
+/** Texts that PostgreSQL copies to lower case for each comparison: its columns are `citext`. */
+const folded = {
+  model: 'folded',
+  columns: { body: { type: 'text', null: true }, tags: { type: 'array', of: 'text', null: true } },
+  access: 'user',
+};
+
+export default [user, message, value, document, diary, team, member, measure, wide, folded];

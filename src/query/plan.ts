@@ -150,7 +150,8 @@ function planFilter(
   const { values } = parsed;
   let fault = budget.digits.take(parsed.addedDigits);
   if (operator === 'like' || operator === 'ilike') fault = budget.takePatterns(values);
-  if (operator === 'contains' && !column.elements) fault ??= budget.takeJson(values);
+  if (operator === 'contains')
+    fault ??= column.elements ? budget.takeElements(parsed.elements) : budget.takeJson(values);
   return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 

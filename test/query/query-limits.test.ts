@@ -19,6 +19,7 @@ const MODELS = [
       c: parent,
       d: parent,
       e: parent,
+      tags: { type: 'array', of: 'string', null: true },
     },
   },
 ] as const;
@@ -30,6 +31,8 @@ function joining(tables: number): string[][] {
 }
 
 const list = (count: number, value = '1'): string => `[${Array<string>(count).fill(value).join(',')}]`;
+
+const elements = (count: number): string => Array.from({ length: count }, (_, n) => String(n)).join();
 
 let service: TestService;
 before(async () => {
@@ -53,6 +56,7 @@ describe('a query', () => {
       [['data__contains', list(16, '{"a,[":",[{","b":"\\","}')]],
     ],
     ['a large value to compare with', [['data', list(1000)]]],
+    ['100 different elements of arrays', [['tags__contains', `${elements(100)},${elements(100)}`]]],
     ['50 single values', Array.from({ length: 50 }, (_, n) => ['data__contains', String(n)])],
     [`paths that join ${MAX_TABLES} tables`, joining(MAX_TABLES)],
     [
@@ -74,6 +78,15 @@ describe('a query', () => {
       /^makes the query look for 51 values in JSON; at most 50 are allowed$/,
     ],
     ['600 nested arrays', [['data__contains', list(600, '[1]')]], 'data__contains', /look for 1201 values/],
+    [
+      '101 elements of arrays',
+      [
+        ['tags__contains', elements(60)],
+        ['-tags__contains', elements(41)],
+      ],
+      '-tags__contains',
+      /^makes the query look for 101 elements of arrays; at most 100 are allowed$/,
+    ],
     [
       'many values over several filters',
       [

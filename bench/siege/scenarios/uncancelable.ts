@@ -12,7 +12,7 @@ interface Comparison {
   readonly table: string;
   /** The queries of the attackers, after the key of the record. */
   readonly filters: readonly string[];
-  /** The costliest condition that is allowed. */
+  /** The costliest condition that PostgreSQL cannot cancel, or one that costs as much. */
   readonly condition: string;
 }
 
@@ -69,6 +69,9 @@ const uncancelableScenario = ({ name, title, insert, table, filters, condition }
 
 /** A pattern of so many characters that matches no text of one letter. */
 const pattern = (length: number, any = '%25'): string => `${any}${'a'.repeat(length - 3)}b${any}`;
+/** So many different values, none of which is there. */
+const list = (count: number, value: (n: number) => string = String): string =>
+  Array.from({ length: count }, (_, n) => value(n + 1)).join(',');
 /** A JSON array of so many arrays. */
 const arrays = (count: number): string => `[${Array<string>(count).fill('[1]').join(',')}]`;
 
@@ -91,5 +94,30 @@ export const uncancelable: readonly Scenario[] = [
     insert: "insert into value (json) values (('[' || repeat('[0],', 262144) || '[1]]')::jsonb) returning id",
     filters: [24, 1900].map((count) => `json__contains=${arrays(count)}`),
     condition: `json @> '${arrays(24)}'`,
+  }),
+  uncancelableScenario({
+    name: 'json-lists',
+    title: 'lists of values for JSON of 1 MB',
+    table: 'value',
+    insert: "insert into value (json) values (('[' || repeat('0,', 349524) || '0]')::jsonb) returning id",
+    filters: [`json__in=${list(1000)}`, `-json__in=${list(1000)}`],
+    condition: 'json = any(select n::text::jsonb from generate_series(1, 200) n)',
+  }),
+  uncancelableScenario({
+    name: 'citext-lists',
+    title: 'lists of values for a citext of 1 MB',
+    table: 'folded',
+    insert: "insert into folded (body) values (repeat('aB', 524288)) returning id",
+    filters: [`body__in=${list(1000)}`, `body__ne=1&${'body__ne=22&'.repeat(500)}body__ne=3`],
+    condition: 'body = any(select n::text::citext from generate_series(1, 50) n)',
+  }),
+  uncancelableScenario({
+    name: 'citext-arrays',
+    title: 'elements of an array of 10,000 citexts',
+    table: 'folded',
+    insert:
+      "insert into folded (tags) select array_agg('Some tag ' || n) from generate_series(1, 10000) n returning id",
+    filters: [`tags__contains=${list(100)}`, `tags__contains=${list(1000)}`],
+    condition: `tags @> array[${list(100, (n) => `'${n}'`)}]::citext[]`,
   }),
 ];

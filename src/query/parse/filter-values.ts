@@ -15,6 +15,8 @@ export type FilterValues =
       readonly values: readonly string[];
       /** The digits that exponents add to the values. */
       readonly addedDigits?: number;
+      /** The different elements that arrays must have. */
+      readonly elements?: number;
     }
   | { readonly fault: string };
 
@@ -58,7 +60,9 @@ function containedValue(text: string, column: Column): FilterValues {
       return 'fault' in value ? { fault: `element ${index + 1}: ${value.fault}` } : value;
     }),
   );
-  return 'fault' in parsed ? parsed : { ...parsed, values: [arrayText(parsed.values)] };
+  if ('fault' in parsed) return parsed;
+  const different = [...new Set(parsed.values)];
+  return { ...parsed, values: [arrayText(different)], elements: different.length };
 }
 
 function isValues(text: string, column: Column): FilterValues {
@@ -86,12 +90,14 @@ const typedValue = (text: string, column: Column): FilterValues => valueOf(colum
 function allOf(results: readonly FilterValues[]): FilterValues {
   const values: string[] = [];
   let addedDigits = 0;
+  let elements = 0;
   for (const result of results) {
     if ('fault' in result) return result;
     values.push(...result.values);
     addedDigits += result.addedDigits ?? 0;
+    elements += result.elements ?? 0;
   }
-  return { values, addedDigits };
+  return { values, addedDigits, elements };
 }
 
 /** The values of one filter as the database takes them: of the column's type, or as the operator requires. */

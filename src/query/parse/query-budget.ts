@@ -10,6 +10,8 @@ const MAX_CHARACTERS = 256;
 const MAX_PATTERNS = 20;
 /** Maximum values in what JSON must contain. PostgreSQL compares each with each value of the record, and cannot be canceled. */
 const MAX_JSON_VALUES = 50;
+/** Maximum elements that arrays must have. PostgreSQL compares each with each element of the record, and cannot be canceled. */
+const MAX_ELEMENTS = 100;
 
 /** The number of scalars, arrays and objects in a JSON text. */
 const jsonValues = (json: string): number =>
@@ -22,6 +24,7 @@ export class QueryBudget {
   #patterns = 0;
   #characters = 0;
   #jsonValues = 0;
+  #elements = 0;
 
   /** Counts these patterns. @returns an error message if they exceed the limits */
   takePatterns(patterns: readonly string[]): string | undefined {
@@ -39,6 +42,13 @@ export class QueryBudget {
     for (const text of texts) this.#jsonValues += jsonValues(text);
     if (this.#jsonValues <= MAX_JSON_VALUES) return undefined;
     return `makes the query look for ${this.#jsonValues} values in JSON; at most ${MAX_JSON_VALUES} are allowed`;
+  }
+
+  /** Counts the elements that arrays must have. @returns an error message if they exceed the limit */
+  takeElements(count = 0): string | undefined {
+    this.#elements += count;
+    if (this.#elements <= MAX_ELEMENTS) return undefined;
+    return `makes the query look for ${this.#elements} elements of arrays; at most ${MAX_ELEMENTS} are allowed`;
   }
 }
 
