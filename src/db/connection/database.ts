@@ -119,7 +119,7 @@ export function openDatabase(url: string, slowTimeout = 3_000): Database {
   const runner = new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout });
   const shared: Shared = {
     runner,
-    transaction: createTransactions(open),
+    transaction: createTransactions(open, runner.endless),
     cursor: createCursors(open, slowTimeout, runner.endless),
   };
   return new RequesterDatabase(shared, SERVICE);

@@ -2,9 +2,10 @@
 import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
 import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
-import type { Requester } from '../scheduling/requester.ts';
+import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
+import type { EndlessStatements } from './endless-statements.ts';
 
 /** Runs statements one after the other in one transaction. */
 export interface Transaction {
@@ -41,13 +42,17 @@ async function commit({ send }: Transaction): Promise<void> {
   try {
     await send('commit');
   } catch (error) {
-    if (isDatabaseError(error) && !isConnectionError(error)) throw error;
+    if (isClientGone(error) || (isDatabaseError(error) && !isConnectionError(error))) throw error;
     throw new LostWrite(error as Error);
   }
 }
 
-/** @returns a function that runs statements in one transaction on a dedicated connection; an error rolls it back */
-export function createTransactions(open: OpenClient) {
+/**
+ * @param endless says when PostgreSQL has ended a statement whose client is gone, which keeps its slot until then
+ * @returns a function that runs statements in one transaction on a dedicated connection. An error rolls it back, and so does a
+ * client that disconnects.
+ */
+export function createTransactions(open: OpenClient, endless: EndlessStatements) {
   const slots = new Slots({
     max: { anonymous: 2, user: 4, admin: 8 },
     perClient: { anonymous: 1, user: 2, admin: 6 },
@@ -63,6 +68,12 @@ export function createTransactions(open: OpenClient) {
     const leave = await slots.enter(requester);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = openDedicated(open);
+    let ending: Promise<void> | undefined;
+    const stopListening = requester.onGone(() => {
+      const process = connection.process();
+      if (process !== undefined) ending = endless.ended(process);
+      connection.abort(new ClientGone());
+    });
     // Preparing is safe without a limit: the connection ends with the transaction.
     const send: Transaction['send'] = (text, values = []) =>
       connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
@@ -79,7 +90,8 @@ export function createTransactions(open: OpenClient) {
       await connection.run((sql) => sql.unsafe('rollback'), ROLLBACK_TIMEOUT).catch(() => undefined);
       throw error;
     } finally {
-      leave();
+      stopListening();
+      leave(ending);
       await connection.end(5);
     }
   };
