@@ -2,6 +2,7 @@ import { catalogStatement } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
 import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
+import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
 import { requireLosslessSettings } from '../resources/serve/schema-setup.ts';
@@ -81,7 +82,8 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const { remarks, ...found } = servableIntrospection(introspect(relations, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
-    return { ...found, remarks: [...remarks, ...others] };
+    const users = userRemark(found.resources, relations.map(tableName));
+    return { ...found, remarks: [...remarks, ...(users === undefined ? [] : [users]), ...others] };
   });
   const commented = resources.flatMap(({ table, unproven }) =>
     unproven === undefined
