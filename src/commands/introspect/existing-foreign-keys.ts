@@ -20,6 +20,8 @@ export interface Served {
   readonly model: string;
   readonly key: Key;
   readonly isProven: boolean;
+  /** The tables whose keys are proposed as the key of a view. */
+  readonly proposedFrom?: readonly string[];
 }
 
 export interface Link {

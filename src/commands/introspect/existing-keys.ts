@@ -11,6 +11,7 @@ import { identifier, table } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
+import type { ProposedKey } from './proposed-keys.ts';
 import { keyTypeFor, typeFor } from './stored-types.ts';
 
 export interface Key {
@@ -23,11 +24,23 @@ export interface Key {
 /** Maximum columns of a key, see `checkCompositeKey`. */
 const MAX_PARTS = 8;
 
-/** The columns that serve as the key of a view: those that are known to identify a row, else the most likely one. */
+/** The key of a view. */
+export interface ViewKey {
+  readonly key: Key;
+  readonly isProven: boolean;
+  /** The tables whose keys it is made of, if it is proposed for that reason. */
+  readonly proposedFrom?: readonly string[];
+}
+
+/**
+ * The columns that serve as the key of a view: those that are known to identify a row, else the most likely ones.
+ * @param proposed the keys of the tables where its columns come from
+ */
 export function viewKeyOf(
   { keys, kind }: Relation,
   found: CatalogTable,
-): { readonly key: Key; readonly isProven: boolean } | string {
+  proposed: ProposedKey | undefined,
+): ViewKey | string {
   const usable = found.columns.flatMap((column) => {
     const type = keyTypeFor(column);
     return type && !isSecret(column.field) ? [{ fields: [column.field], type }] : [];
@@ -43,6 +56,11 @@ export function viewKeyOf(
   for (const fields of several)
     if (fields.length > 1 && severalFault(found, fields) === undefined)
       return { key: { fields, type: undefined }, isProven: true };
+  if (proposed && severalFault(found, proposed.fields) === undefined) {
+    const { fields, tables } = proposed;
+    const single = usable.find((key) => sameFields(key.fields, fields));
+    return { key: single ?? { fields, type: undefined }, isProven: false, proposedFrom: tables };
+  }
   const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
   return key ? { key, isProven: false } : `it is ${VIEW_KINDS[kind]}, and none of its columns can be its key`;
 }

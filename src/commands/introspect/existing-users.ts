@@ -1,12 +1,10 @@
 // Whether an existing table can be the user model of the service.
 import { LOGIN_COLUMNS } from '../../resources/serve/served-resource.ts';
 import type { IntrospectedResource } from './introspection.ts';
-import { uniqueName } from './model-names.ts';
+import { listNames, uniqueName } from './model-names.ts';
 
 /** The user model of a service without the setting USER_MODEL. */
 const USER_MODEL = 'user';
-
-const listed = (names: readonly string[]): string => names.join(', ').replace(/, (?=[^,]+$)/, ' and ');
 
 /** Why the resource cannot be the user model, and whether only the type of its password is the reason. */
 function faultsOf({ columns, primaryKey }: IntrospectedResource): { faults: string[]; isUsable: boolean } {
@@ -20,7 +18,7 @@ function faultsOf({ columns, primaryKey }: IntrospectedResource): { faults: stri
   const username = definitions.get('username');
   const faults = [
     ...(primaryKey && 'columns' in primaryKey ? ['its key is not one plain column'] : []),
-    ...(missing.length > 0 ? [`besides its key, it has no ${listed(missing)}`] : []),
+    ...(missing.length > 0 ? [`besides its key, it has no ${listNames(missing)}`] : []),
     ...mistyped.map((name) => `${name} is not of the type ${LOGIN_COLUMNS[name]?.join(' or ')}`),
     ...(username && username['unique'] !== true ? ['username is not unique'] : []),
   ];
@@ -45,7 +43,7 @@ export function userRemark(
   const other = uniqueName('login', (name) =>
     [...resources.map(({ model }) => model), ...names].includes(name),
   );
-  const columns = listed(Object.keys(LOGIN_COLUMNS));
+  const columns = listNames(Object.keys(LOGIN_COLUMNS));
   const addition = `add a model ${other} with the columns ${columns}, and set USER_MODEL=${other}`;
   return isUsable
     ? `${found?.table}: if its column password has argon2 hashes, give it the type 'password', and the service can use this table for its users. Otherwise, ${addition}.`

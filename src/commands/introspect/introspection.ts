@@ -26,6 +26,7 @@ import {
 } from './existing-foreign-keys.ts';
 import { keyOf, viewKeyOf } from './existing-keys.ts';
 import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
+import { proposedKey, type ReadRelations } from './proposed-keys.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
 import { triggerEffect, type TriggerFinding } from './trigger-columns.ts';
 
@@ -49,6 +50,8 @@ export interface IntrospectedResource {
   readonly isAddable: boolean;
   /** The view's kind if nothing proves its key: it is printed as a comment. */
   readonly unproven: string | undefined;
+  /** The tables whose keys make its unproven key. */
+  readonly proposedFrom: readonly string[];
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
   /** Whether a new record needs a value for one of them. */
@@ -74,7 +77,7 @@ export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
 /** A relation with its key, or why it cannot be served, and what would help. */
-function serve(relation: Relation, catalog: Catalog): Omit<Served, 'model'> | string {
+function serve(relation: Relation, catalog: Catalog, read: ReadRelations): Omit<Served, 'model'> | string {
   const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
     return 'the name is reserved for a system table of the service. Rename it to serve it.';
@@ -85,7 +88,7 @@ function serve(relation: Relation, catalog: Catalog): Omit<Served, 'model'> | st
   if (found.childTables.length > 0)
     return `${inheritance(found)}. The child tables with a key are served; a view of it can show all rows.`;
   if (isView(found)) {
-    const view = viewKeyOf(relation, found);
+    const view = viewKeyOf(relation, found, proposedKey(relation, read));
     return typeof view === 'string' ? view : { relation, found, ...view };
   }
   const key = keyOf(found, catalog);
@@ -141,7 +144,7 @@ const keyNote = ({ trigger }: TriggerFinding, field: string): string =>
   `The trigger ${trigger} may fill the key ${field}, but clients must send it: a default in SQL would help.`;
 
 function describe(one: Served, served: readonly Served[]): IntrospectedResource {
-  const { relation, found, model, key, isProven } = one;
+  const { relation, found, model, key, isProven, proposedFrom = [] } = one;
   const columns: IntrospectedColumn[] = [];
   const notes: string[] = [];
   const secrets: string[] = [];
@@ -227,6 +230,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     readonly,
     isAddable: isAddable || isView(found),
     unproven: isProven ? undefined : VIEW_KINDS[relation.kind],
+    proposedFrom,
     secrets,
     hasRequiredSecret,
     notes: [...new Set(notes)],
@@ -253,11 +257,17 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
   const remarks: string[] = [];
   const served: Served[] = [];
   const partitions = partitionCounts(relations);
+  const read = new Map(
+    relations.flatMap((relation) => {
+      const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
+      return found ? [[found.oid, { relation, found }] as const] : [];
+    }),
+  );
   const hasNamesake = ({ name, schema }: Relation): boolean =>
     relations.some((other) => other.name === name && other.schema !== schema && !other.isPartition);
   for (const relation of relations.filter(({ isPartition }) => !isPartition)) {
     const name = tableName(relation);
-    const found = serve(relation, catalog);
+    const found = serve(relation, catalog, read);
     const count = partitions.get(pathOf(relation)) ?? 0;
     partitions.delete(pathOf(relation));
     if (typeof found === 'string') {

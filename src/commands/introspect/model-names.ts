@@ -70,3 +70,7 @@ export function nameColumn(
     ),
   );
 }
+
+/** Names in a sentence. */
+export const listNames = (names: readonly string[]): string =>
+  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join();

@@ -1,6 +1,7 @@
 // Prints an introspection as a registry file.
 import type { Printed } from './default-value.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
+import { listNames } from './model-names.ts';
 
 const isName = (key: string): boolean => /^[A-Za-z_$][\w$]*$/.test(key);
 
@@ -36,7 +37,11 @@ const comment = (text: string, indent: string): string[] =>
 function printResource(one: IntrospectedResource): string {
   const text = textOf(one);
   if (one.unproven === undefined) return text;
-  const reason = `${one.table} is ${one.unproven}, and nothing proves which column identifies a row. Complete primaryKey, and remove the slashes.`;
+  const advice =
+    one.proposedFrom.length > 0
+      ? `primaryKey ${one.proposedFrom.length > 1 ? 'has the keys' : 'is the key'} of ${listNames(one.proposedFrom)}: remove the slashes, and let \`npx vitrine check\` look for duplicates.`
+      : 'Complete primaryKey, and remove the slashes.';
+  const reason = `${one.table} is ${one.unproven}, and nothing proves which column identifies a row. ${advice}`;
   return [...comment(reason, '  '), ...text.split('\n').map((line) => `  // ${line.slice(2)}`)].join('\n');
 }
 

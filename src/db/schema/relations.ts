@@ -15,6 +15,16 @@ export interface Trigger {
   readonly isConditional: boolean;
 }
 
+/** A column of a relation, from which a column of a view may come. */
+export interface ColumnOrigin {
+  readonly field: string;
+  /** Whether the view's rule has the name of the column too. It keeps the old one if the column was renamed. */
+  readonly isNamed: boolean;
+  /** pg_class.oid and the column; null where the view computes a value. */
+  readonly relation: number | null;
+  readonly source: string | null;
+}
+
 /** A table, view or foreign table with its comments. */
 export interface Relation {
   readonly schema: string;
@@ -33,6 +43,8 @@ export interface Relation {
   readonly comment: string | null;
   /** The columns of a view that are unique and NOT NULL in its only table, and so identify a row. */
   readonly keys: readonly (readonly string[])[];
+  /** Where the columns of a view may come from. A subquery may have a column with the same number, and even the same name. */
+  readonly origins: readonly ColumnOrigin[];
   readonly triggers: readonly Trigger[];
   readonly columns: readonly {
     readonly field: string;
@@ -80,6 +92,20 @@ const KEYS_OF_VIEW = raw(`
     having count(*) = i.indnkeyatts
   ) k`);
 
+/** What the rule of a view `c` says of the origins of its columns. */
+const ORIGINS_OF_VIEW = raw(`
+  select coalesce(json_agg(json_build_object(
+    'field', a.attname,
+    'isNamed', regexp_replace(m[2], '\\\\(.)', '\\1', 'g') = a.attname,
+    'relation', b.attrelid::int8,
+    'source', b.attname)), '[]')
+  from pg_rewrite w
+  cross join regexp_matches(w.ev_action::text,
+    ':resno ([0-9]+) :resname ((?:[^ \\\\]|\\\\.)+) :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) :resorigcol ([0-9]+) ', 'g') m
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = m[1]::int
+  left join pg_attribute b on b.attrelid = m[3]::oid and b.attnum = m[4]::int
+  where w.ev_class = c.oid and w.ev_type = '1'`);
+
 /**
  * Reads the relations of some schemas.
  * @param names only these relations; an empty list means all
@@ -105,6 +131,7 @@ select coalesce(json_agg(json_build_object(
   'comment', obj_description(c.oid, 'pg_class'),
   'keys', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) & 4 > 0
     then (${KEYS_OF_VIEW}) else '[]' end,
+  'origins', case when c.relkind in ('v', 'm') then (${ORIGINS_OF_VIEW}) else '[]' end,
   'triggers', (
     select coalesce(json_agg(json_build_object(
       'name', g.tgname,
