@@ -17,10 +17,17 @@ const event: Resource = {
   access: 'user',
 };
 
+const visit: Resource = {
+  model: 'visit',
+  primaryKey: { columns: ['room', 'at'] },
+  columns: { room: { type: 'integer' }, at: { type: 'datetime' } },
+  access: 'user',
+};
+
 describe('dates with a time in ISO 8601', () => {
   let service: TestService;
   before(async () => {
-    service = await startService([user, event], {
+    service = await startService([user, event, visit], {
       datetimeFormat: 'iso',
       prepare: (sql) => sql`create table event (id integer generated always as identity primary key,
         title varchar(255) not null, at timestamptz, day date)`,
@@ -97,6 +104,24 @@ describe('dates with a time in ISO 8601', () => {
     assert.match(String(entry?.['after']), /"at":"2026-02-01 06:00:00"/);
     const browser = await logIn(service, 'ada');
     assert.match((await browser.get(`/admin/event/${json.id}/`)).text, /value="2026-02-02T06:00:00"/);
+  });
+
+  test('do not change a key, which is found in both forms', async () => {
+    const body = { room: 3, at: '2026-01-15T09:30:00Z' };
+    const made = await service.request('/api/visit/', { method: 'POST', user: 'ada', body });
+    assert.deepEqual(made.json, { id: '3,2026-01-15%2009%3A30%3A00', ...body });
+    for (const at of ['2026-01-15T09:30:00Z', '2026-01-15 09:30:00', '2026-01-15T11:30:00+02:00']) {
+      const id = `3,${encodeURIComponent(at)}`;
+      assert.deepEqual((await service.request(`/api/visit/${id}/`)).json, made.json, at);
+      const { json } = await service.request(`/api/visit/?id=${encodeURIComponent(id)}`);
+      assert.deepEqual(json.objects, [made.json], at);
+    }
+    const same = await service.request(made.headers.get('location') ?? '', {
+      method: 'PUT',
+      user: 'ada',
+      body: made.json,
+    });
+    assert.deepEqual([same.status, same.json], [200, made.json]);
   });
 
   test('have another ETag than in the other form', async () => {
