@@ -28,6 +28,11 @@ export interface CountOptions extends CallOptions {
   readonly counting?: 'exact' | 'capped' | 'estimated';
 }
 
+export interface CreateManyOptions extends CallOptions {
+  /** `minimal`: only the keys of the new records. */
+  readonly return?: 'minimal';
+}
+
 export interface ChangeOptions extends CallOptions {
   /** The expected ETag of the record (see `etagOf`). When the record has changed, the request fails with 412. */
   readonly etag?: string | undefined;
@@ -82,8 +87,8 @@ type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
     ? readonly ValueOf<C, All>[] | string
     : Op extends 'contains'
       ? C extends { type: 'array' }
-        ? readonly ElementValue<C>[] | string
-        : OneOrMore<string>
+        ? readonly ElementValue<C>[] | ElementValue<C> | string
+        : string | number | boolean
       : Op extends 'like' | 'ilike'
         ? OneOrMore<string>
         : OneOrMore<ValueOf<C, All>>;
@@ -166,6 +171,18 @@ export type CreateBody<R extends WrittenResource, All extends WrittenResource> =
   ]?: BodyValue<ColumnsOf<R>[C], All>;
 };
 
+/** The columns that are the key of a resource. */
+type KeyPart<R extends WrittenResource> = R extends { primaryKey: { columns: readonly (infer C)[] } }
+  ? { [N in C & string]: N | `${N}_id` }[C & string]
+  : 'id';
+
+/** A new record whose key is in its address. The body may repeat it. */
+export type CreateAtBody<R extends WrittenResource, All extends WrittenResource> = Omit<
+  CreateBody<R, All>,
+  KeyPart<R>
+> &
+  Partial<CreateBody<R, All>>;
+
 /** The columns that an update may change. A record as it was read is accepted, too. */
 export type UpdateBody<R extends WrittenResource, All extends WrittenResource> =
   | {
@@ -192,7 +209,8 @@ export type KeyOf<R extends WrittenResource> = string extends R['model']
     ? number | bigint
     : FilterValues[KeyColumn<R>['type']];
 
-export interface ResourceClient<R extends WrittenResource, All extends WrittenResource> {
+/** The methods that read, which every resource has. */
+interface Reads<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
   readonly list: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
@@ -209,16 +227,57 @@ export interface ResourceClient<R extends WrittenResource, All extends WrittenRe
     options?: CountOptions,
   ) => Promise<number>;
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
+}
+
+interface Creates<R extends WrittenResource, All extends WrittenResource> {
   readonly create: (body: CreateBody<R, All>, options?: CallOptions) => Promise<Row<R, All>>;
   /** Creates up to 1,000 records: all of them, or none. */
-  readonly createMany: (
-    bodies: readonly CreateBody<R, All>[],
+  readonly createMany: {
+    (
+      bodies: readonly CreateBody<R, All>[],
+      options: CreateManyOptions & { readonly return: 'minimal' },
+    ): Promise<Row<R, All>['id'][]>;
+    (bodies: readonly CreateBody<R, All>[], options?: CallOptions): Promise<Row<R, All>[]>;
+  };
+}
+
+interface CreatesAt<R extends WrittenResource, All extends WrittenResource> {
+  /** Creates the record with this key. If there is one already, the request fails with 412. */
+  readonly createAt: (
+    id: KeyOf<R>,
+    body: CreateAtBody<R, All>,
     options?: CallOptions,
-  ) => Promise<Row<R, All>[]>;
+  ) => Promise<Row<R, All>>;
+}
+
+interface Updates<R extends WrittenResource, All extends WrittenResource> {
   /** Changes the columns in the body. The others keep their values. */
   readonly update: (id: KeyOf<R>, body: UpdateBody<R, All>, options?: ChangeOptions) => Promise<Row<R, All>>;
+}
+
+interface Deletes<R extends WrittenResource> {
   readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;
 }
+
+/** Whether `methods` of the resource lists the method, or has no list, or none whose values are known. */
+type Allows<R extends WrittenResource, M extends string> = R extends { methods: readonly (infer Listed)[] }
+  ? M extends Listed
+    ? true
+    : false
+  : true;
+
+/** Whether clients may set the key. A resource without `primaryKey` has a generated one. */
+type HasClientKey<R extends WrittenResource> = R extends { primaryKey: object } ? true : false;
+
+/** `never` counts as true: an unknown registry has all methods. */
+type If<Condition, T> = [Condition] extends [true] ? T : unknown;
+
+/** The methods of a resource that its `methods` allow. */
+export type ResourceClient<R extends WrittenResource, All extends WrittenResource> = Reads<R, All> &
+  If<Allows<R, 'POST'>, Creates<R, All>> &
+  If<Allows<R, 'POST'>, If<Allows<R, 'PUT'>, If<HasClientKey<R>, CreatesAt<R, All>>>> &
+  If<Allows<R, 'PUT'>, Updates<R, All>> &
+  If<Allows<R, 'DELETE'>, Deletes<R>>;
 
 /** The resource clients by model name. */
 export type Client<Resources extends readonly WrittenResource[]> = {

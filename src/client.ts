@@ -4,6 +4,7 @@ import type {
   CallOptions,
   ChangeOptions,
   CountOptions,
+  CreateManyOptions,
   Client,
   Id,
   Page,
@@ -16,7 +17,9 @@ export type {
   CountOptions,
   ChangeOptions,
   Client,
+  CreateAtBody,
   CreateBody,
+  CreateManyOptions,
   Id,
   ListParameters,
   Page,
@@ -73,7 +76,7 @@ export class VitrineError extends Error {
 
 const etags = new WeakMap<object, string>();
 
-/** The ETag of a record that `get`, `create` or `update` returned, for `update` and `delete`. Undefined for records of a list. */
+/** The ETag of a record that `get`, `create`, `createAt` or `update` returned, for `update` and `delete`. Undefined for records of a list. */
 export const etagOf = (record: object): string | undefined => etags.get(record);
 
 type Scalar = string | number | bigint | boolean | null;
@@ -239,8 +242,13 @@ function createResourceClient(model: string, send: Send) {
     get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
     create: async (body: object, { signal }: CallOptions = {}) =>
       recordOf(await send(collection, { method: 'POST', body, signal })),
-    createMany: async (bodies: readonly object[], { signal }: CallOptions = {}) =>
-      (await send(collection, { method: 'POST', body: bodies, signal })).json() as Promise<object[]>,
+    async createMany(bodies: readonly object[], { signal, return: returned }: CreateManyOptions = {}) {
+      const headers = returned === undefined ? {} : { Prefer: `return=${returned}` };
+      const response = await send(collection, { method: 'POST', body: bodies, headers, signal });
+      return response.json() as Promise<(object | Id)[]>;
+    },
+    createAt: async (id: Id, body: object, { signal }: CallOptions = {}) =>
+      recordOf(await send(record(id), { method: 'PUT', body, headers: { 'If-None-Match': '*' }, signal })),
     update: async (id: Id, body: object, options: ChangeOptions = {}) =>
       recordOf(await send(record(id), { method: 'PUT', body, ...conditions(options) })),
     delete: async (id: Id, options: ChangeOptions = {}) => {

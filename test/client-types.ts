@@ -70,6 +70,19 @@ export const resources = [
     columns: { land_code: { type: 'string' }, year: { type: 'integer' } },
     foreignKeys: { stay: { columns: ['land_code', 'year'], references: 'stay' } },
   },
+  {
+    model: 'total',
+    table: 'totals',
+    primaryKey: { type: 'string' },
+    columns: { total: { type: 'bigint' } },
+    methods: ['GET'],
+  },
+  {
+    model: 'log',
+    primaryKey: { type: 'uuid' },
+    columns: { text: { type: 'text' } },
+    methods: ['GET', 'POST'],
+  },
 ] as const satisfies readonly Resource[];
 
 const client = createClient<typeof resources>({
@@ -144,6 +157,19 @@ export async function accepted(): Promise<void> {
   account.land_id satisfies string | null;
   account.parent_id satisfies number | null;
   await client.account.create({ id: 5n, balance: 2.5 });
+  await client.message.list({ sizes__contains: 1, tags__contains: 'a', extra__contains: 1 });
+  await client.message.list({ extra__contains: true, '-extra__contains': '"a"' });
+  (await client.total.get('x')).total satisfies string;
+  const [key] = await client.account.createMany([{ balance: 1 }], { return: 'minimal' });
+  key satisfies number | undefined;
+  const [whole] = await client.account.createMany([{ balance: 1 }], {});
+  whole?.balance satisfies string | undefined;
+  const [codes] = await client.land.createMany([{ id: 'a', name: 'b' }], { return: 'minimal' });
+  codes satisfies string | undefined;
+  (await client.land.createAt('ch', { name: 'Schweiz' })).name satisfies string;
+  await client.land.createAt('ch', { id: 'ch', name: 'Schweiz' }, { signal: AbortSignal.timeout(1000) });
+  await client.stay.createAt('NO,2026', { nights: 2 });
+  await client.log.createMany([{ text: 'x' }]);
   await client.account.get(9007199254740993n);
   await client.account.get('9007199254740993');
 }
@@ -242,6 +268,30 @@ export async function refused(): Promise<void> {
   objects[0]?.password satisfies string | undefined;
   // @ts-expect-error there is no such method
   await client.user.patch(1, {});
+  // @ts-expect-error only read
+  await client.total.create({ total: 1 });
+  // @ts-expect-error only read
+  await client.total.createMany([]);
+  // @ts-expect-error only read
+  await client.total.createAt('x', { total: 1 });
+  // @ts-expect-error only read
+  await client.total.update('x', {});
+  // @ts-expect-error only read
+  await client.total.delete('x');
+  // @ts-expect-error cannot be changed
+  await client.log.update('x', {});
+  // @ts-expect-error cannot be deleted
+  await client.log.delete('x');
+  // @ts-expect-error needs PUT too
+  await client.log.createAt('x', { text: 'x' });
+  // @ts-expect-error the service generates the key
+  await client.message.createAt(1, { content: 'x' });
+  // @ts-expect-error a required field is missing
+  await client.land.createAt('ch', {});
+  // @ts-expect-error an array is a list of values, which is not JSON
+  await client.message.list({ extra__contains: ['1'] });
+  // @ts-expect-error an element has another type
+  await client.message.list({ sizes__contains: true });
 }
 
 /** Registries that use `satisfies Resource[]`, like those of the repository. */

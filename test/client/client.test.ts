@@ -63,6 +63,27 @@ describe('the typed client', () => {
     assert.equal(await account.count(), before);
   });
 
+  test('creates several records and gets only their keys', async () => {
+    const { account, land } = connect();
+    const keys = await account.createMany([{ balance: 1 }, { balance: 2 }], { return: 'minimal' });
+    for (const [index, key] of keys.entries()) {
+      assert.equal((await account.get(key)).balance, `${index + 1}.00`);
+      await account.delete(key);
+    }
+    assert.deepEqual(await land.createMany([{ id: 'a b', name: 'x' }], { return: 'minimal' }), ['a b']);
+    await land.delete('a b');
+  });
+
+  test('creates a record at its key, but changes none', async () => {
+    const { land } = connect();
+    const made = await land.createAt('ch', { name: 'Schweiz' });
+    assert.deepEqual(made, { id: 'ch', name: 'Schweiz' });
+    assert.equal(etagOf(made), etagOf(await land.get('ch')));
+    await assert.rejects(land.createAt('ch', { name: 'Suisse' }), { status: 412 });
+    assert.deepEqual(await land.get('ch'), made);
+    await land.delete('ch');
+  });
+
   test('has the ETag of a single record, but not of copies and list entries', async () => {
     const { message } = connect();
     const record = await message.get(1);

@@ -59,6 +59,7 @@ describe('the views of a database that nothing proves the keys of', { timeout: 1
 
   test('have the keys of the tables where their columns come from', async () => {
     const keys = new Map((await load()).map(({ model, primaryKey }) => [model, primaryKey]));
+    assert.match(text, /^ {2}\/\/ {3}model: 'lines',(?:(?!model).)*methods: \['GET'\],$/ms);
     assert.deepEqual(keys.get('lines'), { columns: ['purchase_id', 'line_no'] });
     assert.deepEqual(keys.get('tagged'), { columns: ['purchase', 'tag'] });
     assert.deepEqual(keys.get('gifts'), { type: 'integer' });

@@ -46,6 +46,8 @@ export interface IntrospectedResource {
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys: Readonly<Record<string, PrintedForeignKey>>;
   readonly readonly: readonly string[];
+  /** Whether it is a view or a foreign table, which is only read. */
+  readonly isView: boolean;
   /** Whether records can be added: false if a column that is left out must be set. */
   readonly isAddable: boolean;
   /** The view's kind if nothing proves its key: it is printed as a comment. */
@@ -228,6 +230,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     columns,
     foreignKeys,
     readonly,
+    isView: isView(found),
     isAddable: isAddable || isView(found),
     unproven: isProven ? undefined : VIEW_KINDS[relation.kind],
     proposedFrom,

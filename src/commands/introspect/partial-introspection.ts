@@ -5,12 +5,13 @@ import { differences } from '../../db/schema/schema-differences.ts';
 import type { Fault, KeyFault } from '../../errors.ts';
 import { checkRegistry } from '../../resources/check/check-registry.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
-import { adminOf, METHODS_WITHOUT_POST } from './print-registry.ts';
+import { adminOf, methodsOf } from './print-registry.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 
 /** The resource as the printed file defines it. */
 function definitionOf(one: IntrospectedResource) {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets } = one;
+  const { model, table, primaryKey, columns, foreignKeys, readonly, secrets } = one;
+  const methods = methodsOf(one);
   const admin = adminOf(one);
   return {
     model,
@@ -19,7 +20,7 @@ function definitionOf(one: IntrospectedResource) {
     columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
     ...(Object.keys(foreignKeys).length > 0 ? { foreignKeys } : {}),
     ...(readonly.length > 0 ? { readonly } : {}),
-    ...(isAddable ? {} : { methods: METHODS_WITHOUT_POST }),
+    ...(methods ? { methods } : {}),
     ...(secrets.length > 0 ? { exclude: secrets } : {}),
     ...(admin ? { admin } : {}),
   };

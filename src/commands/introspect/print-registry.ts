@@ -64,7 +64,8 @@ function textOf(one: IntrospectedResource): string {
   const several = Object.entries(foreignKeys).map(([name, one]) => `      ${name}: ${print(one)},`);
   if (several.length > 0) lines.push('    foreignKeys: {', ...several, '    },');
   if (readonly.length > 0) lines.push(`    readonly: ${print(readonly)},`);
-  if (!isAddable) lines.push(`    methods: ${print(METHODS_WITHOUT_POST)},`);
+  const methods = methodsOf(one);
+  if (methods) lines.push(`    methods: ${print(methods)},`);
   if (secrets.length > 0) {
     lines.push(
       '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
@@ -93,8 +94,11 @@ export function adminOf({
   };
 }
 
-/** The methods of a table whose records cannot be added. */
-export const METHODS_WITHOUT_POST = ['GET', 'PUT', 'DELETE'] as const;
+/** The methods of a view, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
+export function methodsOf({ isView, isAddable }: IntrospectedResource): readonly string[] | undefined {
+  if (isView) return ['GET'];
+  return isAddable ? undefined : ['GET', 'PUT', 'DELETE'];
+}
 
 /**
  * The text of the registry file. It is valid JavaScript and TypeScript.
