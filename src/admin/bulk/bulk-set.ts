@@ -17,6 +17,7 @@ import { confirmationField, confirmCaller, hasPrivilegeColumn } from '../session
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
+import { ruleErrors } from '../fields/rule-errors.ts';
 import { typedField } from '../fields/form-body.ts';
 import {
   takesAnyText,
@@ -191,6 +192,8 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
     const { errors, message: notice, status } = problem;
     const about = problem instanceof BrokenRule ? { notice } : {};
     if (errors) return valuePage(context, newValue, { errors, ...about, status });
+    const ofRule = ruleErrors(error, context.resource);
+    if (Object.hasOwn(ofRule, key)) return valuePage(context, newValue, { errors: ofRule, notice, status });
     const change = await selectionChange(context, form);
     return change === undefined
       ? valuePage(context, newValue, { errors: {}, notice, status })

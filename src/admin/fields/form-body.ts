@@ -11,6 +11,7 @@ import { typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { lengthFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
+import { ruleErrors } from './rule-errors.ts';
 import {
   hidesDefault,
   isSame,
@@ -110,7 +111,7 @@ export async function attempt<T>(
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const { errors: faults, message: notice, status } = problem;
-    if (!faults) return { errors: {}, notice, status };
+    if (!faults) return { errors: ruleErrors(error, resource), notice, status };
     const about = problem instanceof BrokenRule ? { notice } : {};
     return { errors: byField(faults, resource), ...about, status };
   }
