@@ -22,6 +22,8 @@ const RESOURCES: readonly Resource[] = [
   },
   { model: 'hiding', access: 'user', columns, exclude: ['note'] },
   { model: 'talking', access: 'user', columns, databaseErrors: 'shown' },
+  { model: 'copied', access: 'user', columns, constraints: { one_copy: 'there is a copy of this note' } },
+  { model: 'telling', access: 'user', columns, databaseErrors: 'shown' },
 ];
 const SCHEMA = `
   create domain percent as integer check (value <= 100);
@@ -35,6 +37,15 @@ const SCHEMA = `
   create table unread (like offer including all);
   create table hiding (like offer including all);
   create table talking (like offer including all);
+  create table copied (like offer including all);
+  create table telling (like offer including all, unique (slot, share));
+  create table copy (note text constraint one_copy unique);
+  create function copy() returns trigger language plpgsql as $$ begin
+    insert into copy values (new.note);
+    return new;
+  end $$;
+  create trigger copy before insert on copied for each row execute function copy();
+  create trigger copy after insert on telling for each row execute function copy();
   insert into offer (slot) values (7);
   create trigger refuse before insert on offer for each row execute function refuse();
   create trigger refuse before insert on talking for each row execute function refuse();`;
@@ -104,4 +115,18 @@ describe('an array of which the database refuses one record', () => {
     const { json } = await post('unread', [{}, { price: -1 }], 'root');
     assert.deepEqual(json.errors, { 1: [RULE] });
   });
+
+  for (const model of ['copied', 'telling'])
+    test(`a duplicate that a trigger writes elsewhere has the answer of a single POST: ${model}`, async () => {
+      const body = { note: model, share: 1, slot: 1 };
+      assert.equal((await post(model, { note: model })).status, 201);
+      const single = await post(model, body);
+      assert.equal(single.status, 409);
+      for (const records of [[body], [{ price: 2 }, body, { price: 3 }]]) {
+        const many = await post(model, records);
+        assert.deepEqual([many.status, many.json], [single.status, single.json]);
+      }
+      const twice = await post(model, [{ ...body, note: 'new' }, { note: 'new' }]);
+      assert.deepEqual([twice.status, twice.json.errors], [409, undefined]);
+    });
 });

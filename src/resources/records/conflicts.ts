@@ -174,6 +174,10 @@ export const explainNew = (error: DatabaseError): unknown =>
     ? new Problem(409, 'A record that this one refers to does not exist.')
     : error;
 
+/** Whether a trigger wrote to another table what the database rejects. That of a view is the one that makes the record. */
+export const isElsewhere = (error: DatabaseError, model: Model): boolean =>
+  model.isTable && isInFunction(error) && !isOfTable(model, error);
+
 /**
  * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
  * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
@@ -187,9 +191,7 @@ export async function conflictProblem(
   const { resource, id, changes, hiddenReferences } = attempt;
   const { model } = resource;
   const sendsHidden = setsHidden(changes, resource);
-  // A trigger can write a duplicate to another table. That of a view is the one that makes the record.
-  const isElsewhere = model.isTable && isInFunction(error) && !isOfTable(model, error) && !sendsHidden;
-  if (error.code === UNIQUE_VIOLATION && !isElsewhere) {
+  if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, model))) {
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);

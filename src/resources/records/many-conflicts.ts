@@ -19,6 +19,7 @@ import {
   explainNew,
   explainRule,
   historyFault,
+  isElsewhere,
   FOREIGN_KEY_VIOLATION,
   missingReferences,
   missingSeveral,
@@ -188,7 +189,7 @@ async function explain(
   const hidden = records.flatMap(({ hiddenReferences }, index) =>
     hiddenReferences.map((key) => nameOf(index, key)),
   );
-  if (error.code === UNIQUE_VIOLATION) {
+  if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, resource.model))) {
     const errors = await duplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
