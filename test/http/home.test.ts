@@ -38,6 +38,28 @@ describe('the address /', () => {
     assert.doesNotMatch(text, /\/admin\//);
   });
 
+  test('is linked from the page of a path that does not exist', async () => {
+    for (const path of ['/nope', '/nope/', '/api2/x?y=1', '/%zz', '/favicon.ico']) {
+      const page = await service.request(path, { headers: { Accept: 'text/html,*/*;q=0.8' } });
+      assert.deepEqual(
+        [page.status, page.headers.get('content-type')],
+        [404, 'text/html; charset=utf-8'],
+        path,
+      );
+      assert.match(page.text, /<h1[^>]*>404 Not Found<\/h1>[\s\S]*href="\/api\/"/, path);
+      for (const Accept of ['*/*', 'application/json', 'image/*']) {
+        const answer = await service.request(path, { headers: { Accept } });
+        assertProblem(answer, 404);
+        assert.equal(answer.headers.get('vary'), 'Accept');
+      }
+    }
+    const html = { Accept: 'text/html' };
+    assertProblem(await service.request('/nope', { method: 'POST', headers: html, body: {} }), 404);
+    for (const path of ['/metrics', '/healthz', '/readyz'])
+      assert.equal((await service.request(path, { headers: html })).headers.get('vary'), null, path);
+    assertProblem(await withoutUsers.request('/admin/', { headers: html }), 404);
+  });
+
   test('accepts GET alone, no parameters, and only these formats', async () => {
     const { headers, ...refused } = await service.request('/', { method: 'POST', body: {} });
     assert.deepEqual([refused.status, headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
