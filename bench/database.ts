@@ -14,9 +14,11 @@ export interface BenchDatabase {
   readonly fill: () => Promise<void>;
   /** Fills the tables of `registry.ts`, and the large one only if it is needed. */
   readonly fillPairs: (withLarge: boolean) => Promise<void>;
+  /** Runs a query, and returns its column `count`. */
+  readonly count: (query: string) => Promise<number>;
   /** Takes away what a round has added and left behind. */
   readonly restore: () => Promise<void>;
-  /** Processor time of all sessions so far, microseconds; NaN for a server that was not started here. */
+  /** Processor time of all sessions so far, microseconds; NaN for a server on another machine. */
   readonly cpu: () => Promise<number>;
   readonly drop: () => Promise<void>;
 }
@@ -63,15 +65,18 @@ export async function createDatabase(directory: string): Promise<BenchDatabase> 
       if (withLarge) await sql`insert into large (number) select n from generate_series(1, ${LARGE}::int) n`;
       await sql`vacuum (analyze)`;
     },
+    async count(query) {
+      const [found] = await sql.unsafe<{ count: number }[]>(query);
+      return found?.count ?? NaN;
+    },
     async restore() {
       await sql`delete from message where id > ${MESSAGES}::int`;
       await sql`vacuum (analyze) message`;
     },
     async cpu() {
-      if (!embedded) return NaN;
       const sessions = await sql<{ pid: number }[]>`
         select pid from pg_stat_activity where datname = ${name} and pid <> pg_backend_pid()`;
-      const times = await Promise.all(sessions.map(({ pid }) => processorTime(pid)));
+      const times = await Promise.all(sessions.map(({ pid }) => processorTime(pid, 'postgres')));
       return times.reduce((sum, time) => sum + time, 0);
     },
     async drop() {

@@ -1,14 +1,15 @@
 // The load generator, a process of its own: some connections that each send the next request when the answer is there.
 import { connect } from 'node:net';
-import { PAIRS } from './pairs.ts';
-import { CONNECTIONS, ROWS, type Request } from './rows.ts';
+import type { Request } from './rows.ts';
 
 export interface Job {
   readonly row: string;
   readonly port: number;
   readonly seconds: number;
-  /** The link that the row's requests need, or ''. */
-  readonly link: string;
+  /** The expected status of every answer. */
+  readonly status: number;
+  /** The requests of each connection. */
+  readonly requests: readonly (readonly Request[])[];
 }
 
 export interface Load {
@@ -88,14 +89,8 @@ function drive(
   });
 }
 
-const ALL_ROWS = [...ROWS, ...PAIRS.flatMap(({ row, base }) => [row, base])];
-
-async function run({ row: name, port, seconds, link }: Job): Promise<Load> {
-  const row = ALL_ROWS.find((candidate) => candidate.name === name);
-  if (!row) throw new Error(`there is no row ${name}`);
-  const encoded = Array.from({ length: row.connections ?? CONNECTIONS }, (_, connection) =>
-    row.requests(connection, link).map(encode),
-  );
+async function run({ port, seconds, status, requests }: Job): Promise<Load> {
+  const encoded = requests.map((ofConnection) => ofConnection.map(encode));
   const before = process.cpuUsage();
   const from = performance.now() + seconds * WARM_UP * 1000;
   const until = from + seconds * 1000;
@@ -105,7 +100,7 @@ async function run({ row: name, port, seconds, link }: Job): Promise<Load> {
     all += 1;
     if (now >= from && now < until) times.push(now - sent);
   };
-  await Promise.all(encoded.map((requests) => drive(port, requests, row.status, until, answered)));
+  await Promise.all(encoded.map((ofConnection) => drive(port, ofConnection, status, until, answered)));
   const { user, system } = process.cpuUsage(before);
   const sorted = Float64Array.from(times).sort();
   const quantile = (part: number): number => sorted[Math.floor((sorted.length - 1) * part)] ?? NaN;

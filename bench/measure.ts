@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { BenchDatabase } from './database.ts';
 import type { Job, Load, Outcome } from './load.ts';
 import type { Measurement } from './report.ts';
-import type { Row } from './rows.ts';
+import { CONNECTIONS, type Row } from './rows.ts';
 import type { Server } from './servers.ts';
 
 /** What every measurement needs. */
@@ -29,7 +29,11 @@ export async function measure(
   server: Server,
   time: number,
 ): Promise<Measurement> {
-  const job: Job = { row: row.name, port: server.port, seconds: time, link: await linkOf(row, server) };
+  const link = await linkOf(row, server);
+  const requests = Array.from({ length: row.connections ?? CONNECTIONS }, (_, connection) =>
+    row.requests(connection, link),
+  );
+  const job: Job = { row: row.name, port: server.port, seconds: time, status: row.status, requests };
   const [before, databaseBefore] = [await server.cpu(), await database.cpu()];
   generator.send(job);
   const [outcome] = (await once(generator, 'message', { signal: interruption })) as [Outcome];

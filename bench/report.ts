@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { cpus, totalmem, type } from 'node:os';
 import type { MeasuredPair } from './measure-pairs.ts';
 import { MANY } from './pairs.ts';
-import { CONNECTIONS, MESSAGES, USERS } from './rows.ts';
+import { CONNECTIONS, CONTESTED, MESSAGES, USERS } from './rows.ts';
+import { markdown, median, whole } from './tables.ts';
 
 export interface Measurement {
   readonly row: string;
@@ -42,33 +43,8 @@ export interface Results {
 /** What the others are compared with: another version of Vitrine where there is one. */
 export const BEFORE = 'before';
 const FASTIFY = 'Fastify';
-
-function median(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((one, other) => one - other);
-  const middle = sorted.length / 2;
-  const [low = NaN, high = NaN] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
-  return (low + high) / 2;
-}
-
-const whole = (number: number): string =>
-  Number.isNaN(number) ? '' : Math.round(number).toLocaleString('en');
-
-/** A Markdown table whose columns hold numbers, but the first `texts`. */
-function markdown(head: readonly string[], body: readonly (readonly string[])[], texts: number): string {
-  const widths = head.map((_, column) =>
-    Math.max(...[head, ...body].map((cells) => cells[column]?.length ?? 0)),
-  );
-  const line = (cells: readonly string[]): string =>
-    `| ${cells
-      .map((cell, column) =>
-        column < texts ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
-      )
-      .join(' | ')} |`;
-  const rule = widths.map((width, column) =>
-    column < texts ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`,
-  );
-  return [line(head), line(rule), ...body.map(line)].join('\n');
-}
+/** Serves only writes, with the duties that Vitrine has. */
+export const DUTIES = 'Fastify, same duties';
 
 function rates(measurements: readonly Measurement[]): string {
   const names = (key: 'row' | 'server'): string[] => [...new Set(measurements.map((one) => one[key]))];
@@ -76,24 +52,31 @@ function rates(measurements: readonly Measurement[]): string {
     measurements.filter((one) => one.row === row && one.server === server);
   // Servers come in the order of their names, whoever was measured first.
   const servers = names('server').sort((one, other) => other.localeCompare(one, 'en'));
-  const yardstick = servers.includes(BEFORE) ? BEFORE : FASTIFY;
+  const yardsticks = servers.includes(BEFORE)
+    ? [BEFORE]
+    : [FASTIFY, DUTIES].filter((name) => servers.includes(name));
   const body = names('row').flatMap((row) =>
-    servers.map((server) => {
+    servers.flatMap((server) => {
       const rounds = of(row, server);
-      const compared = of(row, yardstick);
+      if (rounds.length === 0) return [];
       const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number =>
         median(rounds.map((one) => one[key]));
-      const ratio = median(rounds.map(({ rate }, round) => rate / (compared[round]?.rate ?? NaN)));
+      const ratios = yardsticks.map((name) => {
+        const compared = of(row, name);
+        return compared.length === 0
+          ? ''
+          : median(rounds.map(({ rate }, round) => rate / (compared[round]?.rate ?? NaN))).toFixed(2);
+      });
       const times = [middle('p50').toFixed(2), middle('p99').toFixed(2)];
       const costs = [whole(middle('cpu')), whole(middle('databaseCpu'))];
-      return [row, server, whole(middle('rate')), ratio.toFixed(2), ...times, ...costs];
+      return [[row, server, whole(middle('rate')), ...ratios, ...times, ...costs]];
     }),
   );
   const head = [
     'row',
     'server',
     'requests/s',
-    `to ${yardstick}`,
+    ...yardsticks.map((name) => `to ${name}`),
     'p50 ms',
     'p99 ms',
     'server µs',
@@ -154,11 +137,12 @@ export async function report(results: Results): Promise<string> {
   return `# Benchmark
 
 Vitrine beside the same endpoints written by hand: with Fastify and postgres.js as one would write them for production, and with
-bare \`node:http\` and postgres.js as the limit of what this runtime and driver give.
+bare \`node:http\` and postgres.js as the limit of what this runtime and driver give. A second Fastify serves POST and PUT with the
+duties that Vitrine has.
 
 ${rates(measurements)}
 
-Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers taking turns within a round. "to ${FASTIFY}" is the
+Medians of ${rounds} rounds of ${seconds} s for each row and server, the servers taking turns within a round. "to …" is the
 median of the ratios within each round. "server µs" and "PostgreSQL µs" are the processor time that one request takes, of the server's
 process and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates. The load generator itself took ${whole(generator)} µs for each request.
 
@@ -177,7 +161,7 @@ Page 25,000 is reached by a cursor. The keys of one and of two columns have the 
 ## What is measured
 
 One PostgreSQL with ${whole(MESSAGES)} messages of ${whole(USERS)} users: the shipped models, tables and indexes as Vitrine makes
-them, autovacuum of the messages replaced by a vacuum between the rounds. Three servers on 127.0.0.1, each a process of its own
+them, autovacuum of the messages replaced by a vacuum between the rounds. Four servers on 127.0.0.1, each a process of its own
 that is started once and kept. ${CONNECTIONS} connections send the next request as soon as the last one is answered. All on one machine, so the
 generator, the servers and PostgreSQL share its processors.
 
@@ -188,6 +172,10 @@ generator, the servers and PostgreSQL share its processors.
 - Fastify validates parameters, headers and bodies by JSON schema, serializes by response schemas, has no logger and a pool of
   10 connections with prepared statements. It does **not** authenticate; PUT checks the owner that a header names. Timestamps pass
   as PostgreSQL's text, so formatting them costs nothing.
+- "${DUTIES}" is Fastify with what Vitrine does for a write: it verifies Basic credentials by argon2id and remembers them for
+  5 minutes as a keyed digest, reads the user for each request, checks the owner, adds to the history in the same statement, and sends an ETag.
+  Before the measurement, a request without each of these duties is checked to fail.
+- By id reads random records. Over ${CONTESTED} records, all connections change the same records as one user.
 - Bare does the same with nothing but \`JSON.stringify\`: no routing, no validation, no error handling.
 
 ## The machine

@@ -23,11 +23,13 @@ export interface Row {
   readonly status: number;
   /** A page whose link to the next one is given to `requests`. */
   readonly linkOn?: string;
-  /** Connections, where so many requests at once as usual would be refused. */
+  /** Connections, if not as many as usual. */
   readonly connections?: number;
   /** The requests of one connection, which are the same in every run. */
   readonly requests: (connection: number, link: string) => readonly Request[];
 }
+
+export const methodOf = (row: Row): string => row.requests(0, '')[0]?.method ?? '';
 
 /** Whole numbers from 1 to `most` that look random (a linear congruential generator). */
 export function numbers(seed: number, most: number): number[] {
@@ -71,24 +73,34 @@ export const post = (connection: number): Request[] =>
     }),
   );
 
-/** Goes round the messages of one user, with a text that differs from the one that is there. */
-function put(connection: number): Request[] {
-  const owned = MESSAGES / USERS;
+/** Goes round some messages of the user of `writer`, with a text that differs from the one that is there. */
+function put(connection: number, writer = connection, records = MESSAGES / USERS): Request[] {
   return Array.from({ length: VARIETY }, (_, n) =>
-    writing('PUT', connection, `${BASE}${writerOf(connection) + (n % owned) * USERS}/`, {
+    writing('PUT', writer, `${BASE}${writerOf(writer) + (n % records) * USERS}/`, {
       content: `Edited ${n} over connection ${connection}, of about the same length as the messages that are there.`,
     }),
   );
 }
 
+/** Records that all connections change, as one user: they wait for each other's locks. */
+export const CONTESTED = 40;
+
+const byId = (connection: number): string[] => numbers(connection, MESSAGES).map((id) => `${id}/`);
+
 export const ROWS: readonly Row[] = [
   reading('first page', () => ['']),
-  reading('by id', (connection) => numbers(connection, MESSAGES).map((id) => `${id}/`)),
+  reading('by id', byId),
+  { ...reading('by id over 64 connections', byId), connections: 64 },
   reading('by foreign key', (connection) => numbers(connection, USERS).map((id) => `?user=${id}`)),
   reading('by joined column', (connection) =>
     numbers(connection, USERS).map((id) => `?user__username=user${id}`),
   ),
   reading('last page', () => [`?page=${MESSAGES / PAGE}`]),
   { name: 'POST', status: 201, requests: post },
-  { name: 'PUT', status: 200, requests: put },
+  { name: 'PUT', status: 200, requests: (connection) => put(connection) },
+  {
+    name: `PUT over ${CONTESTED} records`,
+    status: 200,
+    requests: (connection) => put(connection, 0, CONTESTED),
+  },
 ];

@@ -7,10 +7,11 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createDatabase, type BenchDatabase } from './database.ts';
+import { checkDuties } from './duties.ts';
 import { measure, type Equipment } from './measure.ts';
 import { measurePairs } from './measure-pairs.ts';
 import { PAIRS } from './pairs.ts';
-import { BEFORE, report, tables, type Measurement, type ServerFacts } from './report.ts';
+import { BEFORE, DUTIES, report, tables, type Measurement, type ServerFacts } from './report.ts';
 import { PASSWORD, ROWS, type Request } from './rows.ts';
 import {
   addFirstUser,
@@ -62,8 +63,9 @@ async function ask({ port }: Server, { method, path, headers, body }: Request): 
 }
 
 /** Stops where two servers do not give the same answer to the same request. */
-async function compare(servers: readonly Server[]): Promise<void> {
+async function compare(all: readonly Server[]): Promise<void> {
   for (const row of ROWS) {
+    const servers = all.filter((server) => server.serves(row));
     for (const request of row.requests(0, '').slice(0, COMPARED)) {
       const answers = await Promise.all(servers.map((server) => ask(server, request)));
       assert.match(answers[0] ?? '', new RegExp(`^\\S+ \\S+ ${row.status} `));
@@ -81,7 +83,7 @@ async function measureAll(equipment: Equipment, servers: readonly Server[]): Pro
     for (const [index, row] of rows.entries()) {
       for (let turn = 0; turn < servers.length; turn += 1) {
         const server = servers[(round + 1 + index + turn) % servers.length];
-        if (!server) continue;
+        if (!server?.serves(row)) continue;
         const measurement = await measure(equipment, row, server, round < 0 ? seconds / 2 : seconds);
         if (round >= 0) measurements.push(measurement);
       }
@@ -130,7 +132,15 @@ async function compareServers(
   const { url } = equipment.database;
   const others = against
     ? [{ ...VITRINE, name: BEFORE, parameters: [resolve(against, 'dist/main.js'), 'serve'] }]
-    : [await compile('Fastify', 'fastify.ts', directory), await compile('bare', 'bare.ts', directory)];
+    : [
+        await compile('Fastify', 'fastify.ts', directory),
+        await compile('bare', 'bare.ts', directory),
+        {
+          ...(await compile(DUTIES, 'fastify-duties.ts', directory)),
+          firstPath: '/healthz',
+          methods: ['POST', 'PUT'],
+        },
+      ];
   const programs = [VITRINE, ...others];
   const servers: Server[] = [];
   const facts: (ServerFacts & { memory: number[] })[] = [];
@@ -148,6 +158,8 @@ async function compareServers(
     };
     await noteMemory();
     await compare(servers);
+    const dutiful = servers.filter(({ name }) => [VITRINE.name, DUTIES].includes(name));
+    await checkDuties(dutiful, equipment.database.count);
     const measurements = await measureAll(equipment, servers);
     await noteMemory();
     return { measurements, facts };

@@ -6,12 +6,15 @@ import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { freePort } from '../src/db/connection/embedded.ts';
 import { processorTime, residentMemory } from './processes.ts';
+import { methodOf, type Row } from './rows.ts';
 
 export interface Program {
   readonly name: string;
   readonly parameters: readonly string[];
   /** The path whose first 200 counts as the start. */
   readonly firstPath: string;
+  /** The methods that it serves, if not all. */
+  readonly methods?: readonly string[];
   /** Further settings. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -19,6 +22,7 @@ export interface Program {
 export interface Server {
   readonly name: string;
   readonly port: number;
+  readonly serves: (row: Row) => boolean;
   /** Milliseconds from the spawn to the first answer. */
   readonly start: number;
   /** Megabytes of resident memory. */
@@ -107,6 +111,7 @@ export async function startServer(program: Program, databaseUrl: string): Promis
   return {
     name: program.name,
     port,
+    serves: (row) => !program.methods || program.methods.includes(methodOf(row)),
     start,
     memory: () => residentMemory(pid),
     cpu: () => processorTime(pid),
