@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
-import { processorTime } from './processes.ts';
+import { privateMemory, processorTime } from './processes.ts';
 import { LARGE } from './pairs.ts';
 import { MESSAGES, USERS } from './rows.ts';
 
@@ -14,12 +14,14 @@ export interface BenchDatabase {
   readonly fill: () => Promise<void>;
   /** Fills the tables of `registry.ts`, and the large one only if it is needed. */
   readonly fillPairs: (withLarge: boolean) => Promise<void>;
-  /** Runs a query, and returns its column `count`. */
-  readonly count: (query: string) => Promise<number>;
+  /** Runs SQL, and returns the rows of a single query. */
+  readonly query: <T extends object = object>(text: string) => Promise<readonly T[]>;
   /** Takes away what a round has added and left behind. */
   readonly restore: () => Promise<void>;
   /** Processor time of all sessions so far, microseconds; NaN for a server on another machine. */
   readonly cpu: () => Promise<number>;
+  /** Megabytes of private memory of all sessions. */
+  readonly memory: () => Promise<number>;
   readonly drop: () => Promise<void>;
 }
 
@@ -34,6 +36,12 @@ export async function createDatabase(directory: string): Promise<BenchDatabase> 
   url.pathname = `/${name}`;
   const sql = postgres(url.href, { max: 1, onnotice: () => undefined });
   const [row] = await sql<{ version: string }[]>`select current_setting('server_version') as version`;
+  const sumOf = async (valueOf: (pid: number) => Promise<number>): Promise<number> => {
+    const sessions = await sql<{ pid: number }[]>`
+      select pid from pg_stat_activity where datname = ${name} and pid <> pg_backend_pid()`;
+    const values = await Promise.all(sessions.map(({ pid }) => valueOf(pid)));
+    return values.reduce((sum, value) => sum + value, 0);
+  };
   return {
     url: url.href,
     version: row?.version ?? '',
@@ -65,20 +73,13 @@ export async function createDatabase(directory: string): Promise<BenchDatabase> 
       if (withLarge) await sql`insert into large (number) select n from generate_series(1, ${LARGE}::int) n`;
       await sql`vacuum (analyze)`;
     },
-    async count(query) {
-      const [found] = await sql.unsafe<{ count: number }[]>(query);
-      return found?.count ?? NaN;
-    },
+    query: <T extends object>(text: string) => sql.unsafe<T[]>(text),
     async restore() {
       await sql`delete from message where id > ${MESSAGES}::int`;
       await sql`vacuum (analyze) message`;
     },
-    async cpu() {
-      const sessions = await sql<{ pid: number }[]>`
-        select pid from pg_stat_activity where datname = ${name} and pid <> pg_backend_pid()`;
-      const times = await Promise.all(sessions.map(({ pid }) => processorTime(pid, 'postgres')));
-      return times.reduce((sum, time) => sum + time, 0);
-    },
+    cpu: () => sumOf((pid) => processorTime(pid, 'postgres')),
+    memory: () => sumOf(privateMemory),
     async drop() {
       await sql.end();
       await server.unsafe(`drop database if exists ${name} with (force)`);

@@ -1,5 +1,6 @@
 // Checks that the servers which are measured with the same duties have them.
 import assert from 'node:assert/strict';
+import type { BenchDatabase } from './database.ts';
 import { BASE, USERS, writing, type Request } from './rows.ts';
 import type { Server } from './servers.ts';
 
@@ -8,16 +9,14 @@ const send = ({ port }: Server, { method, path, headers, body }: Request): Promi
 
 const put = (id: number, content: string): Request => writing('PUT', 0, `${BASE}${id}/`, { content });
 
-const entriesOf = 'select count(*)::int as count from vitrine_history';
-
 /**
  * Credentials are checked, other owners' records are refused, a change gives the record a new ETag, and the history has it.
- * @param count runs a query and returns its column `count`
  */
-export async function checkDuties(
-  servers: readonly Server[],
-  count: (query: string) => Promise<number>,
-): Promise<void> {
+export async function checkDuties(servers: readonly Server[], { query }: BenchDatabase): Promise<void> {
+  const entries = async (): Promise<number> => {
+    const [found] = await query<{ count: number }>('select count(*)::int as count from vitrine_history');
+    return found?.count ?? NaN;
+  };
   for (const server of servers) {
     const statusOf = async (request: Request, authorization?: string): Promise<number> => {
       const headers = { ...request.headers, Authorization: authorization ?? '' };
@@ -28,7 +27,7 @@ export async function checkDuties(
     assert.equal(await statusOf(put(1, 'a'), ''), 401, `${server.name} needs no credentials`);
     assert.equal(await statusOf(put(1, 'a'), wrong), 401, `${server.name} accepts a wrong password`);
     assert.equal(await statusOf(put(2, 'a')), 403, `${server.name} changes the record of another owner`);
-    const before = await count(entriesOf);
+    const before = await entries();
     const tags: (string | null)[] = [];
     for (const content of ['a', 'b']) {
       const response = await send(server, put(1 + USERS, content));
@@ -36,6 +35,6 @@ export async function checkDuties(
       tags.push(response.headers.get('etag'));
     }
     assert.ok(tags[0] && tags[1] && tags[0] !== tags[1], `${server.name} has no ETag`);
-    assert.equal((await count(entriesOf)) - before, 2, `${server.name} has no history`);
+    assert.equal((await entries()) - before, 2, `${server.name} has no history`);
   }
 }

@@ -13,6 +13,7 @@ import { measurePairs } from './measure-pairs.ts';
 import { PAIRS } from './pairs.ts';
 import { BEFORE, DUTIES, report, tables, type Measurement, type ServerFacts } from './report.ts';
 import { PASSWORD, ROWS, type Request } from './rows.ts';
+import { setting } from './settings.ts';
 import {
   addFirstUser,
   compile,
@@ -26,12 +27,6 @@ import {
 const STARTS = 5;
 /** How many requests of a row are compared. */
 const COMPARED = 5;
-
-function setting(name: string, fallback: number): number {
-  const number = Number(process.env[name] || fallback);
-  if (!(number > 0)) throw new Error(`${name} must be a number above 0`);
-  return number;
-}
 
 const loadBefore = loadavg()[0] ?? NaN;
 const rounds = setting('BENCH_ROUNDS', 5);
@@ -159,7 +154,7 @@ async function compareServers(
     await noteMemory();
     await compare(servers);
     const dutiful = servers.filter(({ name }) => [VITRINE.name, DUTIES].includes(name));
-    await checkDuties(dutiful, equipment.database.count);
+    await checkDuties(dutiful, equipment.database);
     const measurements = await measureAll(equipment, servers);
     await noteMemory();
     return { measurements, facts };

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { freePort } from '../src/db/connection/embedded.ts';
-import { processorTime, residentMemory } from './processes.ts';
+import { processorTime, residentMemory, sumOf } from './processes.ts';
 import { methodOf, type Row } from './rows.ts';
 
 export interface Program {
@@ -25,9 +25,10 @@ export interface Server {
   readonly serves: (row: Row) => boolean;
   /** Milliseconds from the spawn to the first answer. */
   readonly start: number;
-  /** Megabytes of resident memory. */
+  readonly pid: number;
+  /** Megabytes of resident memory, of the process and those that it started. */
   readonly memory: () => Promise<number>;
-  /** Processor time of the process so far, microseconds. */
+  /** Processor time so far of the same processes, microseconds. */
   readonly cpu: () => Promise<number>;
   readonly stop: () => Promise<void>;
 }
@@ -113,17 +114,28 @@ export async function startServer(program: Program, databaseUrl: string): Promis
     port,
     serves: (row) => !program.methods || program.methods.includes(methodOf(row)),
     start,
-    memory: () => residentMemory(pid),
-    cpu: () => processorTime(pid),
+    pid,
+    memory: () => sumOf(pid, residentMemory),
+    cpu: () => sumOf(pid, processorTime),
     stop,
   };
 }
 
 /** Makes Vitrine create its tables and its first user, whose hash is a real one. */
-export async function addFirstUser(databaseUrl: string, password: string): Promise<void> {
+export async function addFirstUser(
+  databaseUrl: string,
+  password: string,
+  environment: Program['environment'] = {},
+): Promise<void> {
   const child = spawn(process.execPath, [resolve('dist/main.js'), 'user', 'add', 'user1'], {
     stdio: ['pipe', 'inherit', 'inherit'],
-    env: { PATH: process.env['PATH'], NODE_ENV: 'production', DATABASE_URL: databaseUrl, LOG_LEVEL: 'warn' },
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      DATABASE_URL: databaseUrl,
+      LOG_LEVEL: 'warn',
+      ...environment,
+    },
   });
   child.stdin?.end(password);
   const [code] = await once(child, 'exit');

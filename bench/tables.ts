@@ -19,7 +19,8 @@ export function markdown(
   texts: number,
 ): string {
   const widths = head.map((_, column) =>
-    Math.max(...[head, ...body].map((cells) => cells[column]?.length ?? 0)),
+    // Markdown wants a rule of at least three characters.
+    Math.max(3, ...[head, ...body].map((cells) => cells[column]?.length ?? 0)),
   );
   const line = (cells: readonly string[]): string =>
     `| ${cells
