@@ -7,7 +7,7 @@ import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
-import { compareSchema, misfit, readCatalog } from '../resources/serve/schema-setup.ts';
+import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { constraintWarnings } from '../resources/serve/start-warnings.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
@@ -71,7 +71,7 @@ async function examine(
 ): Promise<RegistryReport> {
   const catalog = await readCatalog(database, resources);
   const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
-  const databaseInfo = await database.run(databaseInfoStatement(definitions.map(tableOf)), 'read');
+  const databaseInfo = await runOnCatalog(database, databaseInfoStatement(definitions.map(tableOf)));
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
   const adminResources: AdminResources = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)

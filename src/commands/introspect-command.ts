@@ -5,7 +5,7 @@ import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
-import { requireLosslessSettings } from '../resources/serve/schema-setup.ts';
+import { requireLosslessSettings, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import {
   refuseArguments,
@@ -45,7 +45,7 @@ async function readRelations(
   schemas: readonly string[],
   tables: readonly string[],
 ): Promise<{ relations: Relation[]; unread: string[] }> {
-  const relations = await database.run(relationsStatement(schemas, tables), 'read');
+  const relations = await runOnCatalog(database, relationsStatement(schemas, tables));
   const present = await database.run(SCHEMAS, 'read');
   const missing = schemas.filter((schema) => !present.some(({ name }) => name === schema));
   const isEmpty = relations.length === 0 && tables.length === 0;
@@ -78,7 +78,7 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     await requireLosslessSettings(database);
     const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
-    const catalog = await database.run(catalogStatement(names), 'read');
+    const catalog = await runOnCatalog(database, catalogStatement(names));
     const { remarks, ...found } = servableIntrospection(introspect(relations, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];

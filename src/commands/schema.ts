@@ -9,7 +9,7 @@ import { grantsFor } from '../resources/serve/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { readCatalog } from '../resources/serve/schema-setup.ts';
+import { readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import {
@@ -92,8 +92,8 @@ async function printGrants(
       ? [privilegesIn(new Map()), undefined]
       : await withDatabase(databaseUrl, async (database) => {
           // The methods of a view differ from those of a table.
-          const wanted = privilegesIn(await database.run(catalogStatement(resources.map(tableOf)), 'read'));
-          return [wanted, await database.run(databaseInfoStatement([...wanted.keys()]), 'read')];
+          const wanted = privilegesIn(await runOnCatalog(database, catalogStatement(resources.map(tableOf))));
+          return [wanted, await runOnCatalog(database, databaseInfoStatement([...wanted.keys()]))];
         });
   const missing = [...privileges.keys()].filter(
     (table) => info && !info.tables.some(({ name }) => name === table),

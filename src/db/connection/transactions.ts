@@ -14,12 +14,16 @@ export interface Transaction {
   readonly send: (text: string, values?: BoundSql['values']) => Promise<RawRows>;
 }
 
+/** PostgreSQL would compile the long statements that read the catalog, which takes seconds, and run them in milliseconds. */
+const WITHOUT_JIT = 'set local jit = off';
+
 /**
- * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. A panel of the start
- * page is read-only.
+ * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. What reads the
+ * catalog or a panel of the start page is read-only.
  */
 const LIMITS = {
-  schema: 'set local statement_timeout = 0; set local lock_timeout = 0',
+  schema: `set local statement_timeout = 0; set local lock_timeout = 0; ${WITHOUT_JIT}`,
+  catalog: `set transaction read only; set local statement_timeout = '60s'; ${WITHOUT_JIT}`,
   bulk: "set local statement_timeout = '5min'; set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '60s'",
   panel: "set transaction read only; set local statement_timeout = '3s'; set local lock_timeout = '1s'",
 };
@@ -29,6 +33,7 @@ export type TransactionLimits = keyof typeof LIMITS;
 /** Milliseconds after which PostgreSQL would have ended a statement: without an answer by then, the connection is dead. */
 const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
   schema: undefined,
+  catalog: 70_000,
   bulk: 6 * 60_000,
   panel: 10_000,
 };
@@ -37,12 +42,15 @@ const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
 
-/** @throws LostWrite if the answer to the commit is lost, so that the outcome is unknown */
-async function commit({ send }: Transaction): Promise<void> {
+const isReadOnly = (limits: TransactionLimits): boolean => limits === 'catalog' || limits === 'panel';
+
+/** @throws LostWrite if the answer to the commit of a write is lost, so that the outcome is unknown */
+async function commit({ send }: Transaction, limits: TransactionLimits): Promise<void> {
   try {
     await send('commit');
   } catch (error) {
-    if (isClientGone(error) || (isDatabaseError(error) && !isConnectionError(error))) throw error;
+    const isRefused = isDatabaseError(error) && !isConnectionError(error);
+    if (isReadOnly(limits) || isClientGone(error) || isRefused) throw error;
     throw new LostWrite(error as Error);
   }
 }
@@ -84,7 +92,7 @@ export function createTransactions(open: OpenClient, endless: EndlessStatements)
     try {
       await connection.run((sql) => sql.unsafe(`begin; ${LIMITS[limits]}`), BEGIN_TIMEOUT);
       const result = await work(running);
-      await commit(running);
+      await commit(running, limits);
       return result;
     } catch (error) {
       await connection.run((sql) => sql.unsafe('rollback'), ROLLBACK_TIMEOUT).catch(() => undefined);

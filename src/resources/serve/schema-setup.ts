@@ -4,7 +4,7 @@ import { buildModels } from '../../db/schema/build-models.ts';
 import { catalogStatement, type Catalog } from '../../db/schema/catalog.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { raw } from '../../db/fragment.ts';
-import { createStatement, isTrue, text } from '../../db/rows.ts';
+import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
@@ -50,10 +50,14 @@ export async function requireLosslessSettings(database: Database): Promise<void>
     );
 }
 
+/** Runs a statement that reads the catalog of many tables. */
+export const runOnCatalog = <T>(database: Database, statement: Statement<T>): Promise<T> =>
+  database.transaction(({ run }) => run(statement), 'catalog');
+
 /** @throws StartError as `requireLosslessSettings` does */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
   await requireLosslessSettings(database);
-  return database.run(catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])), 'read');
+  return runOnCatalog(database, catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])));
 }
 
 /** Serializes schema changes of processes that start at the same time. */
