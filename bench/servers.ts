@@ -72,8 +72,12 @@ function probe(port: number, path: string): Promise<number | undefined> {
 
 const sleep = (milliseconds: number): Promise<void> => new Promise((done) => setTimeout(done, milliseconds));
 
+/** Milliseconds. A first start may create thousands of tables. */
+const MAX_START = 180_000;
+
 async function untilAnswered(port: number, path: string, child: ChildProcess): Promise<void> {
-  for (let tries = 0; tries < 10_000; tries += 1) {
+  const until = performance.now() + MAX_START;
+  while (performance.now() < until) {
     if ((await probe(port, path)) === 200) return;
     if (child.exitCode !== null) break;
     await sleep(3);

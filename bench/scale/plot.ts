@@ -1,10 +1,10 @@
 // Log-log plots as SVG, readable on light and on dark pages.
 import type { Plot } from './axis.ts';
 
-const WIDTH = 560;
+const WIDTH = 600;
 const HEIGHT = 320;
 /** The right margin has the names of the lines. */
-const MARGIN = { top: 36, right: 170, bottom: 44, left: 56 };
+const MARGIN = { top: 36, right: 210, bottom: 44, left: 56 };
 /** Minimum distance of two names. */
 const NAME_HEIGHT = 15;
 const LIGHT = ['#0969da', '#bc4c00', '#1a7f37', '#8250df', '#bf3989', '#57606a'];

@@ -14,7 +14,7 @@ import { models } from './axes/models.ts';
 import { rows } from './axes/rows.ts';
 import { workers } from './axes/workers.ts';
 import { filesOf, report, section, type Result } from './report.ts';
-import { createStage, type Stage } from './stage.ts';
+import { createStage, firstLine, type Stage } from './stage.ts';
 
 const AXES: readonly Axis[] = [rows, models, columns, connections, workers, exports];
 
@@ -40,13 +40,18 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => interrupt
 
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
+/** Sentences about what the present axis leaves out. */
+let notes: string[] = [];
+
 async function measureAxis(axis: Axis, stage: Stage): Promise<Result> {
   say(`${axis.title} ...`);
+  notes = [];
   try {
-    return { axis, findings: await axis.run(stage) };
+    const findings = await axis.run(stage);
+    return { axis, findings: { ...findings, notes: [...(findings.notes ?? []), ...notes] } };
   } catch (error) {
     say(`${axis.title}: ${(error as Error).stack}`);
-    return { axis, fault: (error as Error).message.split('\r\n', 1)[0] ?? '' };
+    return { axis, fault: firstLine(error) };
   }
 }
 
@@ -74,6 +79,7 @@ try {
     rounds,
     seconds,
     say,
+    note: (sentence) => void notes.push(sentence),
   });
   const results: Result[] = [];
   for (const axis of chosen) {

@@ -28,7 +28,7 @@ export interface Stage {
   ) => Promise<T>;
   /** Writes a registry as a module, and returns its path. */
   readonly writeRegistry: (resources: readonly object[]) => Promise<string>;
-  /** Measures kinds of requests at one place of an axis. */
+  /** Measures kinds of requests at one place of an axis. What the service refuses is left out. */
   readonly measureAll: (
     database: BenchDatabase,
     server: Server,
@@ -36,6 +36,9 @@ export interface Stage {
     rows: readonly Row[],
   ) => Promise<Point[]>;
 }
+
+/** Of the error of a load, which has the whole response. */
+export const firstLine = (error: unknown): string => (error as Error).message.split(/\r?\n/, 1)[0] ?? '';
 
 export interface StageOptions {
   readonly directory: string;
@@ -45,11 +48,13 @@ export interface StageOptions {
   readonly rounds: number;
   readonly seconds: number;
   readonly say: (text: string) => void;
+  /** Notes a sentence about what was left out. */
+  readonly note: (sentence: string) => void;
 }
 
 /** Sets up what the axes of one run share. */
 export function createStage(options: StageOptions): Stage {
-  const { directory, generator, interruption, isShort, rounds, seconds, say } = options;
+  const { directory, generator, interruption, isShort, rounds, seconds, say, note } = options;
   let count = 0;
 
   /** A service that does not know yet what a kind of request costs may refuse some on a busy machine. */
@@ -59,7 +64,7 @@ export function createStage(options: StageOptions): Stage {
         return void (await load());
       } catch (error) {
         if (tries === TRIES || interruption.aborted) throw error;
-        say(`  once more: ${(error as Error).message.split('\n', 1)[0]}`);
+        say(`  once more: ${firstLine(error)}`);
         await sleep(PAUSE);
       }
     }
@@ -117,7 +122,12 @@ export function createStage(options: StageOptions): Stage {
       const points: Point[] = [];
       for (const row of rows) {
         say(`  ${x.toLocaleString('en')}: ${row.name}`);
-        points.push(await measureOne(database, server, x, row));
+        try {
+          points.push(await measureOne(database, server, x, row));
+        } catch (error) {
+          if (interruption.aborted) throw error;
+          note(`Left out: ${row.name} at ${x.toLocaleString('en')}. ${firstLine(error)}.`);
+        }
       }
       return points;
     },

@@ -38,7 +38,7 @@ const requestsOf = (size: number, firstSize: number): readonly Row[] => [
   byId(size),
   FIRST_PAGE,
   {
-    name: 'page in the middle, by cursor',
+    name: 'page by cursor, in the middle',
     status: 200,
     linkOn: `${BASE}?id__gt=${size / 2}`,
     requests: (_connection, link) => [get(link, CURSORS)],
