@@ -6,7 +6,7 @@ const { delimiter, join, resolve, sep } = require('node:path');
 const ROOT = realpathSync(join(__dirname, '..'));
 /** The settings of the service (src/config.ts) that name a file with the value of another one. */
 const FILE_SETTING =
-  /^(DATABASE_URL|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS)_FILE$/;
+  /^(DATABASE_URL|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT)_FILE$/;
 
 const DEPENDENCIES = ['postgres', '@node-rs/argon2'];
 

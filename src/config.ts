@@ -8,6 +8,7 @@ import {
   parseMetrics,
   parseModelName,
   parseOrigins,
+  parseRateLimit,
   wholeNumber,
 } from './setting-values.ts';
 
@@ -46,6 +47,8 @@ export interface Settings {
   readonly minPassword: number;
   /** Who may read `/metrics`: no client (`off`), this machine (`loopback`), or clients of a separate `HOST:PORT`. */
   readonly metrics: string;
+  /** How many requests a client may send: `off`, or requests per second and optionally a burst, such as `50,200`. */
+  readonly rateLimit: string;
 }
 
 interface Setting {
@@ -148,6 +151,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: 'who may read /metrics: off, loopback (this machine), or HOST:PORT to listen on for it',
     fallback: 'loopback',
     parse: parseMetrics,
+  },
+  RATE_LIMIT: {
+    meaning: 'requests per second that a client may send, and how many at once, such as 50,200',
+    fallback: 'off',
+    parse: parseRateLimit,
   },
 };
 

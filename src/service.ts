@@ -15,6 +15,7 @@ import {
 } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { startError } from './errors.ts';
+import { splitRate } from './setting-values.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
@@ -22,7 +23,9 @@ import { createInFlight } from './http/server/in-flight-requests.ts';
 import { useBasePath } from './http/message/base-path.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
+import { createDatabaseProbe } from './http/load/database-probe.ts';
 import { createPressure } from './http/load/pressure.ts';
+import { createRateLimit } from './http/load/rate-limit.ts';
 import type { Site } from './http/api/site.ts';
 import { createThrottle } from './http/auth/login-throttle.ts';
 import { createSqlCache } from './db/sql-cache.ts';
@@ -137,25 +140,7 @@ async function applyWithRetries(
   }
 }
 
-/** Milliseconds. `/readyz` fails when the database takes longer to answer. */
-const PROBE_TIMEOUT = 800;
-
 const PROBE = { ...createStatement(raw('select 1'), () => true), fixed: true };
-
-/** Checks that the database answers. Concurrent checks share one statement, so that none pile up when the database hangs. */
-function createProbe(query: () => Promise<unknown>): () => Promise<boolean> {
-  let running: Promise<boolean> | undefined;
-  return async () => {
-    running ??= query()
-      .then(
-        () => true,
-        () => false,
-      )
-      .finally(() => (running = undefined));
-    const timeout = sleep(PROBE_TIMEOUT).then(() => false);
-    return Promise.race([running, timeout]);
-  };
-}
 
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
@@ -170,8 +155,9 @@ export function createService(
   const throttle = createThrottle();
   const inFlight = createInFlight();
   const pressure = createPressure(settings, inFlight.count);
+  const rate = splitRate(settings.rateLimit);
   const metrics = createMetrics({ database, logins: throttle.counts, pressure });
-  const probe = createProbe(() => database.run(PROBE, 'quick'));
+  const probe = createDatabaseProbe(() => database.run(PROBE, 'quick'));
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
@@ -280,6 +266,7 @@ export function createService(
       metrics,
       inFlight,
       pressure,
+      rateLimit: rate && createRateLimit(rate),
       site: () => site,
       isClosing: () => isClosing,
     }),

@@ -88,3 +88,33 @@ export function parseModelName(text: string): string {
     throw new Error(`must be the name of a model, in lower case (got "${excerpt(text)}")`);
   return text;
 }
+
+/** How many requests a client may send: `perSecond` in the long run, and `burst` at once. */
+export interface Rate {
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
+/** Without a burst in the setting, a client may send the requests of this many seconds at once. */
+const BURST_SECONDS = 4;
+const MAX_RATE = 1_000_000;
+
+/** Splits the setting RATE_LIMIT. Undefined for `off`, and for a text of another form. */
+export function splitRate(text: string): Rate | undefined {
+  const [, first, second] = /^(\d{1,7})(?:,(\d{1,7}))?$/.exec(text) ?? [];
+  if (first === undefined) return undefined;
+  const perSecond = Number(first);
+  const burst = second === undefined ? perSecond * BURST_SECONDS : Number(second);
+  return [perSecond, burst].every((number) => number >= 1) && perSecond <= MAX_RATE && burst <= 4 * MAX_RATE
+    ? { perSecond, burst }
+    : undefined;
+}
+
+export function parseRateLimit(text: string): string {
+  const compact = text.replaceAll(' ', '');
+  if (compact !== 'off' && !splitRate(compact))
+    throw new Error(
+      `must be off, or requests per second (1 to ${MAX_RATE}) and optionally a burst, such as 50 or 50,200 (got "${excerpt(text)}")`,
+    );
+  return compact;
+}

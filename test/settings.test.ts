@@ -27,6 +27,11 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   ['DATETIME_FORMAT', ['plain', 'iso'], ['ISO', 'rfc']],
   ['BASE_PATH', ['/a', '/a/b-1_2.c~/', '/'], ['a', '//', '/a//b', '/..', '/a?b', '/ä']],
   ['TRUST_PROXY', ['0', '100'], ['101', '-1', 'yes']],
+  [
+    'RATE_LIMIT',
+    ['off', '1', '50', '50,200', '50, 1', '1000000,4000000'],
+    ['0', '50,0', '-1', '1.5', '50,', ',50', '50,2,3', '1000001', '1,4000001', 'on', '5/s'],
+  ],
 ];
 
 describe('settings from the environment', () => {
@@ -62,6 +67,7 @@ describe('settings from the environment', () => {
       trustProxy: 0,
       metrics: 'loopback',
       minPassword: 12,
+      rateLimit: 'off',
     });
   });
 
@@ -86,6 +92,7 @@ describe('settings from the environment', () => {
         TRUST_PROXY: '2',
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
+        RATE_LIMIT: '50, 200',
       }),
       {
         databaseUrl,
@@ -106,6 +113,7 @@ describe('settings from the environment', () => {
         trustProxy: 2,
         metrics: '[::1]:9464',
         minPassword: 8,
+        rateLimit: '50,200',
       },
     );
   });

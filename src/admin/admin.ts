@@ -6,6 +6,7 @@ import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie } from './web/cookies.ts';
 import { addressOf, pathOf } from '../http/message/base-path.ts';
+import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
 import { html, type Html } from './web/html.ts';
@@ -181,7 +182,7 @@ function problemPage(
 export function createAdmin(options: AdminOptions): Area {
   const { resources, servicesFor } = createServices(options);
   return {
-    patternOf: (path) => (isAsset(path) ? '/admin/-/{file}' : patternOf(path, resources)),
+    patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
 
     async answer(request) {
       const { method } = request;

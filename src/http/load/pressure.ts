@@ -13,7 +13,7 @@ const MIN_BODY_BUDGET = 64 * 1024 * 1024;
 const FORM_FACTOR = 3;
 
 /** Scripts and styles of the pages. They cost little, and a page that was served is unusable without them. */
-const ASSET = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
+export const ASSET = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
 
 const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
 const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };

@@ -34,6 +34,8 @@ export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
   record: '/api/{model}/{id}/',
   asset: '/api/-/{file}',
 };
+/** The label `route` of the files of the admin area. */
+export const ADMIN_ASSET = '/admin/-/{file}';
 /** The label `route` of unknown paths, and of pages while the service starts. */
 export const OTHER_ROUTE = 'other';
 /** All other methods share one label: clients could invent any number of them. */
@@ -134,6 +136,7 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
   const eventLoop = watchEventLoop();
   const build = { version: readVersion(), node: process.version };
   let inFlight = 0;
+  let limited = 0;
 
   function counterOf(route: string, sentMethod: string): RouteCounter {
     const method = KNOWN_METHODS.has(sentMethod) ? sentMethod : 'other';
@@ -166,6 +169,7 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
     output.add(
       ['gauge', 'vitrine_http_requests_in_flight', 'Requests in progress.', inFlight],
       ['counter', 'vitrine_http_requests_shed_total', 'Requests refused with status 503.', shed],
+      ['counter', 'vitrine_http_requests_limited_total', 'Requests refused by RATE_LIMIT.', limited],
       ['counter', 'vitrine_http_unreadable_requests_total', help, invalid],
     );
   }
@@ -200,6 +204,10 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
       const counter = counterOf(route, method);
       increment(counter.byStatus, status);
       counter.durations.observe(seconds);
+    },
+    /** Counts a request that RATE_LIMIT refused. */
+    limited: () => {
+      limited += 1;
     },
     /** Counts input that was not a valid HTTP request. */
     unreadable: (status: number): void => void increment(unreadable, status),

@@ -113,6 +113,13 @@ export class Exchange implements ApiRequest, WebRequester {
     return caller ? `user ${caller.id}` : this.network;
   }
 
+  /** The client by which the rate limit counts the request: a user only if the credentials were verified before. */
+  get countedClient(): string {
+    const { authorization } = this.headers;
+    const caller = authorization && this.#services.authentication()?.peek(authorization, this.network);
+    return caller ? `user ${caller.id}` : this.network;
+  }
+
   get origin(): Requester['origin'] {
     if (!this.caller && !this.#presumedCaller) return 'anonymous';
     return this.isInAdminArea ? 'admin' : 'user';

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { notFound, Refusal, unavailable } from '../../errors.ts';
+import { notFound, Problem, Refusal, unavailable } from '../../errors.ts';
 import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
@@ -14,6 +14,7 @@ import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
 import {
+  ADMIN_ASSET,
   mayReadMetrics,
   METRICS_PATH,
   OTHER_ROUTE,
@@ -21,13 +22,15 @@ import {
   type Metrics,
 } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
-import type { Pressure } from '../load/pressure.ts';
+import { ASSET, type Pressure } from '../load/pressure.ts';
+import type { RateLimit } from '../load/rate-limit.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertReadable,
   hasTooManyHeaders,
+  isAdminPath,
   loggedPath,
   TOO_MANY_HEADERS,
   splitTarget,
@@ -39,6 +42,8 @@ interface HandlerOptions {
   readonly metrics: Metrics;
   readonly inFlight: InFlight;
   readonly pressure: Pressure;
+  /** Undefined without RATE_LIMIT. */
+  readonly rateLimit: RateLimit | undefined;
   /** The site, or undefined while the service starts or stops. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
@@ -97,9 +102,17 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
+/** Whether the rate limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
+function isUncounted({ path, method, incoming }: Exchange, { settings, site }: HandlerOptions): boolean {
+  if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
+  if (!READS.has(method)) return false;
+  if (isProbe(path)) return true;
+  return ASSET.test(path) && (!isAdminPath(path) || site()?.admin?.patternOf(path) === ADMIN_ASSET);
+}
+
 /** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, pressure, rateLimit, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
   const authentication = (): Site['authentication'] => site()?.authentication;
@@ -198,6 +211,17 @@ export function createHandler(options: HandlerOptions): Handler {
     return undefined;
   }
 
+  /** @throws Problem 429 for a client over RATE_LIMIT */
+  function assertRate(exchange: Exchange): void {
+    if (!rateLimit || isUncounted(exchange, options)) return;
+    const seconds = rateLimit.spend(exchange.countedClient);
+    if (seconds === 0) return;
+    metrics.limited();
+    throw new Problem(429, 'You are sending too many requests. Try again later.', {
+      headers: { 'Retry-After': String(Math.ceil(seconds)) },
+    });
+  }
+
   async function reply(exchange: Exchange): Promise<Reply> {
     let took = 0;
     try {
@@ -205,6 +229,7 @@ export function createHandler(options: HandlerOptions): Handler {
       const entering = isProbe(exchange.path) ? undefined : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
+      assertRate(exchange); // after the admission, where clients take turns
       const isRead = READS.has(exchange.method);
       if (!isRead) pressure.assertWritable(exchange);
       const startedAt = performance.now();

@@ -1,0 +1,185 @@
+// RATE_LIMIT: each client may send so many requests in a second, and so many at once.
+import assert from 'node:assert/strict';
+import { request as send, type IncomingMessage } from 'node:http';
+import { once } from 'node:events';
+import { after, before, describe, test } from 'node:test';
+import { createRateLimit } from '../../src/http/load/rate-limit.ts';
+import { STYLE_PATH } from '../../src/admin/web/assets.ts';
+import { basic, startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
+
+const BURST = 5;
+/** So many more than the burst that some are refused, even if the machine stalls for seconds. */
+const MANY = 40;
+
+describe('a client over RATE_LIMIT', { timeout: 60_000 }, () => {
+  let service: TestService;
+  let clients = 0;
+  before(async () => {
+    // Each test is another client of a proxy.
+    service = await startService(undefined, { rateLimit: `1,${BURST}`, trustProxy: 1, metrics: 'loopback' });
+    await service.addUser('ada', { admin: true });
+  });
+  after(() => service.close());
+
+  const newAddress = (): string => `192.0.2.${(clients += 1)}`;
+
+  const ask = (address: string, path: string, options: RequestOptions = {}): Promise<Answer> =>
+    service.request(path, { ...options, headers: { 'x-forwarded-for': address, ...options.headers } });
+
+  /** Uses up the requests of an address. @returns the first refusal */
+  async function useUp(address: string, path = '/api/note/', options: RequestOptions = {}): Promise<Answer> {
+    for (let count = 0; count < MANY; count += 1) {
+      const answer = await ask(address, path, options);
+      if (answer.status === 429) return answer;
+    }
+    throw new Error('was never refused');
+  }
+
+  test('gets 429 with Retry-After as a problem document, but not before the burst is used up', async () => {
+    const address = newAddress();
+    for (let count = 0; count < BURST; count += 1)
+      assert.equal((await ask(address, '/api/note/')).status, 200);
+    const { status, headers, json } = await useUp(address);
+    assert.equal(status, 429);
+    assert.equal(headers.get('retry-after'), '1');
+    assert.equal(headers.get('content-type'), 'application/problem+json');
+    assert.equal(json.detail, 'You are sending too many requests. Try again later.');
+  });
+
+  test('gets a page in a browser, in the API and in the admin area', async () => {
+    const headers = { accept: 'text/html' };
+    for (const path of ['/api/note/', '/admin/-/login/']) {
+      const answer = await useUp(newAddress(), path, { headers });
+      assert.match(answer.headers.get('content-type') ?? '', /^text\/html/);
+      assert.match(answer.text, /You are sending too many requests/);
+      assert.equal(answer.headers.get('retry-after'), '1');
+    }
+  });
+
+  test('is counted apart from other addresses, and unknown paths count, too', async () => {
+    await useUp(newAddress(), '/nothing');
+    assert.equal((await ask(newAddress(), '/api/note/')).status, 200);
+  });
+
+  test('is refused before the body of the request is read', async () => {
+    const address = newAddress();
+    await useUp(address);
+    const headers = { 'x-forwarded-for': address, 'content-length': '100', expect: '100-continue' };
+    for (let tries = 0; ; tries += 1) {
+      const outgoing = send(`${service.base}/api/note/`, { method: 'POST', headers, agent: false });
+      outgoing.on('error', () => undefined);
+      outgoing.flushHeaders(); // and no body
+      const refused = once(outgoing, 'response').then(([response]) => response as IncomingMessage);
+      const read = once(outgoing, 'continue').then(() => undefined);
+      read.catch(() => undefined);
+      const response = await Promise.race([refused, read]);
+      outgoing.destroy();
+      if (response?.statusCode === 429) break;
+      assert.ok(tries < MANY, 'every body was read');
+    }
+  });
+
+  test('still gets health checks and the files of the pages', async () => {
+    const address = newAddress();
+    await useUp(address);
+    for (const path of ['/healthz', '/readyz', STYLE_PATH])
+      for (let count = 0; count < 2 * BURST; count += 1) assert.equal((await ask(address, path)).status, 200);
+    await useUp(address, '/admin/-/no-such-file.js');
+  });
+
+  test('is counted in the metrics, which are not counted themselves', async () => {
+    const scrape = async (): Promise<number> => {
+      const { text } = await service.request('/metrics');
+      return Number(/^vitrine_http_requests_limited_total (\d+)$/m.exec(text)?.[1]);
+    };
+    const first = await scrape();
+    await useUp(newAddress());
+    for (let count = 0; count < 2 * BURST; count += 1) assert.equal(await scrape(), first + 1);
+  });
+
+  test('is the user if the credentials were verified before, whatever others at the address send', async () => {
+    const address = newAddress();
+    const authorization = basic('ada');
+    const body = { message: 'x' };
+    const write = (from: string): Promise<Answer> =>
+      ask(from, '/api/note/', { method: 'POST', headers: { authorization }, body });
+    assert.equal((await write(address)).status, 201); // counts for the address
+    await useUp(address);
+    assert.equal((await write(address)).status, 201);
+    await useUp(address, '/api/note/', { headers: { authorization } });
+    // The user is at the limit everywhere where the credentials are remembered; elsewhere, the address counts.
+    assert.equal((await write(newAddress())).status, 201);
+  });
+
+  test('is the address if the credentials are made up', async () => {
+    const address = newAddress();
+    for (let count = 0; ; count += 1) {
+      const { status } = await ask(address, '/api/note/', {
+        headers: { authorization: basic(`name${count}`) },
+      });
+      if (status === 429) break;
+      assert.ok(count < MANY, 'each made-up name was counted apart');
+    }
+  });
+});
+
+test('without RATE_LIMIT no number of requests is refused', async () => {
+  const service = await startService();
+  try {
+    for (let count = 0; count < 100; count += 1)
+      assert.equal((await service.request('/api/note/')).status, 200);
+  } finally {
+    await service.close();
+  }
+});
+
+describe('the counts of clients', () => {
+  let now = 0;
+  const limit = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
+
+  test('a client may send the burst at once, and then one request per interval', () => {
+    assert.deepEqual(
+      [1, 2, 3].map(() => limit.spend('a')),
+      [0, 0, 0],
+    );
+    assert.equal(limit.spend('a'), 0.1);
+    now += 60;
+    assert.ok(Math.abs(limit.spend('a') - 0.04) < 1e-9);
+    now += 40;
+    assert.equal(limit.spend('a'), 0);
+    assert.ok(limit.spend('a') > 0);
+    now += 10_000;
+    assert.deepEqual(
+      [1, 2, 3].map(() => limit.spend('a')),
+      [0, 0, 0],
+    );
+    assert.ok(limit.spend('a') > 0);
+  });
+
+  test('requests that other processes have admitted count, also beyond the burst', () => {
+    limit.charge([['b', 5]]);
+    assert.equal(Math.round(limit.spend('b') * 1000), 300); // two too many, and one to wait for
+    now += 300;
+    assert.equal(limit.spend('b'), 0);
+  });
+
+  test('a new process gets the requests that clients do not have back yet', () => {
+    const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
+    limit.spend('c');
+    next.charge(limit.recent(1));
+    assert.deepEqual(
+      [1, 2].map(() => next.spend('c')),
+      [0, 0],
+    );
+    assert.ok(next.spend('c') > 0);
+  });
+
+  test('the number of counted clients is bounded, and the one seen last is kept', () => {
+    for (let count = 0; count < 100_001; count += 1) limit.spend(`client ${count}`);
+    assert.equal(limit.recent(Infinity).length, 100_000);
+    assert.deepEqual(
+      limit.recent(1).map(([key]) => key),
+      ['client 100000'],
+    );
+  });
+});
