@@ -6,7 +6,10 @@ const { delimiter, join, resolve, sep } = require('node:path');
 const ROOT = realpathSync(join(__dirname, '..'));
 /** The settings of the service (src/config.ts) that name a file with the value of another one. */
 const FILE_SETTING =
-  /^(DATABASE_URL|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT)_FILE$/;
+  /^(DATABASE_URL|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT|WORKERS)_FILE$/;
+
+/** The values of WORKERS with which `vitrine serve` starts further processes. These do not get the right to do so. */
+const SEVERAL_WORKERS = /^(auto|[2-9]|\d{2,})$/;
 
 const DEPENDENCIES = ['postgres', '@node-rs/argon2'];
 
@@ -42,11 +45,16 @@ function moduleFolders() {
 /**
  * The flags for this version of Node.js. The service may read the application, its packages, the registry file, `.env`, the files
  * of settings such as DATABASE_URL_FILE, and the paths in CONFINE_READ.
- * @param {{ cwd?: string, read?: readonly string[], write?: readonly string[] }} options the working
- *   directory of the service, and further paths that it may read or write
+ * @param {{ cwd?: string, read?: readonly string[], write?: readonly string[], workers?: string }} options the working
+ *   directory of the service, further paths that it may read or write, and the setting WORKERS
  * @returns {string[]}
  */
-function confinement({ cwd = process.cwd(), read = [], write = [] } = {}) {
+function confinement({
+  cwd = process.cwd(),
+  read = [],
+  write = [],
+  workers = process.env.WORKERS ?? '',
+} = {}) {
   const permission = ['--permission', '--experimental-permission'].find(isKnown);
   if (permission === undefined) throw new Error(`Node.js ${process.version} has no permission model.`);
   const { RESOURCES = '', CONFINE_READ = '' } = process.env;
@@ -58,6 +66,7 @@ function confinement({ cwd = process.cwd(), read = [], write = [] } = {}) {
   return [
     permission,
     '--allow-addons', // for argon2
+    ...(SEVERAL_WORKERS.test(workers) ? ['--allow-child-process'] : []),
     ...outermost(readable.flatMap(withTarget)).map((path) => `--allow-fs-read=${path}`),
     ...outermost(write.flatMap(withTarget)).map((path) => `--allow-fs-write=${path}`),
     '--disable-proto=throw',

@@ -9,6 +9,7 @@ import {
   parseModelName,
   parseOrigins,
   parseRateLimit,
+  parseWorkers,
   wholeNumber,
 } from './setting-values.ts';
 
@@ -49,6 +50,8 @@ export interface Settings {
   readonly metrics: string;
   /** How many requests a client may send: `off`, or requests per second and optionally a burst, such as `50,200`. */
   readonly rateLimit: string;
+  /** The number of processes that serve. Only for the command. */
+  readonly workers: number;
 }
 
 interface Setting {
@@ -157,6 +160,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     fallback: 'off',
     parse: parseRateLimit,
   },
+  WORKERS: {
+    meaning: 'the number of processes that serve; auto: one for each processor',
+    fallback: '1',
+    parse: parseWorkers,
+  },
 };
 
 /** The key of a variable: `maxBody` for MAX_BODY. */
@@ -262,7 +270,7 @@ export function checkSettings(
   given: Partial<Settings>,
   faults: readonly string[],
 ): Settings & { readonly databaseUrl: string } {
-  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(DEFAULTS, name));
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(DEFAULTS, name) || name === 'workers');
   const { databaseUrl = '' } = given;
   const settings = parseSettings(
     (_, key) => [key, given[key]],

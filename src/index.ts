@@ -19,7 +19,7 @@ export type { Method, Registry, Row, WrittenResource as Resource } from './resou
 export { StartError } from './errors.ts';
 
 /** The settings of the service in camel case. `resources` holds the resources themselves instead of a file name. */
-export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl'>> {
+export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'databaseUrl' | 'workers'>> {
   readonly databaseUrl: string;
   readonly resources: readonly WrittenResource[];
   /** Panels on the start page of the admin area. */

@@ -15,7 +15,6 @@ import {
 } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { startError } from './errors.ts';
-import { splitRate } from './setting-values.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
@@ -25,9 +24,7 @@ import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createDatabaseProbe } from './http/load/database-probe.ts';
 import { createPressure } from './http/load/pressure.ts';
-import { createRateLimit } from './http/load/rate-limit.ts';
 import type { Site } from './http/api/site.ts';
-import { createThrottle } from './http/auth/login-throttle.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createCursorTokens } from './query/cursors/cursor-token.ts';
@@ -51,6 +48,7 @@ import { createVersionSeal } from './resources/serve/version-seal.ts';
 import { constraintWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
+import { alone, type Sharing } from './workers/worker-link.ts';
 
 /** What is available once the database has been read and fits the registry. */
 export interface Prepared extends Site {
@@ -63,10 +61,10 @@ export interface Service {
   readonly metrics: Metrics;
   /**
    * Applies or checks the schema; afterwards the handler serves requests. Waits for an unreachable database, unless `waits` is
-   * false.
+   * false. Logs warnings, unless `warns` is false.
    * @throws StartError that lists every difference between the database and the registry
    */
-  readonly prepare: (options?: { readonly waits?: boolean }) => Promise<Prepared>;
+  readonly prepare: (options?: { readonly waits?: boolean; readonly warns?: boolean }) => Promise<Prepared>;
   /** Begins the shutdown: responses close their connections, `/readyz` fails, and requests in flight get 10 seconds to finish. */
   readonly drain: () => void;
   /** Drains, waits for the requests in flight or the timeout, and closes the database connections. */
@@ -149,21 +147,21 @@ export function createService(
   databaseUrl: string,
   logger: Logger,
   panels: readonly Panel[] = [],
+  { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
   const database = openDatabase(databaseUrl, settings.slowTimeout * 1000);
-  const throttle = createThrottle();
+  const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();
-  const pressure = createPressure(settings, inFlight.count);
-  const rate = splitRate(settings.rateLimit);
-  const metrics = createMetrics({ database, logins: throttle.counts, pressure });
+  const pressure = createPressure(settings, inFlight.count, processes);
+  const metrics = createMetrics({ database, logins: throttle.counts, pressure, siblings });
   const probe = createDatabaseProbe(() => database.run(PROBE, 'quick'));
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
   let pruning: NodeJS.Timeout | undefined;
 
-  async function prepare({ waits = true } = {}): Promise<Prepared> {
+  async function prepare({ waits = true, warns = true } = {}): Promise<Prepared> {
     const catalog = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
     try {
       const hasUsers = hasLogins(resources, settings);
@@ -182,13 +180,13 @@ export function createService(
         logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
       }
       const { models } = schema;
-      const secret = await readSecret(database, models.has(SECRET.model));
+      const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
       const seal = createVersionSeal(secret);
       const served = serveResources(resources, models, settings, seal);
-      const warnings = startWarnings(resources, served, schema);
-      warnings.push(...(await constraintWarnings(database, resources)));
+      const warnings = warns ? startWarnings(resources, served, schema) : [];
+      if (warns) warnings.push(...(await constraintWarnings(database, resources)));
       for (const message of warnings) logger.warn({ message });
-      const passwords = createPasswords();
+      const passwords = createPasswords(hashGate, sharedSecret);
       const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>
         createOperations(one, served, passwords, requester);
@@ -201,7 +199,7 @@ export function createService(
           sessions: models.get(SESSION.model),
           minPassword: settings.minPassword,
         });
-      const authentication = users && createAuthentication(users, passwords, throttle);
+      const authentication = users && createAuthentication(users, passwords, throttle, familiars);
       const sessions = models.get(SESSION.model);
       const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
       if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
@@ -240,6 +238,7 @@ export function createService(
                 passwords,
                 authentication,
                 sessions: logins,
+                siblings,
                 logger,
               })
             : undefined,
@@ -266,7 +265,7 @@ export function createService(
       metrics,
       inFlight,
       pressure,
-      rateLimit: rate && createRateLimit(rate),
+      rateLimit,
       site: () => site,
       isClosing: () => isClosing,
     }),

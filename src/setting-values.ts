@@ -1,4 +1,5 @@
 // Parses the texts of settings. Each function throws an Error whose message continues the setting's name ("must be …").
+import { availableParallelism } from 'node:os';
 import { excerpt } from './errors.ts';
 
 export function oneOf(...allowed: string[]): (text: string) => string {
@@ -117,4 +118,15 @@ export function parseRateLimit(text: string): string {
       `must be off, or requests per second (1 to ${MAX_RATE}) and optionally a burst, such as 50 or 50,200 (got "${excerpt(text)}")`,
     );
   return compact;
+}
+
+const MAX_WORKERS = 64;
+
+/** The number of processes: `auto` is the number of processors. */
+export function parseWorkers(text: string): number {
+  if (text === 'auto') return Math.min(availableParallelism(), MAX_WORKERS);
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || number < 1 || number > MAX_WORKERS)
+    throw new Error(`must be auto or a whole number from 1 to ${MAX_WORKERS} (got "${excerpt(text)}")`);
+  return number;
 }

@@ -36,6 +36,7 @@ const ROOMS = [
   'http/api',
   'http/observability',
   'http/server',
+  'workers',
   'admin/web',
   'admin/session',
   'admin/fields',

@@ -24,6 +24,7 @@ describe('the options of createVitrine', () => {
     { databaseUrl: undefined },
     { databaseURL: 'postgres://localhost/x' },
     { settings: {} },
+    { workers: 2 },
     { log: 'x' },
     { host: {} },
     { host: 5 },

@@ -27,6 +27,7 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   ['DATETIME_FORMAT', ['plain', 'iso'], ['ISO', 'rfc']],
   ['BASE_PATH', ['/a', '/a/b-1_2.c~/', '/'], ['a', '//', '/a//b', '/..', '/a?b', '/ä']],
   ['TRUST_PROXY', ['0', '100'], ['101', '-1', 'yes']],
+  ['WORKERS', ['1', '2', '64', 'auto'], ['0', '65', '-1', '1.5', 'all', 'Auto', '2 ']],
   [
     'RATE_LIMIT',
     ['off', '1', '50', '50,200', '50, 1', '1000000,4000000'],
@@ -68,6 +69,7 @@ describe('settings from the environment', () => {
       metrics: 'loopback',
       minPassword: 12,
       rateLimit: 'off',
+      workers: 1,
     });
   });
 
@@ -93,6 +95,7 @@ describe('settings from the environment', () => {
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
         RATE_LIMIT: '50, 200',
+        WORKERS: '3',
       }),
       {
         databaseUrl,
@@ -114,6 +117,7 @@ describe('settings from the environment', () => {
         metrics: '[::1]:9464',
         minPassword: 8,
         rateLimit: '50,200',
+        workers: 3,
       },
     );
   });

@@ -10,6 +10,7 @@ import type { Schema } from '../resources/serve/schema-setup.ts';
 import type { VersionSeal } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
+import type { Siblings } from '../http/message/siblings.ts';
 import type { Requester } from '../db/scheduling/requester.ts';
 import type { Services } from './web/admin-context.ts';
 import { createParking } from './web/parked-forms.ts';
@@ -24,13 +25,15 @@ export interface AdminOptions extends Pick<
   /** See `ServedResource`. */
   readonly seal: VersionSeal;
   readonly panels: readonly Panel[];
+  /** The other processes of the service, if there are any. */
+  readonly siblings: Siblings | undefined;
 }
 
 /**
  * Builds the services that all requests share.
  * @returns the resources, and a function that returns the services for one request
  */
-export function createServices({ definitions, schema, seal, panels, ...parts }: AdminOptions) {
+export function createServices({ definitions, schema, seal, panels, siblings, ...parts }: AdminOptions) {
   const { settings, database, passwords } = parts;
   const { models } = schema;
   const resources = serveForAdmin(definitions, models, settings, schema.catalog, seal);
@@ -40,7 +43,7 @@ export function createServices({ definitions, schema, seal, panels, ...parts }: 
   const histories = new Map(
     [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
   );
-  const parking = createParking();
+  const parking = createParking(siblings);
   const shared = {
     ...parts,
     resources,

@@ -5,11 +5,15 @@ import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { isSocketInherited, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
-import type { Logger } from '../http/observability/logger.ts';
 import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
-import { refuseArguments, parse, print, type Io } from './command.ts';
+import { isForeignWorker, isWorker } from '../http/message/process-role.ts';
+import { createLogger, type Logger } from '../http/observability/logger.ts';
+import { superviseWorkers } from '../workers/supervisor.ts';
+import { joinParent, type WorkerLink } from '../workers/worker-link.ts';
+import { openEmbedded, refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './session.ts';
+import { INHERITED } from './env-file.ts';
 import { serveWatching, WATCHED_BY_PARENT } from './watch.ts';
 
 /** Fills a new embedded database: creates an admin, and sample records when the registry is the shipped one. */
@@ -36,11 +40,34 @@ async function fillNewDatabase(
   if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
-/** Prints where the service listens, and where its parts are. A Unix socket has no addresses to open. */
-function printAddresses({ name, url }: Listener, { admin }: Prepared): void {
+/** Where the service listens, and where its parts are. A Unix socket has no addresses to open. */
+function addressText({ name, url }: Listener, { admin }: Prepared): string {
   const parts = { API: '/api/', ...(admin && { 'admin area': '/admin/' }) };
   const lines = Object.entries(parts).map(([part, path]) => `  ${part.padEnd(10)}  ${url}${addressOf(path)}`);
-  print(process, [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n'));
+  return [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n');
+}
+
+/** Prints where the service listens, and reports that to PM2 and other parent processes that wait for it. */
+function announce(text: string): void {
+  print(process, text);
+  process.send?.('ready');
+}
+
+/** Warns in the first of several processes that do not share their counts. PM2 numbers them. */
+function warnIfForeign(logger: Logger): void {
+  const { NODE_APP_INSTANCE: instance = '0' } = process.env;
+  if (isForeignWorker && instance === '0')
+    logger.warn({
+      message:
+        'each process of this cluster counts failed logins and RATE_LIMIT for itself; to count together, start one process with WORKERS',
+    });
+}
+
+/** The single process ignores SIGHUP without a terminal, because a `systemctl reload` must not end it. */
+function ignoreHangup(logger: Logger): void {
+  if (process.stdin.isTTY || process.env[WATCHED_BY_PARENT] !== undefined) return;
+  const message = 'SIGHUP: nothing is reloaded, because this needs WORKERS=2 or more';
+  process.on('SIGHUP', () => logger.warn({ message }));
 }
 
 /** Warns when no user may open the admin area. */
@@ -56,7 +83,7 @@ async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
 const otherPort = ({ port }: Settings): string =>
   ` To use another port: PORT=${port < 65535 ? port + 1 : 8000} npm start`;
 
-async function run(settings: Settings): Promise<void> {
+async function run(settings: Settings, link?: WorkerLink): Promise<void> {
   let running: RunningService | undefined;
   let server: Listener | undefined;
   let site: Prepared | undefined;
@@ -64,12 +91,14 @@ async function run(settings: Settings): Promise<void> {
   let isLoaded = false;
   let isStopping = false;
   let ending: Promise<void> | undefined;
+  const leads = link?.start.leads !== false;
   const shutDown = (): Promise<void> =>
     (ending ??= (async () => {
       running?.service.drain();
       await server?.close();
       await filling?.catch(() => undefined);
       await running?.close();
+      if (running) await link?.end(running.service.metrics.text());
     })());
   const exit = (): Promise<never> =>
     shutDown().then(
@@ -79,7 +108,7 @@ async function run(settings: Settings): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const earlyListeners = process.listeners(signal); // from bin/vitrine.js
     process.on(signal, () => {
-      if (!isStopping) running?.logger.info({ message: `${signal}: shutting down` });
+      if (!isStopping && !link) running?.logger.info({ message: `${signal}: shutting down` });
       isStopping = true;
       if (!isLoaded) process.exit(0);
       // An embedded database that is starting can only be stopped after the start.
@@ -91,16 +120,19 @@ async function run(settings: Settings): Promise<void> {
   if (process.env[WATCHED_BY_PARENT] !== undefined)
     process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   try {
-    const passed = takePassedSocket(); // first, so that child processes do not get its variables
-    running = await open(settings, () => (isLoaded = true));
+    // First, so that child processes do not get its variables.
+    const passed = link ? link.start.passed : takePassedSocket();
+    running = await open(settings, () => (isLoaded = true), link);
     if (isStopping) return await exit();
     const { service, embedded, logger } = running;
+    if (!link) ignoreHangup(logger);
     const listen = (): Promise<Listener> =>
-      openListener(service, settings, logger, passed, otherPort(settings));
+      openListener(service, settings, logger, passed, otherPort(settings), leads);
     if (!isSocketInherited(passed)) server = await listen();
-    site = await service.prepare();
+    warnIfForeign(logger);
+    site = await service.prepare({ warns: leads });
     logger.flush(); // so that the password is printed after the schema's log lines
-    if (embedded) filling = fillNewDatabase(site, settings);
+    if (embedded || link?.start.fills) filling = fillNewDatabase(site, settings);
     await filling;
     if (!server && !isStopping) server = await listen();
   } catch (error) {
@@ -109,15 +141,32 @@ async function run(settings: Settings): Promise<void> {
     throw error;
   }
   if (isStopping || !server) return;
-  printAddresses(server, site);
-  if (site.admin && site.users) void warnWithoutAdmin(site.users, running.logger);
-  process.send?.('ready'); // for PM2 and other parent processes that wait for it
+  const text = addressText(server, site);
+  if (link) link.ready(text);
+  else announce(text);
+  if (leads && site.admin && site.users) void warnWithoutAdmin(site.users, running.logger);
+}
+
+/** Serves with several processes. @returns the exit code */
+function runWorkers(settings: Settings): Promise<number> {
+  const passed = takePassedSocket();
+  // Each process reads .env again, so that a reload takes its changes.
+  for (const name of Object.keys(process.env)) if (!(name in INHERITED)) delete process.env[name];
+  return superviseWorkers({
+    settings,
+    program: process.argv[1] ?? '',
+    passed,
+    logger: createLogger(settings.logLevel, undefined, settings.logFormat, { worker: 0 }),
+    openEmbedded: settings.databaseUrl === undefined ? openEmbedded : undefined,
+    onReady: announce,
+  });
 }
 
 const HELP = `
 Usage: vitrine serve [--watch]
 
-Starts the service. SIGTERM and SIGINT stop it after the requests in progress are answered.
+Starts the service. SIGTERM and SIGINT stop it after the requests in progress are answered. With WORKERS, SIGHUP reloads it
+without interruption.
 Configure the service with the settings below.
 
 Options:
@@ -134,5 +183,9 @@ export async function serve(args: readonly string[], io: Io, generalHelp: string
   if (!parsed) return;
   refuseArguments(parsed.positionals);
   if (parsed.values.watch) return serveWatching(process.argv[1] ?? '', io);
-  await run(readSettings(io.env));
+  const settings = readSettings(io.env);
+  if (isWorker) return run(settings, await joinParent(settings));
+  // With --watch, the service is a single process, which is started again.
+  if (settings.workers > 1 && process.env[WATCHED_BY_PARENT] === undefined) return runWorkers(settings);
+  await run(settings);
 }

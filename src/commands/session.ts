@@ -7,6 +7,7 @@ import { loadResources, samplesNotice } from '../resources/load-registry.ts';
 import { openEmbedded } from './command.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
+import type { WorkerLink } from '../workers/worker-link.ts';
 
 /** A service with its logger and its embedded database, if any. They are opened and closed together. */
 export interface RunningService {
@@ -23,11 +24,17 @@ const SLOW_LOAD = 5_000;
 /**
  * Loads the registry and starts the service, with an embedded database when DATABASE_URL is not set.
  * @param onLoaded called after the registry file has run; from then on, resources must be closed before the process exits
+ * @param link present in one of several processes, which use the embedded database of their parent process
  * @throws StartError
  */
-export async function open(settings: Settings, onLoaded?: () => void): Promise<RunningService> {
-  const logger = createLogger(settings.logLevel, undefined, settings.logFormat);
-  if (settings.resources === undefined) {
+export async function open(
+  settings: Settings,
+  onLoaded?: () => void,
+  link?: WorkerLink,
+): Promise<RunningService> {
+  const common = link && { worker: link.start.number };
+  const logger = createLogger(settings.logLevel, undefined, settings.logFormat, common);
+  if (settings.resources === undefined && link?.start.leads !== false) {
     // In a database of the user, the samples are rarely what was meant.
     logger[settings.databaseUrl === undefined ? 'info' : 'warn']({ message: samplesNotice() });
     logger.flush(); // before the start changes the database or fails
@@ -39,9 +46,18 @@ export async function open(settings: Settings, onLoaded?: () => void): Promise<R
   const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(slowLoad));
   onLoaded?.();
   const resources = requireRegistry(registry, settings, panels);
-  const embedded = settings.databaseUrl === undefined ? await openEmbedded() : undefined;
-  const databaseUrl = settings.databaseUrl ?? embedded?.url ?? '';
-  const service = createService(settings, resources, databaseUrl, logger, panels as readonly Panel[]);
+  const embedded = settings.databaseUrl === undefined && !link ? await openEmbedded() : undefined;
+  const databaseUrl = settings.databaseUrl ?? embedded?.url ?? link?.start.embeddedUrl;
+  if (databaseUrl === undefined)
+    throw new StartError('DATABASE_URL is no longer set. To use the embedded database, restart the service.');
+  const service = createService(
+    settings,
+    resources,
+    databaseUrl,
+    logger,
+    panels as readonly Panel[],
+    link?.sharing,
+  );
   const close = async (): Promise<void> => {
     await service.close();
     await embedded?.stop();

@@ -252,6 +252,23 @@ describe('parked forms', () => {
     assert.equal(parking.find('token of ada', id)?.get('title'), 'Emma');
   });
 
+  test('are found by the other processes of a service', async () => {
+    const answers: ((id: string) => unknown)[] = [];
+    const siblings = {
+      onQuestion: (_: string, answer: (id: string) => unknown) => void answers.push(answer),
+      // What goes from process to process is JSON.
+      ask: async (_: string, id: string) =>
+        JSON.parse(JSON.stringify(answers.flatMap((answer) => answer(id) ?? []))) as unknown[],
+    };
+    const [first, second] = [createParking(siblings), createParking(siblings)];
+    const id = first.park('token of ada', 'ada', form);
+    await second.fetch('no such id');
+    await second.fetch(id);
+    second.move('token of ada', 'next token of ada', 'ada');
+    assert.equal(second.find('next token of ada', id)?.get('title'), 'Emma');
+    assert.equal(second.find('token of bob', id), undefined);
+  });
+
   test('cannot be read by another session', () => {
     const parking = createParking();
     const id = parking.park('token of ada', 'ada', form);

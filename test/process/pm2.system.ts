@@ -1,6 +1,7 @@
 // What PM2 does with the ecosystem file, done by Node's own cluster, on which PM2's cluster mode is built.
 import assert from 'node:assert/strict';
 import cluster, { type Worker } from 'node:cluster';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -24,6 +25,9 @@ interface App {
 const ecosystem = createRequire(import.meta.url)(join(INSTALLATION, 'deploy/ecosystem.config.cjs')) as {
   readonly apps: readonly App[];
 };
+
+/** Processes in cluster mode. */
+const INSTANCES = 2;
 
 describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
   const [app] = ecosystem.apps as [App];
@@ -59,7 +63,7 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     await addUser(database.sql, 'ada');
     const port = await freePort();
     base = `http://127.0.0.1:${port}`;
-    const metrics = await freePort(app.instances); // one of each process
+    const metrics = await freePort(INSTANCES); // one of each process
     env = { DATABASE_URL: database.url, PORT: String(port), METRICS: `127.0.0.1:${metrics}` };
     cluster.setupPrimary({
       exec: join(INSTALLATION, app.script),
@@ -75,9 +79,10 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     await database.drop();
   });
 
-  test('asks for what a reload without a gap needs', () => {
-    assert.equal(app.exec_mode, 'cluster');
-    assert.ok(app.instances > 1);
+  test('asks for one process in fork mode, and for the time that a start and a stop need', () => {
+    assert.equal(app.exec_mode, 'fork');
+    assert.equal(app.instances, 1);
+    assert.ok(app.env['WORKERS']);
     assert.equal(app.wait_ready, true);
     // A database may need its time at the start, and the last requests theirs at the end.
     assert.ok(app.listen_timeout >= 30_000);
@@ -85,8 +90,8 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     assert.equal(app.env['NODE_ENV'], 'production');
   });
 
-  test('a reload of every process under load drops no request, and does no write twice', async () => {
-    const running = await Promise.all(Array.from({ length: app.instances }, (_, at) => launch(at)));
+  test('in cluster mode, a reload of every process under load drops no request, and does no write twice', async () => {
+    const running = await Promise.all(Array.from({ length: INSTANCES }, (_, at) => launch(at)));
     const client = hammer(base, 'ada');
     load = client;
     for (const [at, old] of running.entries()) {
@@ -116,5 +121,46 @@ describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
     assert.equal(starts.size, running.length);
     assert.equal((await request(base, '/metrics')).status, 404);
     for (const worker of running) assert.equal(await stop(worker), 0);
+    // Said by the first process, at its start and at its reload.
+    assert.equal(
+      (output.match(/each process of this cluster counts failed logins/g) ?? []).length,
+      2,
+      output,
+    );
+  });
+
+  test('in cluster mode, WORKERS is refused', async () => {
+    const worker = cluster.fork({ ...env, WORKERS: '2' });
+    let errors = '';
+    worker.process.stderr?.setEncoding('utf8').on('data', (text: string) => (errors += text));
+    const [code] = await once(worker, 'exit');
+    assert.equal(code, 1);
+    assert.match(errors, /WORKERS must be 1 in a process that another program has started as one of several/);
+  });
+
+  test('in fork mode, it is ready when all processes serve, and SIGHUP replaces them', async () => {
+    const { PATH = '', HOME = '' } = process.env;
+    const child = fork(join(INSTALLATION, app.script), app.args.split(' '), {
+      cwd: await temporaryFolder(),
+      execArgv: [...app.node_args],
+      env: { PATH, HOME, ...env, NODE_ENV: 'production', WORKERS: '2' },
+      silent: true,
+    });
+    let log = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (log += text));
+    try {
+      const [message] = (await Promise.race([once(child, 'message'), once(child, 'exit')])) as unknown[];
+      assert.equal(message, 'ready', log);
+      const client = hammer(base, 'ada');
+      load = client;
+      child.kill('SIGHUP');
+      await until('the reload', () => log.includes('"message":"reloaded"'));
+      const { sent, answered, faults } = await client.stop();
+      assert.deepEqual([faults, answered], [[], sent]);
+      child.kill('SIGINT');
+      assert.deepEqual(await once(child, 'exit'), [0, null]);
+    } finally {
+      child.kill('SIGKILL');
+    }
   });
 });

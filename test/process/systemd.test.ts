@@ -45,7 +45,7 @@ const HARDENED: Readonly<Record<string, string>> = {
   SystemCallArchitectures: 'native',
   SystemCallFilter: '@system-service ~@privileged @resources',
   MemoryMax: '1G',
-  TasksMax: '64',
+  TasksMax: '512',
 };
 
 describe('the systemd units', { timeout: 60_000 }, () => {

@@ -218,6 +218,7 @@ export async function logIn(
   assertOwnOrigin(request, services.settings);
   const isValid = token !== undefined && hasValidCsrf(form, token);
   if (admin && !isValid) {
+    await services.parking.fetch(parked);
     const sent = services.parking.find(admin.token, parked);
     return sent && isSameOriginForm(request) ? resume(admin.caller, admin.token, next, sent) : redirect(next);
   }
@@ -225,6 +226,7 @@ export async function logIn(
   try {
     const { caller, token, cookie } = await verifyAndOpen(services, request, form);
     request.recognize(caller);
+    await services.parking.fetch(parked);
     services.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
     const sent = services.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];

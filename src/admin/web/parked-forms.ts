@@ -1,5 +1,6 @@
 // Keeps forms that were sent after their session had expired, until the user has logged in again.
 import { createHash, randomBytes } from 'node:crypto';
+import type { Siblings } from '../../http/message/siblings.ts';
 import { createForm, PASSWORD_FIELDS, type Form } from './form-data.ts';
 
 /** How long a form is kept (milliseconds). */
@@ -11,6 +12,9 @@ const MAX_PER_USER = 20;
 
 /** Passwords are never kept. The CSRF token belongs to the expired session. */
 const DROPPED_FIELDS = new Set(['_csrf', ...PASSWORD_FIELDS]);
+
+/** The form of an id. */
+const ID = /^[\w-]{22}$/;
 
 interface ParkedForm {
   /** The digest of the session's token. */
@@ -25,12 +29,19 @@ const digest = (token: string): string => createHash('sha256').update(token).dig
 
 export type Parking = ReturnType<typeof createParking>;
 
+/** A parked form as a message to another process. */
+type SentForm = Omit<ParkedForm, 'form'> & { readonly entries: Form['entries'] };
+
 /**
  * Forms of expired sessions, in the memory of this process. Only the browser with the session's cookie gets them back, and only
  * after the same user has logged in again.
  */
-export function createParking() {
+export function createParking(siblings?: Siblings) {
   const parked = new Map<string, ParkedForm>();
+  siblings?.onQuestion('form', (id): SentForm | undefined => {
+    const { form, ...rest } = parked.get(id) ?? {};
+    return form && ({ ...rest, entries: form.entries } as SentForm);
+  });
 
   /** Deletes the oldest matching form when `most` or more match. */
   function makeRoomAmong(most: number, matches: (form: ParkedForm) => boolean): void {
@@ -56,6 +67,16 @@ export function createParking() {
       const kept = createForm(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
       parked.set(id, { session, user, form: kept, expires: Date.now() + LIFETIME });
       return id;
+    },
+
+    /** Fetches a form that another process has kept. */
+    async fetch(id: string | undefined): Promise<void> {
+      if (!siblings || id === undefined || parked.has(id) || !ID.test(id)) return;
+      const [found] = (await siblings.ask('form', id)) as readonly SentForm[];
+      if (!found) return;
+      const { session, user, expires, entries } = found;
+      makeRoom(session, user);
+      parked.set(id, { session, user, expires, form: createForm(entries) });
     },
 
     /** Moves the forms of an expired session to the next session of the same user in the same browser. */

@@ -42,12 +42,16 @@ export interface Login {
 
 export type Authentication = ReturnType<typeof createAuthentication>;
 
-export function createAuthentication(users: Users, passwords: Passwords, throttle: Throttle) {
+export function createAuthentication(
+  users: Users,
+  passwords: Passwords,
+  throttle: Throttle,
+  familiars = createFamiliarClients(),
+) {
   // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
   // hash is as safe as an HMAC. It takes a fifth of the time.
   const secret = randomBytes(32).toString('base64');
   const cache = new RecentEntries<Verified>(CACHE_BOUNDS);
-  const familiars = createFamiliarClients();
   const verifyOnce = createSingleFlight<string | undefined>();
   let sampledAt = 0;
   let rehashAfter = 0;

@@ -16,23 +16,40 @@ export interface Familiar {
   renewedAt: number;
 }
 
+/** A login in another process, and the milliseconds since it was renewed. */
+export type SharedLogin = readonly [address: string, name: string, userId: string, age: number];
+
+/** Logins with longer names or ids (characters) are not shared. */
+const MAX_SHARED = 512;
+
 const userKey = (address: string, userId: string): string => `${address} ${userId}`;
 const nameKey = (address: string, name: string): string => `${address} ${countedName(name)}`;
 
-/** Logins of the last day, by address. Bounded, and separate in each process. */
-export function createFamiliarClients() {
+export type FamiliarClients = ReturnType<typeof createFamiliarClients>;
+
+/**
+ * Logins of the last day, by address. Bounded.
+ * @param share receives each login and each renewal, for the other processes
+ */
+export function createFamiliarClients(share?: (login: SharedLogin) => void) {
   const clients = new RecentEntries<Familiar>(BOUNDS);
   const names = new RecentEntries<true>(BOUNDS);
   const addresses = new RecentEntries<string>(BOUNDS);
   const users = new RecentEntries<true>(BOUNDS);
 
-  function store(familiar: Familiar): Familiar {
+  function store(familiar: Familiar, age = 0): void {
     const { address, name, userId } = familiar;
-    familiar.renewedAt = Date.now();
-    clients.set(userKey(address, userId), userId, familiar);
-    names.set(nameKey(address, name), userId, true);
-    addresses.set(address, userId, userId);
-    users.set(userId, userId, true);
+    familiar.renewedAt = Date.now() - age;
+    clients.set(userKey(address, userId), userId, familiar, age);
+    names.set(nameKey(address, name), userId, true, age);
+    addresses.set(address, userId, userId, age);
+    users.set(userId, userId, true, age);
+  }
+
+  function storeAndShare(familiar: Familiar): Familiar {
+    store(familiar);
+    const { address, name, userId } = familiar;
+    if (name.length <= MAX_SHARED && userId.length <= MAX_SHARED) share?.([address, name, userId, 0]);
     return familiar;
   }
 
@@ -48,10 +65,20 @@ export function createFamiliarClients() {
     /** The id of the user who last logged in from the address. */
     userAt: (address: string): string | undefined => addresses.get(address),
     add: (address: string, name: string, userId: string): Familiar =>
-      store({ address, name, userId, renewedAt: 0 }),
+      storeAndShare({ address, name, userId, renewedAt: 0 }),
     /** Extends the entry of a client that sends requests. */
     renew: (familiar: Familiar): void => {
-      if (familiar.renewedAt + MINUTE <= Date.now()) store(familiar);
+      if (familiar.renewedAt + MINUTE <= Date.now()) storeAndShare(familiar);
     },
+
+    /** Adds logins of other processes. */
+    learn: (logins: readonly SharedLogin[]): void => {
+      for (const [address, name, userId, age] of logins) store({ address, name, userId, renewedAt: 0 }, age);
+    },
+    /** The latest logins, at most so many. */
+    recent: (maxLogins: number): SharedLogin[] =>
+      [...clients.values()]
+        .slice(-maxLogins)
+        .map(({ address, name, userId, renewedAt }) => [address, name, userId, Date.now() - renewedAt]),
   };
 }

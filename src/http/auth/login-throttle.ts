@@ -12,6 +12,9 @@ const MAX_KEYS = 100_000;
 /** Keys checked for expiry when room is needed: checking all of them would take too long. */
 const MAX_EVICTION_CHECKS = 8;
 
+/** Failures of a network or a name, and the milliseconds until they expire. */
+export type Failures = readonly [key: string, failures: number, left: number];
+
 interface Count {
   failures: number;
   /** Attempts in progress. They count like failures, so that parallel attempts cannot exceed the limit. */
@@ -35,7 +38,11 @@ export function countedName(name: string): string {
 
 export type Throttle = ReturnType<typeof createThrottle>;
 
-export function createThrottle(now: () => number = Date.now) {
+/** @param share receives each failure, for the other processes */
+export function createThrottle(
+  now: () => number = Date.now,
+  share?: (failures: readonly Failures[]) => void,
+) {
   const counts = new Map<string, Count>();
   let failures = 0;
   let throttled = 0;
@@ -113,8 +120,25 @@ export function createThrottle(now: () => number = Date.now) {
           if (count.failures === 0) count.expires = now() + MINUTE;
           count.failures += 1;
         }
+        if (failed) share?.(limits.map(([key]) => [key, 1, MINUTE]));
       };
     },
+
+    /** Counts failures that other processes have seen. */
+    add(others: readonly Failures[]): void {
+      for (const [key, more, left] of others) {
+        const count = countOf(key);
+        if (count.failures === 0) count.expires = now() + left;
+        count.failures += more;
+      }
+    },
+
+    /** The failures of the last minute: of the latest keys, at most so many. */
+    recent: (maxKeys: number): Failures[] =>
+      [...counts]
+        .filter(([, count]) => count.failures > 0 && count.expires > now())
+        .slice(-maxKeys)
+        .map(([key, count]) => [key, count.failures, count.expires - now()]),
   };
 }
 

@@ -36,9 +36,10 @@ function memoryShare(limit: number): number {
 /**
  * Starts measuring the delay of the event loop and the memory.
  * @param inFlight returns the number of requests in flight
+ * @param processes how many processes share the memory
  */
-export function watchOverload(inFlight: () => number) {
-  const limit = memoryLimit();
+export function watchOverload(inFlight: () => number, processes: number) {
+  const limit = memoryLimit() / processes;
   let due = performance.now() + INTERVAL;
   let delay = 0;
   let memory = 0;

@@ -7,7 +7,7 @@ import type { HasNetwork, Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
 
-/** Minimum budget for all request bodies in memory (bytes). */
+/** Minimum budget for all request bodies in the memory of all processes (bytes). */
 const MIN_BODY_BUDGET = 64 * 1024 * 1024;
 /** The largest form of the admin area as a multiple of MAX_BODY. With a small MAX_BODY its forms fit MIN_BODY_BUDGET. */
 const FORM_FACTOR = 3;
@@ -23,11 +23,12 @@ export type Pressure = ReturnType<typeof createPressure>;
 export function createPressure(
   { maxBody, maxPage }: Pick<Settings, 'maxBody' | 'maxPage'>,
   inFlight: () => number,
+  processes = 1,
 ) {
-  const total = Math.max(MIN_BODY_BUDGET, 2 * FORM_FACTOR * maxBody);
+  const total = Math.max(MIN_BODY_BUDGET / processes, 2 * FORM_FACTOR * maxBody);
   const bodies = new ByteBudget(total);
-  const unsent = createUnsent(maxPage);
-  const overload = watchOverload(inFlight);
+  const unsent = createUnsent(maxPage, processes);
+  const overload = watchOverload(inFlight, processes);
 
   return {
     unsent,

@@ -47,9 +47,10 @@ export type Unsent = ReturnType<typeof createUnsent>;
 /**
  * Responses that the kernel has not accepted completely, because their clients are slow.
  * @param maxPage size of the largest page in bytes: the budget has room for two of them
+ * @param processes how many processes share the memory
  */
-export function createUnsent(maxPage: number) {
-  const total = Math.max(MIN_TOTAL, maxPage * 2);
+export function createUnsent(maxPage: number, processes = 1) {
+  const total = Math.max(MIN_TOTAL / processes, maxPage * 2);
   const budget = new ByteBudget(total);
   const slowResponses = new Set<SlowResponse>();
   let checkedAt = performance.now();

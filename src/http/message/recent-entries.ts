@@ -33,13 +33,21 @@ export class RecentEntries<Value> {
     return undefined;
   }
 
-  /** Adds an entry, or replaces and renews it. */
-  set(key: string, owner: string, value: Value): void {
+  /** The values, the least recently set first. They may have expired. */
+  *values(): Generator<Value, void> {
+    for (const { value } of this.#entries.values()) yield value;
+  }
+
+  /**
+   * Adds an entry, or replaces and renews it.
+   * @param age milliseconds since the value was set in another process
+   */
+  set(key: string, owner: string, value: Value, age = 0): void {
     this.delete(key);
     const ownKeys = this.#keysOf.get(owner);
     if (ownKeys && ownKeys.size >= this.#bounds.maxPerOwner) this.#deleteFirst(ownKeys);
     if (this.#entries.size >= this.#bounds.maxEntries) this.#deleteFirst(this.#entries);
-    this.#entries.set(key, { owner, value, expires: Date.now() + this.#bounds.lifetime });
+    this.#entries.set(key, { owner, value, expires: Date.now() + this.#bounds.lifetime - age });
     const keys = this.#keysOf.get(owner) ?? new Set();
     this.#keysOf.set(owner, keys.add(key));
   }

@@ -32,22 +32,43 @@ const FLUSH_SIZE = 16_384;
 const hasColors = (): boolean =>
   process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 
+/** Pipes keep writes of up to this size (bytes) together, so the lines of several processes do not mix. */
+const MAX_WRITE = 4_096;
+
+/** Splits lines into parts of at most `MAX_WRITE`, except for longer lines. */
+function partsOf(lines: string): string[] {
+  const parts: string[] = [];
+  let part = '';
+  for (const line of lines.split(/(?<=\n)/)) {
+    if (part !== '' && Buffer.byteLength(part + line) > MAX_WRITE) {
+      parts.push(part);
+      part = '';
+    }
+    part += line;
+  }
+  return [...parts, part];
+}
+
 /**
  * @param write default: standard error
+ * @param common fields of every line, if several processes write to the same log
  * @param format default: text if standard error is a terminal and `write` is absent, else JSON
  */
 export function createLogger(
   level: LogLevel,
   write?: LogWriter,
   format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
+  common?: LogFields,
 ): Logger {
-  const writeToStderr: LogWriter = (lines) => void process.stderr.write(lines);
+  const writeToStderr: LogWriter = (lines) => {
+    for (const part of common ? partsOf(lines) : [lines]) process.stderr.write(part);
+  };
   const out = write ?? writeToStderr;
   const isColored = !write && hasColors();
   const lineOf = (now: Date, lineLevel: LogLevel, fields: LogFields): string =>
     format === 'text'
-      ? textLine(now, lineLevel, fields, isColored)
-      : JSON.stringify({ time: now.toISOString(), level: lineLevel, ...fields });
+      ? textLine(now, lineLevel, { ...fields, ...common }, isColored)
+      : JSON.stringify({ time: now.toISOString(), level: lineLevel, ...common, ...fields });
   let buffered = '';
   let entries: LogEntry[] = [];
   let timer: NodeJS.Timeout | undefined;

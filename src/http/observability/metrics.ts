@@ -1,5 +1,4 @@
 // The metrics of the service at `/metrics`, and who may read them.
-import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -9,8 +8,11 @@ import { Histogram } from '../../db/histogram.ts';
 import { watchEventLoop } from '../load/event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
+import { isForeignWorker } from '../message/process-role.ts';
+import type { Siblings } from '../message/siblings.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
+import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
@@ -18,10 +20,13 @@ interface MetricSources {
   readonly database: Pick<Database, 'pools' | 'classes'>;
   readonly logins: Throttle['counts'];
   readonly pressure: Pressure;
+  /** The other processes of the service, if there are any: then the metrics are those of all processes. */
+  readonly siblings?: Siblings | undefined;
 }
 
 /** The path of the metrics, on the service's port and on the separate metrics port. */
 export const METRICS_PATH = '/metrics';
+export const METRICS_METHODS = 'GET, HEAD, OPTIONS';
 
 /** The label `route` of each kind of route. */
 export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
@@ -63,7 +68,8 @@ const increment = (counts: Map<number, number>, key: number): unknown =>
 const byStatus = (counts: ReadonlyMap<number, number>, labels: Labels): Sample[] =>
   [...counts].map(([status, count]) => [{ ...labels, status: String(status) }, count]);
 
-function processMetrics(): Metric[] {
+/** What every process measures about itself. */
+export function processMetrics(): Metric[] {
   const { user, system } = process.cpuUsage();
   const { rss, heapTotal, heapUsed, external } = process.memoryUsage();
   const started = Math.round(performance.timeOrigin) / 1000;
@@ -80,6 +86,14 @@ function processMetrics(): Metric[] {
     ['gauge', 'nodejs_external_memory_bytes', buffers, external],
   ];
 }
+
+/** @param restarts counted by the process that starts the others */
+export const restartMetric = (restarts: number): Metric => [
+  'counter',
+  'vitrine_process_restarts_total',
+  'Processes that replaced one that had ended unexpectedly.',
+  restarts,
+];
 
 function pressureMetrics({ overload, unsent, bodies }: Pressure): Metric[] {
   const shortages = (['event-loop', 'memory'] as const).map((resource): Sample => [
@@ -130,7 +144,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
  * request for the metrics.
  */
-export function createMetrics({ database, logins, pressure }: MetricSources) {
+export function createMetrics({ database, logins, pressure, siblings }: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -176,7 +190,11 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
 
   function write(): string {
     const output = new MetricsText();
-    output.add(['gauge', 'vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]]);
+    output.add(
+      ['gauge', 'vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]],
+      ['gauge', 'vitrine_processes', 'Processes that serve.', 1],
+      restartMetric(0),
+    );
     writeRequests(output);
     const { failed, throttled } = logins();
     output.add(
@@ -192,6 +210,17 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
     });
     output.add(...pressureMetrics(pressure), ...processMetrics());
     return output.text;
+  }
+
+  siblings?.onQuestion('metrics', write);
+  let collecting: Promise<string> | undefined;
+
+  /** @throws Problem 503 if the other processes do not answer */
+  async function collect(): Promise<string> {
+    if (!siblings) return write();
+    const [text] = await siblings.ask('metrics', write());
+    if (typeof text === 'string') return text;
+    throw unavailable('The other processes of the service do not answer.');
   }
 
   return {
@@ -211,13 +240,15 @@ export function createMetrics({ database, logins, pressure }: MetricSources) {
     },
     /** Counts input that was not a valid HTTP request. */
     unreadable: (status: number): void => void increment(unreadable, status),
-    /** The response with all metrics. @throws Problem 405 */
-    reply: (method: string): Reply => {
-      const allow = 'GET, HEAD, OPTIONS';
-      if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow }, body: '' };
-      if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed(allow);
+    /** The metrics of this process. */
+    text: write,
+    /** The response with all metrics. @throws Problem 405, 503 */
+    reply: async (method: string): Promise<Reply> => {
+      if (method === 'OPTIONS') return { status: 204, headers: { Allow: METRICS_METHODS }, body: '' };
+      if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed(METRICS_METHODS);
       const headers = { 'Content-Type': EXPOSITION_TYPE, 'Cache-Control': 'no-store' };
-      return { status: 200, headers, body: write() };
+      const body = await (collecting ??= collect().finally(() => (collecting = undefined)));
+      return { status: 200, headers, body };
     },
     close: eventLoop.close,
   };
@@ -244,8 +275,8 @@ function isLocal({ headers, socket }: IncomingMessage): boolean {
 }
 
 /**
- * Whether the service's own port may serve the metrics to this request. Cluster workers share that port, so each request
- * would read the counts of a random worker.
+ * Whether the service's own port may serve the metrics to this request. In a foreign cluster, each request would read the counts of
+ * a random process.
  */
 export const mayReadMetrics = (request: IncomingMessage, { metrics }: Settings): boolean =>
-  metrics === 'loopback' && !cluster.isWorker && isLocal(request);
+  metrics === 'loopback' && !isForeignWorker && isLocal(request);

@@ -11,7 +11,9 @@ import type { Handler } from './request-handler.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Reply } from '../message/message.ts';
 import { splitTarget } from '../message/request-target.ts';
-import { METRICS_PATH, type Metrics } from '../observability/metrics.ts';
+import { METRICS_METHODS, METRICS_PATH, type Metrics } from '../observability/metrics.ts';
+import { methodNotAllowed } from '../api/api-routes.ts';
+import { isForeignWorker, isWorker } from '../message/process-role.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
 
@@ -64,44 +66,50 @@ const cannotListen =
 
 /** A handler that serves only `/metrics`. */
 function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
-  function answer(target: string, method: string): Reply {
+  const isMetrics = (target: string): boolean => splitTarget(target)[0] === METRICS_PATH;
+  async function answer(target: string, method: string): Promise<Reply> {
     try {
-      if (splitTarget(target)[0] === METRICS_PATH) return metrics.reply(method);
+      if (isMetrics(target)) return await metrics.reply(method);
       throw notFound();
     } catch (error) {
       return errorReply(error, '', logger);
     }
   }
-  const handler = (request: IncomingMessage, response: ServerResponse): void => {
-    const { body, ...reply } = answer(request.url ?? '', request.method ?? '');
-    send(request, response, { ...reply, body: body as string }, { 'X-Content-Type-Options': 'nosniff' });
-  };
-  return Object.assign(handler, { refuseMethod: (target: string) => answer(target, '') });
+  const handler = (request: IncomingMessage, response: ServerResponse): void =>
+    void answer(request.url ?? '', request.method ?? '').then(({ body, ...reply }) =>
+      send(request, response, { ...reply, body: body as string }, { 'X-Content-Type-Options': 'nosniff' }),
+    );
+  const refuseMethod = (target: string): Reply =>
+    errorReply(isMetrics(target) ? methodNotAllowed(METRICS_METHODS) : notFound(), '', logger);
+  return Object.assign(handler, { refuseMethod });
 }
 
-/** Opens the address of the METRICS setting, if any. Each process of a cluster has its own metrics, so each uses another port. */
+/**
+ * Opens the address of the METRICS setting, if any. Each process of a foreign cluster has its own metrics, so each uses another port.
+ */
 async function openMetrics(
   { metrics }: Endpoints,
   settings: Settings,
   logger: Logger,
   passed: number | undefined,
+  isFirst: boolean,
 ): Promise<RunningServer | undefined> {
   const address = splitAddress(settings.metrics);
   if (!address) return undefined;
   const { host } = address;
-  const instance = cluster.isWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
+  const instance = isForeignWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
   const port = address.port === 0 ? 0 : address.port + instance;
   const open = (): Promise<RunningServer> =>
     listenWith(createHttpServer(createMetricsHandler(metrics, logger), logger), {
       host,
       port,
-      exclusive: true,
+      exclusive: !isWorker,
     });
   const logged = (server: RunningServer): RunningServer => {
-    logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
+    if (isFirst) logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
     return server;
   };
-  if (!isSocketInherited(passed))
+  if (!isSocketInherited(passed) || (isWorker && passed === undefined))
     return logged(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
   // During a restart the previous process may still use the port while it finishes its requests.
   let isClosed = false;
@@ -130,6 +138,7 @@ async function openMetrics(
  * Listens on the passed socket or else on HOST and PORT, and on the metrics' own address if there is one.
  * @param passed file descriptor of the passed socket
  * @param portHint ends the message if the port is in use
+ * @param isFirst whether no other process of the service has logged the address of the metrics
  * @throws StartError if an address cannot be opened
  */
 export async function openListener(
@@ -138,9 +147,10 @@ export async function openListener(
   logger: Logger,
   passed?: number,
   portHint?: string,
+  isFirst = true,
 ): Promise<Listener> {
   const { host, port } = settings;
-  const metrics = await openMetrics(endpoints, settings, logger, passed);
+  const metrics = await openMetrics(endpoints, settings, logger, passed, isFirst);
   const { trustProxy } = settings;
   const clientOf = ({ headers, socket }: IncomingMessage): string =>
     clientAddress(headers, socket.remoteAddress, trustProxy);

@@ -11,8 +11,7 @@ interface Decoy {
  * Hashes that no password matches. A login with an unknown name verifies one of them, so that its duration does not reveal
  * whether the user exists. The decoys have the same mix of costs as the hashes of real users.
  */
-export function createDecoys() {
-  const secret = randomBytes(32);
+export function createDecoys(secret: Buffer = randomBytes(32)) {
   /** One hash for each combination of costs, by the JSON of the costs. */
   const hashes = new Map<string, Promise<string>>();
 

@@ -50,7 +50,10 @@ interface Queued extends QueuePosition, Pick<SlotRequest, 'signal'> {
  * @throws Problem 503 when the wait would be too long
  * @throws ClientGone when the client disconnects first
  */
-export type Gate = <T>(request: SlotRequest, work: () => Promise<T>) => Promise<T>;
+export type Gate = <T>(request: SlotRequest, work: (priority: PriorityClass) => Promise<T>) => Promise<T>;
+
+/** At most two hashes at once: at most one of them for unknown clients, and at most one for new passwords. */
+export const GATE_LIMITS: GateOptions = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
 
 const busy = (): Problem => unavailable('Too many passwords are being checked. Try again.');
 
@@ -164,13 +167,13 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     for (const next of ['unknown', ...knownClasses, 'new'] as const) startNext(next);
   }
 
-  async function run<T>(queued: Queued, work: () => Promise<T>): Promise<T> {
+  async function run<T>(queued: Queued, work: (priority: PriorityClass) => Promise<T>): Promise<T> {
     const { priority } = queued;
     if (mayStart(priority)) begin(priority);
     else await wait(queued);
     const started = performance.now();
     try {
-      return await work();
+      return await work(priority);
     } finally {
       mean += (performance.now() - started - mean) * LATEST_WEIGHT;
       leave(priority);

@@ -1,11 +1,8 @@
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { createDecoys } from './decoy-hashes.ts';
-import { createGate, type SlotRequest } from './password-gate.ts';
+import { createGate, GATE_LIMITS, type Gate, type PriorityClass, type SlotRequest } from './password-gate.ts';
 import { CURRENT_COSTS, costsOf, isSameCost } from './hash-costs.ts';
-
-/** At most two hashes at once: at most one of them for unknown clients, and at most one for new passwords. */
-const GATE_LIMITS = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
 
 /** The default requester: a command, or the service itself. */
 const SERVICE: SlotRequest = { client: 'service', priority: 'address' };
@@ -28,10 +25,20 @@ export function saltedDigest(text: string): string {
 
 export type Passwords = ReturnType<typeof createPasswords>;
 
-/** Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once. */
-export function createPasswords() {
-  const gate = createGate(GATE_LIMITS);
-  const decoys = createDecoys();
+/** Runs the work when no more than `GATE_LIMITS` run in all processes. */
+export type SharedGate = <T>(priority: PriorityClass, work: () => Promise<T>) => Promise<T>;
+
+/**
+ * Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once.
+ * @param shared a second gate, which several processes share
+ * @param secret selects decoys; the same in all processes
+ */
+export function createPasswords(shared?: SharedGate, secret?: Buffer) {
+  const own = createGate(GATE_LIMITS);
+  const gate: Gate = shared
+    ? (request, work) => own(request, (priority) => shared(priority, () => work(priority)))
+    : own;
+  const decoys = createDecoys(secret);
 
   return {
     /**

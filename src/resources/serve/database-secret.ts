@@ -41,10 +41,14 @@ function nullIfReadOnly(error: unknown): null {
 /**
  * Reads the secret, and creates it the first time.
  * @param hasTable whether the service can use the table; else, or on a replica without a secret, it is derived from the identity
- * of the database, or random where the service may not read that
+ * of the database, or `fallback` where the service may not read that
  */
-export async function readSecret(database: Database, hasTable: boolean): Promise<Buffer> {
+export async function readSecret(
+  database: Database,
+  hasTable: boolean,
+  fallback: Buffer = randomBytes(BYTES),
+): Promise<Buffer> {
   const own = hasTable ? await stored(database).catch(nullIfReadOnly) : null;
   const secret = own ?? (await database.run(IDENTITY, 'read').catch(() => null));
-  return secret === null ? randomBytes(BYTES) : createHash('sha256').update(secret).digest();
+  return secret === null ? fallback : createHash('sha256').update(secret).digest();
 }

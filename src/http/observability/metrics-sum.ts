@@ -1,0 +1,63 @@
+// Adds up the metrics of several processes.
+
+/** How the values of several processes become one. */
+type Combine = (one: number, other: number) => number;
+
+const sum: Combine = (one, other) => one + other;
+
+/** Values of which the sum would say nothing. */
+const OTHER_RULES: readonly (readonly [pattern: RegExp, combine: Combine])[] = [
+  [/^vitrine_(build_info|overload|memory_used_ratio|event_loop_delay_seconds)(\{|$)/, Math.max],
+  [/^process_start_time_seconds$/, Math.min],
+];
+
+const ruleOf = (sample: string): Combine => OTHER_RULES.find(([pattern]) => pattern.test(sample))?.[1] ?? sum;
+
+/** A metric with its samples, in the text format. */
+interface Family {
+  /** The lines `# HELP` and `# TYPE`. */
+  readonly head: string;
+  /** Values by name and labels. */
+  readonly samples: Map<string, number>;
+}
+
+type Families = Map<string, Family>;
+
+/** Parses the documents that `MetricsText` writes, and adds their values. */
+function addDocument(families: Families, text: string, isGrowingOnly: boolean): void {
+  let family: Family | undefined;
+  let help = '';
+  for (const line of text.split('\n')) {
+    if (line.startsWith('# HELP ')) help = line;
+    else if (line.startsWith('# TYPE ')) {
+      const [, , name = '', type = ''] = line.split(' ');
+      family = undefined;
+      if (isGrowingOnly && type === 'gauge') continue;
+      family = families.get(name) ?? { head: `${help}\n${line}\n`, samples: new Map() };
+      families.set(name, family);
+    } else if (family && line !== '') {
+      const end = line.lastIndexOf(' ');
+      const [sample, value] = [line.slice(0, end), Number(line.slice(end + 1))];
+      if (isGrowingOnly && sample.includes('quantile="')) continue;
+      const before = family.samples.get(sample);
+      family.samples.set(sample, before === undefined ? value : ruleOf(sample)(before, value));
+    }
+  }
+}
+
+/**
+ * The metrics of several processes as one document: sums, the maximum of delays and shares, and the earliest start.
+ * @param documents those of running processes
+ * @param ended the last ones of processes that have ended: only what they counted is added, so that no sum decreases
+ */
+export function sumMetrics(documents: readonly string[], ended: readonly string[] = []): string {
+  const families: Families = new Map();
+  for (const text of documents) addDocument(families, text, false);
+  for (const text of ended) addDocument(families, text, true);
+  let output = '';
+  for (const { head, samples } of families.values()) {
+    output += head;
+    for (const [sample, value] of samples) output += `${sample} ${value}\n`;
+  }
+  return output;
+}

@@ -1,0 +1,120 @@
+// Passes on what the processes of WORKERS share: counts, places for hashing, and questions.
+import type { Settings } from '../config.ts';
+import { sumMetrics } from '../http/observability/metrics-sum.ts';
+import { createGate, GATE_LIMITS } from '../resources/passwords/password-gate.ts';
+import { createSharedState } from './shared-state.ts';
+import type { Worker, WorkerMessage } from './worker.ts';
+
+/** Milliseconds that a process may take to answer a question. */
+const MAX_ANSWER_TIME = 1_000;
+
+type Question = Extract<WorkerMessage, { kind: 'question' }>;
+
+/**
+ * @param workers the processes that run
+ * @param ownMetrics the metrics of the parent process
+ */
+export function createExchange(
+  settings: Settings,
+  workers: () => readonly Worker[],
+  ownMetrics: () => string,
+) {
+  /** The parent counts as well, so that a new process can start with what the others know. */
+  const state = createSharedState(settings);
+  const gate = createGate(GATE_LIMITS);
+  /** Ends the hashing of a process, by its number of the request. */
+  const releases = new WeakMap<Worker, Map<number, () => void>>();
+  const answers = new Map<number, (data: unknown) => void>();
+  /** The latest known metrics of each process. */
+  const latestMetrics = new Map<Worker, string>();
+  let endedMetrics = '';
+  let questions = 0;
+
+  const others = (worker: Worker): readonly Worker[] =>
+    workers().filter((one) => one !== worker && one.hasJoined());
+
+  /** Waits for a place to hash. */
+  function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
+    const held = releases.get(worker) ?? new Map<number, () => void>();
+    releases.set(worker, held);
+    const hash = (): Promise<void> =>
+      new Promise((release) => {
+        if (worker.gone.aborted) return release();
+        held.set(id, release);
+        worker.send({ kind: 'slot', id, isFree: true });
+      });
+    gate({ client: `worker ${worker.number}`, priority, signal: worker.gone }, hash).catch(() =>
+      worker.send({ kind: 'slot', id, isFree: false }),
+    );
+  }
+
+  /** @returns the answer, or undefined if there is none in time */
+  function ask(worker: Worker, { topic, data }: Pick<Question, 'topic' | 'data'>): Promise<unknown> {
+    const id = (questions += 1);
+    return new Promise((resolve) => {
+      const finish = (answer?: unknown): void => {
+        clearTimeout(timer);
+        answers.delete(id);
+        resolve(answer);
+      };
+      const timer = setTimeout(finish, MAX_ANSWER_TIME);
+      answers.set(id, finish);
+      worker.send({ kind: 'question', id, topic, data });
+    });
+  }
+
+  /** @param own the metrics of the process that asks */
+  async function collectMetrics(asking: Worker, own: string): Promise<string> {
+    latestMetrics.set(asking, own);
+    const silent: Worker[] = [];
+    await Promise.all(
+      others(asking).map(async (worker) => {
+        const text = await ask(worker, { topic: 'metrics', data: '' });
+        if (typeof text === 'string' && !worker.gone.aborted) latestMetrics.set(worker, text);
+        else silent.push(worker);
+      }),
+    );
+    const [known, stale] = [[...latestMetrics], (worker: Worker) => silent.includes(worker)];
+    return sumMetrics(
+      [ownMetrics(), ...known.filter(([worker]) => !stale(worker)).map(([, text]) => text)],
+      [endedMetrics, ...known.filter(([worker]) => stale(worker)).map(([, text]) => text)],
+    );
+  }
+
+  async function answerQuestion(worker: Worker, question: Question): Promise<void> {
+    const found =
+      question.topic === 'metrics'
+        ? [await collectMetrics(worker, question.data)]
+        : await Promise.all(others(worker).map((other) => ask(other, question)));
+    const known = found.filter((answer) => answer !== undefined && answer !== null);
+    worker.send({ kind: 'answers', id: question.id, answers: known });
+  }
+
+  return {
+    receive: (worker: Worker, message: WorkerMessage): void => {
+      if (message.kind === 'batch') {
+        state.add(message.batch);
+        for (const other of others(worker)) other.outbox.forward(message.batch);
+      } else if (message.kind === 'slot') giveSlot(worker, message);
+      else if (message.kind === 'release') {
+        releases.get(worker)?.get(message.id)?.();
+        releases.get(worker)?.delete(message.id);
+      } else if (message.kind === 'question') void answerQuestion(worker, message);
+      else if (message.kind === 'answer') answers.get(message.id)?.(message.data);
+      else latestMetrics.set(worker, message.metrics);
+    },
+
+    /** Gives a new process what the others have counted lately. */
+    inform: (worker: Worker): void => {
+      for (const batch of state.recent()) worker.send({ kind: 'batch', batch });
+    },
+
+    /** Frees the places of a process that has ended. Keeps what it has counted, so that no sum decreases. */
+    forget(worker: Worker): void {
+      const last = latestMetrics.get(worker);
+      latestMetrics.delete(worker);
+      for (const release of releases.get(worker)?.values() ?? []) release();
+      if (last !== undefined) endedMetrics = sumMetrics([], [endedMetrics, last]);
+    },
+  };
+}

@@ -1,0 +1,123 @@
+// A process of WORKERS: its connection to the process that has started it, and through it to the others.
+import cluster from 'node:cluster';
+import type { Settings } from '../config.ts';
+import { unavailable } from '../errors.ts';
+import type { Siblings, Topic } from '../http/message/siblings.ts';
+import type { SharedGate } from '../resources/passwords/password-hashing.ts';
+import type { ToParent, ToWorker, WorkerStart } from './messages.ts';
+import { createOutbox } from './outbox.ts';
+import { createSharedState, type SharedState } from './shared-state.ts';
+
+/** Milliseconds that answers of other processes may take. */
+const MAX_ANSWER_TIME = 2_000;
+
+/** What a service shares with the other processes. */
+export interface Sharing {
+  /** How many processes share the memory. */
+  readonly processes: number;
+  /** The same in all processes; undefined if there is only one. */
+  readonly secret: Buffer | undefined;
+  readonly state: SharedState;
+  readonly hashGate: SharedGate | undefined;
+  readonly siblings: Siblings | undefined;
+}
+
+/** For a process that shares nothing. */
+export const alone = (settings: Settings): Sharing => ({
+  processes: 1,
+  secret: undefined,
+  state: createSharedState(settings),
+  hashGate: undefined,
+  siblings: undefined,
+});
+
+/** The connection of a worker to its parent process. */
+export interface WorkerLink {
+  readonly start: WorkerStart;
+  readonly sharing: Sharing;
+  /** Reports that the process serves, and the text that says where. */
+  readonly ready: (text: string) => void;
+  /** Hands over the last metrics. */
+  readonly end: (metrics: string) => Promise<void>;
+}
+
+/**
+ * Waits for the first message of the parent process. If the parent process ends, this one gets a SIGTERM: it finishes its requests,
+ * and ends as well.
+ */
+export function joinParent(settings: Settings): Promise<WorkerLink> {
+  const send = (message: ToParent, onWritten: () => void = () => undefined): void => {
+    if (process.connected) process.send?.(message, undefined, undefined, onWritten);
+  };
+  const outbox = createOutbox((batch, onWritten) => send({ kind: 'batch', batch }, onWritten));
+  const state = createSharedState(settings, outbox);
+  const slots = new Map<number, { start: () => void; refuse: (error: Error) => void }>();
+  const questions = new Map<number, (answers: readonly unknown[]) => void>();
+  const answerers = new Map<Topic, (data: string) => unknown>();
+  let count = 0;
+
+  const hashGate: SharedGate = async (priority, work) => {
+    const id = (count += 1);
+    await new Promise<void>((start, refuse) => {
+      slots.set(id, { start, refuse });
+      send({ kind: 'slot', id, priority });
+    });
+    try {
+      return await work();
+    } finally {
+      send({ kind: 'release', id });
+    }
+  };
+
+  const siblings: Siblings = {
+    onQuestion: (topic, answer) => void answerers.set(topic, answer),
+    ask: (topic, data) =>
+      new Promise((resolve) => {
+        const id = (count += 1);
+        const finish = (answers: readonly unknown[]): void => {
+          clearTimeout(timer);
+          questions.delete(id);
+          resolve(answers);
+        };
+        const timer = setTimeout(() => finish([]), MAX_ANSWER_TIME);
+        questions.set(id, finish);
+        send({ kind: 'question', id, topic, data });
+      }),
+  };
+
+  function receive(message: Exclude<ToWorker, { kind: 'start' }>): void {
+    if (message.kind === 'batch') return state.add(message.batch);
+    const { id } = message;
+    if (message.kind === 'slot') {
+      const slot = slots.get(id);
+      slots.delete(id);
+      if (message.isFree) slot?.start();
+      else slot?.refuse(unavailable('Too many passwords are being checked. Try again.'));
+    } else if (message.kind === 'answers') questions.get(id)?.(message.answers);
+    else send({ kind: 'answer', id, data: answerers.get(message.topic)?.(message.data) });
+  }
+
+  process.on('SIGHUP', () => undefined); // only the parent process reloads
+  // Otherwise Node.js ends the process at once, without finishing its requests.
+  if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  return new Promise((resolve) => {
+    process.on('message', (message: ToWorker) => {
+      if (message.kind !== 'start') return receive(message);
+      const { start } = message;
+      const { processes } = start;
+      const secret = Buffer.from(start.secret, 'base64');
+      resolve({
+        start,
+        sharing: { processes, secret, state, hashGate, siblings },
+        ready: (text) => send({ kind: 'ready', text }),
+        end: (metrics) =>
+          new Promise((written) => {
+            if (!process.connected) return written();
+            send({ kind: 'ended', metrics }, written);
+          }),
+      });
+    });
+    send({ kind: 'join' });
+  });
+}

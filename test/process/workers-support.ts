@@ -1,0 +1,71 @@
+// Helpers for tests of several processes.
+import { readFileSync, readdirSync } from 'node:fs';
+import { request as send } from 'node:http';
+import { once } from 'node:events';
+import { until, type Program } from './support.ts';
+
+/** The processes that a process has started and that run. */
+export function childrenOf(pid: number): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const [state, parent] = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+        return Number(parent) === pid && state !== 'Z' ? [Number(name)] : [];
+      } catch {
+        return []; // it has ended
+      }
+    });
+}
+
+export const isRunning = (pid: number): boolean => {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.[0] !== 'Z';
+  } catch {
+    return false;
+  }
+};
+
+/** The processes of WORKERS, in the order of their ids. */
+export const workersOf = ({ child }: Pick<Program, 'child'>): number[] => childrenOf(child.pid ?? 0).sort();
+
+/** How many lines of the log match. */
+export const lines = ({ stderr }: Pick<Program, 'stderr'>, pattern: RegExp): number =>
+  (stderr().match(new RegExp(pattern, 'gm')) ?? []).length;
+
+export interface Got {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** A request on a new connection, which the next process gets. */
+export async function ask(
+  base: string,
+  path: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+  body = '',
+): Promise<Got> {
+  const outgoing = send(`${base}${path}`, {
+    agent: false,
+    headers,
+    method,
+    signal: AbortSignal.timeout(30_000),
+  });
+  outgoing.end(body);
+  const [response] = await once(outgoing, 'response');
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk as string;
+  return { status: response.statusCode as number, text };
+}
+
+/** The value of a metric; NaN if it is absent. */
+export async function metric(base: string, sample: string): Promise<number> {
+  const { text } = await ask(base, '/metrics');
+  const line = text.split('\n').find((one) => one.startsWith(`${sample} `));
+  return line === undefined ? NaN : Number(line.slice(sample.length));
+}
+
+/** Waits until all processes that a service has started have ended. */
+export const allEnded = (pids: readonly number[]): Promise<unknown> =>
+  until('the processes to end', () => pids.every((pid) => !isRunning(pid)));

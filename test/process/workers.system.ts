@@ -1,0 +1,327 @@
+// `vitrine serve` with WORKERS: several processes over one port, which share what they count.
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
+import { hammer } from './load.ts';
+import {
+  addressesOf,
+  addUser,
+  connections,
+  folderWith,
+  freePort,
+  INSTALLATION,
+  listening,
+  run,
+  serve,
+  start,
+  temporaryFolder,
+  until,
+  type Serving,
+} from './support.ts';
+import { allEnded, ask, isRunning, lines, metric, workersOf } from './workers-support.ts';
+
+describe('WORKERS', { timeout: 600_000 }, () => {
+  let database: TestDatabase;
+  let record: number;
+  before(async () => {
+    database = await createDatabase();
+    await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // makes the tables
+    const user_id = await addUser(database.sql, 'ada');
+    const message = { user_id, content: 'before' };
+    const [row] = await database.sql`insert into message ${database.sql(message)} returning id`;
+    record = Number(row?.['id']);
+  });
+  after(() => database.drop());
+
+  const serveWith = (
+    env: Record<string, string>,
+    options: { cwd?: string; fromSource?: boolean } = {},
+  ): Promise<Serving> => serve({ ...options, env: { DATABASE_URL: database.url, WORKERS: '3', ...env } });
+
+  test('starts so many processes, prints the addresses once, and ends all of them with 0', async () => {
+    const service = await serveWith({});
+    const workers = workersOf(service);
+    assert.equal(workers.length, 3);
+    assert.equal(service.stdout(), addressesOf(service.base));
+    for (let count = 0; count < 9; count += 1)
+      assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    const { code, stderr } = await service.stop();
+    assert.equal(code, 0, stderr);
+    await allEnded(workers);
+    const served = stderr.match(/"worker":\d,.*"path":"\/api\/note\/"/g) ?? [];
+    assert.equal(new Set(served.map((line) => /"worker":(\d)/.exec(line)?.[1])).size, 3, stderr);
+    assert.equal(lines(service, /shutting down/), 1);
+    assert.equal(lines(service, /RESOURCES is not set/), 1);
+  });
+
+  test('creates the schema once', async () => {
+    const empty = await createDatabase();
+    try {
+      const service = await serveWith({ DATABASE_URL: empty.url });
+      assert.equal(lines(service, /"message":"created tables/), 1);
+      assert.equal(lines(service, /no user may open the admin area/), 1);
+      assert.equal((await service.stop()).code, 0);
+    } finally {
+      await empty.drop();
+    }
+  });
+
+  test('a process that is killed is replaced, and the others serve meanwhile', async () => {
+    const service = await serveWith({});
+    const before = workersOf(service);
+    process.kill(before[0] ?? 0, 'SIGKILL');
+    await until('the crash to be noticed', () => lines(service, /has ended unexpectedly \(SIGKILL\)/) === 1);
+    for (let count = 0; count < 9; count += 1)
+      assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 3);
+    assert.equal(await metric(service.base, 'vitrine_process_restarts_total'), 1);
+    assert.equal(workersOf(service).filter((pid) => before.includes(pid)).length, 2);
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('processes that crash again and again are replaced more and more slowly', async () => {
+    const service = await serveWith({ WORKERS: '2' });
+    for (let count = 1; count <= 3; count += 1) {
+      process.kill(workersOf(service).at(-1) ?? 0, 'SIGKILL');
+      await until('the crash to be noticed', () => lines(service, /ended unexpectedly/) === count);
+      await until('a replacement', () => workersOf(service).length === 2);
+    }
+    const delays = [...service.stderr().matchAll(/process (\d) has .* another in ([\d.]+) s/g)];
+    const seconds = delays.map(([, , delay]) => Number(delay));
+    assert.ok(Math.max(...seconds) > 0.25, String(seconds));
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('all processes finish their requests and end when the first one is killed', async () => {
+    const service = await serveWith({});
+    const workers = workersOf(service);
+    let answer: ReturnType<typeof request> | undefined;
+    await database.sql.begin(async (transaction) => {
+      await transaction`select from message where id = ${record} for update`;
+      const body = { content: 'after' };
+      answer = request(service.base, `/api/message/${record}/`, { method: 'PUT', user: 'ada', body });
+      await until(
+        'the PUT to wait',
+        async () =>
+          (await connections(database.sql, `wait_event_type = 'Lock' and query ilike '%message%'`)) > 0,
+      );
+      service.child.kill('SIGKILL');
+      await until('the idle ones to end', () => workers.filter(isRunning).length === 1);
+    });
+    const { status, json } = (await answer)!;
+    assert.deepEqual([status, json.content], [200, 'after']);
+    await allEnded(workers);
+  });
+
+  test('SIGHUP reads .env again and replaces the processes one by one, without a failed request', async () => {
+    const cwd = await temporaryFolder();
+    await writeFile(join(cwd, '.env'), 'DATETIME_FORMAT=plain\n');
+    const service = await serveWith({}, { cwd });
+    const format = async (): Promise<string> => (await ask(service.base, `/api/message/${record}/`)).text;
+    assert.match(await format(), /"pub_date": ?"\d{4}-\d\d-\d\d /);
+    const client = hammer(service.base, 'ada');
+    await until('the load to be on', () => client.tally().answered > 100);
+    const before = workersOf(service);
+    await writeFile(join(cwd, '.env'), 'DATETIME_FORMAT=iso\n');
+    service.child.kill('SIGHUP');
+    await until('the reload', () => lines(service, /"message":"reloaded"/) === 1, 90);
+    const known = client.tally().answered;
+    await until('the new processes to be asked', () => client.tally().answered > known + 100);
+    const { sent, answered, faults, created } = await client.stop();
+    assert.deepEqual(faults, []);
+    assert.equal(answered, sent);
+    assert.deepEqual(
+      workersOf(service).filter((pid) => before.includes(pid)),
+      [],
+    );
+    for (let count = 0; count < 3; count += 1) assert.match(await format(), /"pub_date": ?"[^" ]+T[^" ]+Z"/);
+    const rows = await database.sql<{ content: string }[]>`select content from message where id <> ${record}`;
+    assert.deepEqual(rows.map(({ content }) => content).sort(), [...created].sort());
+    // What the processes that are gone have counted stays in the sums.
+    assert.ok((await metric(service.base, COLLECTION_READS)) >= (sent - created.length) * 0.9);
+
+    await writeFile(join(cwd, '.env'), 'DATETIME_FORMAT=wrong\n');
+    const current = workersOf(service);
+    service.child.kill('SIGHUP');
+    await until('the refusal', () =>
+      lines(service, /not reloaded: the new process has ended \(exit code 1\)/),
+    );
+    await until('the reason', () => lines(service, /DATETIME_FORMAT must be one of plain, iso/) === 1);
+    assert.deepEqual(workersOf(service), current);
+    assert.match(await format(), /"pub_date": ?"[^" ]+T[^" ]+Z"/);
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  const COLLECTION_READS = 'vitrine_http_requests_total{route="/api/{model}/",method="GET",status="200"}';
+
+  test('the metrics are those of all processes, whichever is asked', async () => {
+    const port = await freePort();
+    for (const [metrics, base] of [
+      ['loopback', undefined],
+      [`127.0.0.1:${port}`, `http://127.0.0.1:${port}`],
+    ] as const) {
+      const service = await serveWith({ METRICS: metrics });
+      for (let count = 0; count < 30; count += 1) await ask(service.base, '/api/note/');
+      for (let count = 0; count < 6; count += 1) {
+        assert.equal(await metric(base ?? service.base, COLLECTION_READS), 30);
+        assert.equal(await metric(base ?? service.base, 'vitrine_processes'), 3);
+        assert.equal(
+          await metric(base ?? service.base, 'vitrine_database_connections_max{pool="work"}'),
+          3 * 17,
+        );
+      }
+      assert.equal(lines(service, /metrics at /), base === undefined ? 0 : 1);
+      assert.equal((await service.stop()).code, 0);
+    }
+  });
+
+  test('failed logins count together, and do not lock out a client that is at work', async () => {
+    const service = await serveWith({ TRUST_PROXY: '1' });
+    const login = (address: string, name: string, password?: string): Promise<number> =>
+      ask(
+        service.base,
+        '/api/message/',
+        {
+          authorization: basic(name, password),
+          'x-forwarded-for': address,
+        },
+        'POST',
+        '{}',
+      ).then(({ status }) => status);
+    const tally = async (attempts: Promise<number>[]): Promise<Record<string, number>> => {
+      const counts: Record<string, number> = {};
+      for (const status of await Promise.all(attempts)) counts[status] = (counts[status] ?? 0) + 1;
+      return counts;
+    };
+    const count = (total: Record<string, number>[], status: string): number =>
+      total.reduce((sum, one) => sum + (one[status] ?? 0), 0);
+
+    // Of one address, ten in a minute, and as many more as were on their way in the other processes.
+    const guesses: Record<string, number>[] = [];
+    for (let round = 0; round < 8; round += 1)
+      guesses.push(
+        await tally(Array.from({ length: 6 }, (_, at) => login('192.0.2.1', `name ${round} ${at}`))),
+      );
+    assert.ok(count(guesses, '401') >= 10 && count(guesses, '401') <= 13, JSON.stringify(guesses));
+    assert.ok(count(guesses, '429') >= 30, JSON.stringify(guesses));
+
+    // Of one name from many addresses, fifty.
+    assert.equal(await login('198.51.100.1', 'ada'), 400); // the right password, and an empty body
+    const others: Record<string, number>[] = [];
+    for (let round = 0; round < 14; round += 1)
+      others.push(
+        await tally(Array.from({ length: 6 }, (_, at) => login(`203.0.113.${round}`, 'ada', `wrong ${at}`))),
+      );
+    assert.ok(count(others, '401') >= 50 && count(others, '401') <= 53, JSON.stringify(others));
+    assert.equal(await login('203.0.113.99', 'ada'), 429);
+    for (let times = 0; times < 9; times += 1) assert.equal(await login('198.51.100.1', 'ada'), 400);
+
+    // A process that starts later knows both.
+    process.kill(workersOf(service)[0] ?? 0, 'SIGKILL');
+    await until('the crash to be noticed', () => lines(service, /has ended unexpectedly/) === 1);
+    await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 3);
+    for (let times = 0; times < 6; times += 1) {
+      assert.equal(await login('203.0.113.98', 'ada'), 429);
+      assert.equal(await login('198.51.100.1', 'ada'), 400);
+    }
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('RATE_LIMIT counts the requests to all processes', async () => {
+    const service = await serveWith({ RATE_LIMIT: '1,20' });
+    const began = Date.now();
+    let admitted = 0;
+    let refused = 0;
+    for (let round = 0; round < 15; round += 1) {
+      const statuses = await Promise.all(
+        Array.from({ length: 6 }, () => ask(service.base, '/api/note/').then(({ status }) => status)),
+      );
+      admitted += statuses.filter((status) => status === 200).length;
+      refused += statuses.filter((status) => status === 429).length;
+      await sleep(250); // longer than the processes take to tell each other
+    }
+    const seconds = (Date.now() - began) / 1000;
+    assert.equal(admitted + refused, 90);
+    assert.ok(admitted >= 20, String(admitted));
+    // Without sharing, it would be 60 and 1 per second in each process. The last round before the limit may pass in all of them.
+    assert.ok(admitted <= 20 + seconds + 12, `${admitted} in ${seconds} s`);
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('invalid values stop the start and are named', async () => {
+    const env = { DATABASE_URL: database.url, WORKERS: 'many', RATE_LIMIT: 'often' };
+    const { code, stderr, stdout } = await run(['serve'], { env });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /- RATE_LIMIT must be off, or requests per second .* \(got "often"\)/);
+    assert.match(stderr, /- WORKERS must be auto or a whole number from 1 to 64 \(got "many"\)/);
+  });
+
+  test('an error of the start is reported once, and ends the service with its exit code', async () => {
+    const cwd = await folderWith({ 'books.mjs': 'export default [{ model: 1 }];' });
+    const env = { DATABASE_URL: database.url, WORKERS: '2', RESOURCES: 'books.mjs' };
+    const { code, stderr, stdout } = await run(['serve'], { cwd, env });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.equal((stderr.match(/The registry cannot be used/g) ?? []).length, 1, stderr);
+    const port = String(await freePort());
+    const holder = await serve({ env: { DATABASE_URL: database.url, PORT: port } });
+    const second = await run(['serve'], { env: { DATABASE_URL: database.url, WORKERS: '2', PORT: port } });
+    assert.equal(second.code, 1);
+    assert.match(second.stderr, /^vitrine: Cannot listen on 127\.0\.0\.1:\d+: /m);
+    await holder.stop();
+  });
+
+  test('a signal while the first process waits for its database ends the service with 0', async () => {
+    const env = { DATABASE_URL: `postgres://x@127.0.0.1:${await freePort()}/x`, WORKERS: '2', PORT: '0' };
+    const program = await start(['serve'], { env });
+    await until('the wait', () => program.stderr().includes('waiting for the database'));
+    program.child.kill('SIGTERM');
+    assert.equal((await program.ended).code, 0);
+  });
+
+  test('the embedded database is started and filled once, and stopped at the end', async () => {
+    const service = await serve({ fromSource: true, env: { WORKERS: '2' } });
+    const workers = workersOf(service);
+    const passwords = [...service.stdout().matchAll(/"admin" with the password (\S+)$/gm)];
+    assert.equal(passwords.length, 1);
+    const authorization = basic('admin', passwords[0]?.[1]);
+    for (let count = 0; count < 4; count += 1)
+      assert.equal(
+        (await ask(service.base, '/api/note/', { authorization }, 'POST', '{"message":"x"}')).status,
+        201,
+      );
+    const { code, stderr } = await service.stop();
+    assert.equal(code, 0, stderr);
+    await allEnded(workers);
+  });
+
+  test('runs confined: only the first process may start others', async () => {
+    const program = await start([join(INSTALLATION, 'bin/confined'), 'serve'], {
+      command: 'sh',
+      env: { DATABASE_URL: database.url, WORKERS: '2', PORT: '0', NODE: process.execPath },
+    });
+    const service = await listening(program);
+    for (let count = 0; count < 4; count += 1)
+      assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    assert.equal(workersOf(service).length, 2);
+    assert.equal((await service.stop()).code, 0);
+    const cwd = await folderWith({ '.env': 'WORKERS=2\n' });
+    const other = await run([join(INSTALLATION, 'bin/confined'), 'serve'], {
+      command: 'sh',
+      cwd,
+      env: { DATABASE_URL: database.url, NODE: process.execPath },
+    });
+    assert.equal(other.code, 1);
+    assert.match(other.stderr, /^vitrine: WORKERS needs the flag --allow-child-process of Node\.js\./m);
+  });
+
+  test('a single process without a terminal ignores SIGHUP, and says so', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url } });
+    service.child.kill('SIGHUP');
+    await until('the warning', () => lines(service, /SIGHUP: nothing is reloaded/) === 1);
+    assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    assert.equal((await service.stop()).code, 0);
+  });
+});
