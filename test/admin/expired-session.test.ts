@@ -257,8 +257,10 @@ describe('parked forms', () => {
     const siblings = {
       onQuestion: (_: string, answer: (id: string) => unknown) => void answers.push(answer),
       // What goes from process to process is JSON.
-      ask: async (_: string, id: string) =>
-        JSON.parse(JSON.stringify(answers.flatMap((answer) => answer(id) ?? []))) as unknown[],
+      ask: (_: string, id: string) => {
+        const found = answers.flatMap((answer) => answer(id) ?? []);
+        return Promise.resolve(JSON.parse(JSON.stringify(found)) as unknown[]);
+      },
     };
     const [first, second] = [createParking(siblings), createParking(siblings)];
     const id = first.park('token of ada', 'ada', form);
