@@ -76,6 +76,7 @@ export function createStage(options: StageOptions): Stage {
     const measured: Measurement[] = [];
     for (let round = 0; round < rounds; round += 1)
       measured.push(await measure(equipment, row, server, seconds));
+    if (measured.some(({ rate }) => rate === 0)) throw new Error(`No answer within ${seconds} s`);
     const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number =>
       median(measured.map((one) => one[key]));
     return {
