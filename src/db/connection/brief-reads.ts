@@ -9,6 +9,7 @@ import type { OpenClient } from './driver.ts';
 import { Pool } from './pool.ts';
 import type { PoolState } from './pool-job.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
+import type { ServerGuard } from './server-guard.ts';
 import type { ShapedStatement } from './shared-reads.ts';
 
 const CONNECTIONS = 3;
@@ -32,6 +33,7 @@ export interface BriefReadsOptions {
   readonly open: OpenClient;
   /** Milliseconds after which a statement without an answer is abandoned. */
   readonly deadline: number;
+  readonly guard?: ServerGuard | undefined;
 }
 
 export class BriefReads {
@@ -45,13 +47,14 @@ export class BriefReads {
   #othersUntil = -Infinity;
   #unavailableUntil = -Infinity;
 
-  constructor({ open, deadline }: BriefReadsOptions) {
+  constructor({ open, deadline, guard }: BriefReadsOptions) {
     this.#pool = new Pool({
       open,
       connections: CONNECTIONS,
       depth: DEPTH,
       maxPending: 1_000, // `mayJoin` limits what is sent. Statements of lost connections count, too.
       deadline,
+      guard,
       onAnswer: (statement, rows, milliseconds) => {
         const { shape } = statement;
         if (!shape) return;

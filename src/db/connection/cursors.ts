@@ -2,10 +2,11 @@
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
-import type { EndlessStatements } from './endless-statements.ts';
+import type { EndlessStatements } from '../endless-statements.ts';
 import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
+import { assertReached, type ServerGuard } from './server-guard.ts';
 import { watchRate } from './stream-rate.ts';
 import { ClientUsage } from '../scheduling/client-usage.ts';
 
@@ -53,9 +54,15 @@ const setTimeLimit = (milliseconds: number): string => `set local statement_time
  * @param slowTimeout milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly
  * filter makes this one slow
  * @param endless says when PostgreSQL has ended a search that was given up, which keeps its slot until then
+ * @param guard for a replica
  * @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection
  */
-export function createCursors(open: OpenClient, slowTimeout: number, endless: EndlessStatements) {
+export function createCursors(
+  open: OpenClient,
+  slowTimeout: number,
+  endless: EndlessStatements,
+  guard?: ServerGuard,
+) {
   const slots = createSlots();
   const searches = new ClientUsage(FREE_SEARCH);
 
@@ -116,6 +123,7 @@ export function createCursors(open: OpenClient, slowTimeout: number, endless: En
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[origin] + TIMEOUT_MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
+      if (guard) await run((sql) => assertReached(sql, guard));
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {

@@ -2,13 +2,20 @@
 import type postgres from 'postgres';
 import { BRIEF_TIMEOUT } from './brief-reads.ts';
 import { createCursors } from './cursors.ts';
-import { openPostgres, supportsPipelining, type OpenClient } from './driver.ts';
+import {
+  openDedicated,
+  openPostgres,
+  supportsPipelining,
+  type DedicatedConnection,
+  type OpenClient,
+} from './driver.ts';
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool-job.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import { Runner, type PoolName, type RunOptions, type StatementKind } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
+import type { ServerGuard } from './server-guard.ts';
 import { createTransactions, type Transaction, type TransactionLimits } from './transactions.ts';
 
 export interface Database {
@@ -111,16 +118,21 @@ class RequesterDatabase implements Database {
 /**
  * The database on behalf of the service itself. The first statement opens the first connection.
  * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
+ * @param guard for a replica: what its server must have reached
  */
-export function openDatabase(url: string, slowTimeout = 3_000): Database {
+export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGuard): Database {
   const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
   const connection = { ...OPTIONS.connection, statement_timeout: BRIEF_TIMEOUT };
   const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
-  const runner = new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout });
+  const runner = new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout, guard });
   const shared: Shared = {
     runner,
     transaction: createTransactions(open, runner.endless),
-    cursor: createCursors(open, slowTimeout, runner.endless),
+    cursor: createCursors(open, slowTimeout, runner.endless, guard),
   };
   return new RequesterDatabase(shared, SERVICE);
 }
+
+/** A connection outside of the pools, for statements that must not wait behind others. */
+export const openConnection = (url: string): DedicatedConnection =>
+  openDedicated((onclose) => openPostgres(url, { ...OPTIONS, onclose }));

@@ -101,7 +101,7 @@ export const isAnswer = (rows: RawRow[]): boolean =>
   typeof (rows as { readonly command?: unknown }).command === 'string';
 
 /** A connection for one stream or transaction, whose statements run one after the other. */
-interface DedicatedConnection {
+export interface DedicatedConnection {
   /**
    * Runs a statement. It rejects when the connection ends.
    * @param timeout milliseconds after which the statement is canceled and the connection ends

@@ -1,6 +1,7 @@
 // The connections of a pool: opens, replaces and closes them.
 import type postgres from 'postgres';
 import { CANCEL_TIMEOUT, cancelOnServer, type OpenClient, type Query } from './driver.ts';
+import type { Reached } from './server-guard.ts';
 
 /** One connection of a pool. */
 export interface Connection {
@@ -15,6 +16,8 @@ export interface Connection {
   readonly prepared: Set<string>;
   /** The characters of these texts. */
   preparedLength: number;
+  /** See `ServerGuard`. */
+  reached: Reached | undefined;
 }
 
 export interface ConnectionOptions {
@@ -153,6 +156,7 @@ export class PoolConnections {
       answeredAt: -Infinity,
       prepared: new Set(),
       preparedLength: 0,
+      reached: undefined,
     };
     return connection;
   }

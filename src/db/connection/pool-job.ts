@@ -5,6 +5,7 @@ import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Query } from './driver.ts';
 import type { Connection } from './pool-connections.ts';
+import type { Reached } from './server-guard.ts';
 
 /** A statement that can be canceled. */
 export interface Execution {
@@ -30,6 +31,8 @@ export interface Job {
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
   connection?: Connection;
+  /** What the server must have reached when it answers; see `ServerGuard`. */
+  required?: Reached;
   query?: Query;
   /** Why it was canceled. */
   canceled?: Error;

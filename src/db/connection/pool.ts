@@ -17,6 +17,7 @@ import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
 import { unanswered, type Execution, type Job, type PoolState } from './pool-job.ts';
+import { beginGuarded, hasReached, WrongServer, type ServerGuard } from './server-guard.ts';
 import { StallTimer } from './stall-timer.ts';
 
 export interface PoolOptions {
@@ -30,6 +31,7 @@ export interface PoolOptions {
   readonly deadline: number;
   /** A statement that sets up each connection, after the first answer on it. */
   readonly prelude?: string;
+  readonly guard?: ServerGuard | undefined;
   /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Runs after a statement that has delayed those behind it. */
@@ -182,14 +184,17 @@ export class Pool {
     job.started = performance.now();
     if (this.#pending.size === 1) this.#stall.restart();
     if (prepare && !statement.fixed) notePrepared(connection, statement.text);
+    const { guard } = this.#options;
+    if (guard) job.required = beginGuarded(connection, guard);
     const query = sendStatement(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;
     job.query = query;
     query.then(
       (rows) => {
-        if (isAnswer(rows)) this.#succeed(job, connection, rows);
-        else this.#fail(job, connection, query, connectionLost());
+        const isValid = !job.required || hasReached(connection.reached, job.required);
+        if (isAnswer(rows) && isValid) this.#succeed(job, connection, rows);
+        else this.#fail(job, connection, query, isValid ? connectionLost() : new WrongServer());
       },
       (reason: unknown) =>
         this.#fail(job, connection, query, reason instanceof Error ? reason : new Error(String(reason))),

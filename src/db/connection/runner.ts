@@ -9,7 +9,8 @@ import { isUnanswered, type PoolState } from './pool-job.ts';
 import { mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
-import { EndlessStatements } from './endless-statements.ts';
+import { EndlessStatements } from '../endless-statements.ts';
+import type { ServerGuard } from './server-guard.ts';
 import { SharedReads, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
@@ -45,6 +46,7 @@ export interface RunnerOptions {
   readonly isPipelined: boolean;
   /** Milliseconds after which a read of an anonymous client is canceled. */
   readonly slowTimeout: number;
+  readonly guard?: ServerGuard | undefined;
 }
 
 /** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
@@ -87,9 +89,9 @@ export class Runner {
   readonly #timeLimits: TimeLimits;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor({ open, openBrief, isPipelined, slowTimeout }: RunnerOptions) {
+  constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
-    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE });
+    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE, guard });
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
@@ -97,13 +99,14 @@ export class Runner {
       ...quick,
       maxPending: 4000,
       deadline: DEADLINE,
+      guard,
       onAnswer: (statement, rows) => statement.shape && noteAnswer(statement.shape, statement, rows),
       onSlow: ({ shape }) => {
         if (shape) shape.wasSlow = true;
       },
       onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
-    const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE };
+    const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE, guard };
     // Behind a transaction pooler, the setting would stay on a connection that other programs use.
     this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
     this.#sweep = setInterval(() => {

@@ -5,7 +5,7 @@ import { type Statement } from '../rows.ts';
 import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
-import type { EndlessStatements } from './endless-statements.ts';
+import type { EndlessStatements } from '../endless-statements.ts';
 
 /** Runs statements one after the other in one transaction. */
 export interface Transaction {

@@ -1,7 +1,7 @@
 // Statements that PostgreSQL still runs after the service has given them up: it cannot cancel the comparison of large values.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BoundSql } from '../fragment.ts';
-import type { RawRow } from '../rows.ts';
+import type { BoundSql } from './fragment.ts';
+import type { RawRow } from './rows.ts';
 
 /** Milliseconds until the first look at the process: what can be canceled ends soon. Each further wait is twice as long. */
 const FIRST_WAIT = 10;
