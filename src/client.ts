@@ -155,12 +155,18 @@ interface Sent {
 
 type Send = (path: string, sent?: Sent) => Promise<Response>;
 
+const POSITION = 'vitrine-position';
+
 function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
   const base = baseUrl.replace(/\/+$/, '');
   const defaults = new Headers(headers);
   defaults.set('Accept', 'application/json');
   if (credentials)
     defaults.set('Authorization', `Basic ${toBase64(`${credentials.username}:${credentials.password}`)}`);
+
+  /** The positions of the last writes, and when they came. Reads carry them, so that replicas show these writes. */
+  let positions: readonly (readonly [position: string, came: number])[] = [];
+  let clock = 0;
 
   return async (path, { method = 'GET', body, headers: more = {}, signal } = {}) => {
     const all = new Headers(defaults);
@@ -175,7 +181,13 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
       ...(signal ? { signal } : {}),
     };
     for (let left = retries; ; left -= 1) {
+      if (positions.length > 0) all.set(POSITION, positions.map(([position]) => position).join());
+      const sent = (clock += 1);
       const response = await (given ?? fetch)(`${base}${path}`, request);
+      const position = response.headers.get(POSITION);
+      // It covers the positions that came before the write was sent. Those of writes at the same time may be later.
+      if (position !== null)
+        positions = [[position, (clock += 1)], ...positions.filter(([, came]) => came > sent)];
       if (response.ok) return response;
       const error = await errorOf(response);
       const mayRepeat = error.status === 429 || (error.status === 503 && method === 'GET');

@@ -10,6 +10,7 @@ import {
   parseOrigins,
   parseRateLimit,
   parseWorkers,
+  parseReadUrls,
   wholeNumber,
 } from './setting-values.ts';
 
@@ -21,6 +22,10 @@ export type LogFormat = 'json' | 'text';
 export interface Settings {
   /** `postgres://…`, or undefined for the embedded PostgreSQL. */
   readonly databaseUrl: string | undefined;
+  /** Replicas of the database, which answer reads. */
+  readonly databaseReadUrl: readonly string[];
+  /** How old the state of a replica may be that answers reads (seconds). */
+  readonly maxLag: number;
   /** Path of the registry file, or undefined for the shipped registry. */
   readonly resources: string | undefined;
   readonly host: string;
@@ -71,6 +76,17 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     fallback: 'an embedded PostgreSQL, its data in .data/',
     absent: undefined,
     parse: parseDatabaseUrl,
+  },
+  DATABASE_READ_URL: {
+    meaning: 'replicas of the database that answer reads, separated by commas',
+    fallback: 'none',
+    absent: [],
+    parse: parseReadUrls,
+  },
+  MAX_LAG: {
+    meaning: 'seconds that a replica may lag behind while it answers reads',
+    fallback: '10',
+    parse: wholeNumber(1, 3600),
   },
   RESOURCES: {
     meaning: 'the registry file (.ts, .mts, .js or .mjs)',

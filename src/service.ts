@@ -4,8 +4,8 @@ import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
 import type { Catalog } from './db/schema/catalog.ts';
 import { openDatabase, type Database } from './db/connection/database.ts';
-import { raw } from './db/fragment.ts';
-import { createStatement } from './db/rows.ts';
+import { createProbe } from './db/replicas/primary-probe.ts';
+import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
 import type { Requester } from './db/scheduling/requester.ts';
 import {
   missingSchema,
@@ -20,9 +20,9 @@ import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
 import { createInFlight } from './http/server/in-flight-requests.ts';
 import { useBasePath } from './http/message/base-path.ts';
+import { sentPosition } from './http/message/write-position.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
-import { createDatabaseProbe } from './http/load/database-probe.ts';
 import { createPressure } from './http/load/pressure.ts';
 import type { Site } from './http/api/site.ts';
 import { createSqlCache } from './db/sql-cache.ts';
@@ -138,8 +138,6 @@ async function applyWithRetries(
   }
 }
 
-const PROBE = { ...createStatement(raw('select 1'), () => true), fixed: true };
-
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   settings: Settings,
@@ -154,12 +152,19 @@ export function createService(
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();
   const pressure = createPressure(settings, inFlight.count, processes);
-  const metrics = createMetrics({ database, logins: throttle.counts, pressure, siblings });
-  const probe = createDatabaseProbe(() => database.run(PROBE, 'quick'));
+  const metrics = createMetrics({
+    database,
+    replicas: () => replicas.states(),
+    logins: throttle.counts,
+    pressure,
+    siblings,
+  });
+  const probe = createProbe(database);
   let site: Prepared | undefined;
   let isClosing = false;
   let ending: Promise<void> | undefined;
   let pruning: NodeJS.Timeout | undefined;
+  let replicas = onlyPrimary(database);
 
   async function prepare({ waits = true, warns = true } = {}): Promise<Prepared> {
     const catalog = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
@@ -182,6 +187,15 @@ export function createService(
       const { models } = schema;
       const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
       const seal = createVersionSeal(secret);
+      replicas = await openReplicas({
+        urls: waits ? settings.databaseReadUrl : [], // commands do not serve
+        maxLag: settings.maxLag,
+        slowTimeout: settings.slowTimeout * 1000,
+        primary: database,
+        secret,
+        report: (level, message) => logger[level]({ message }),
+      });
+      const routing = replicas;
       const served = serveResources(resources, models, settings, seal);
       const warnings = warns ? startWarnings(resources, served, schema) : [];
       if (warns) warnings.push(...(await constraintWarnings(database, resources)));
@@ -217,9 +231,9 @@ export function createService(
         users,
         api: createApi({
           resources: served,
-          database,
-          operations: (requester) => operationsOn(database.for(requester), requester),
-          listing: (requester) => createListing(database.for(requester), listings),
+          reading: (request) => routing.reading(request.requester, sentPosition(request)),
+          operations: (requester) => operationsOn(routing.primary.for(requester), requester),
+          listing: (reader) => createListing(reader, listings),
           pages,
           hasAdmin,
           settings,
@@ -230,7 +244,7 @@ export function createService(
           authentication && logins && history
             ? createAdmin({
                 settings,
-                database,
+                replicas: routing,
                 definitions: [...resources, HISTORY],
                 schema,
                 seal,
@@ -242,6 +256,7 @@ export function createService(
                 logger,
               })
             : undefined,
+        positionAfter: routing.positionAfter,
         isReady: async () => {
           if (isClosing) return false;
           return probe();
@@ -278,6 +293,7 @@ export function createService(
       metrics.close();
       pressure.close();
       leaveBasePath();
+      await replicas.close();
       await database.close();
     },
   };

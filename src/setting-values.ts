@@ -50,6 +50,25 @@ export function parseDatabaseUrl(text: string): string {
   return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }
 
+/** Replicas: each address leads to one server, so that a position that it reports is that of the next statement. */
+export function parseReadUrls(text: string): string[] {
+  // A comma within an address is part of its password.
+  const urls = text.split(/,(?=\s*(?:postgres(?:ql)?:|$))/).map((url) => url.trim());
+  return urls.map((url, index) => {
+    const which = urls.length > 1 ? `, address ${index + 1}: ` : ' ';
+    try {
+      const parsed = parseDatabaseUrl(url);
+      const prepare = new URL(parsed).searchParams.get('prepare') ?? '';
+      if (!['false', 'disable'].includes(prepare)) return parsed;
+    } catch (error) {
+      throw new Error(`${which}${(error as Error).message}`.trim(), { cause: error });
+    }
+    throw new Error(
+      `${which}must not have prepare=false: a pooler may pass each statement to another server`.trim(),
+    );
+  });
+}
+
 export function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim());
   const invalid = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);

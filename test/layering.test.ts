@@ -18,6 +18,7 @@ const ROOMS = [
   'db/schema',
   'db/scheduling',
   'db/connection',
+  'db/replicas',
   'query/parse',
   'query',
   'query/statements',

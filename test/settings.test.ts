@@ -11,6 +11,12 @@ import { REPOSITORY } from './paths.ts';
 /** Valid values of each setting, up to its bounds, and invalid values. */
 const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [
   ['DATABASE_URL', ['postgres://h/d', 'postgresql://u:p@h:5432/d'], ['mysql://h/d', 'h/d', 'postgres']],
+  [
+    'DATABASE_READ_URL',
+    ['postgres://h/d', 'postgres://u:p,q@h/d, postgresql://i/d'],
+    ['h/d', 'postgres://h/d,', 'postgres://h/d,mysql://i/d', 'postgres://h/d?prepare=false'],
+  ],
+  ['MAX_LAG', ['1', '3600'], ['0', '3601', '1s']],
   ['PORT', ['0', '65535'], ['65536', '-1', '8e3', ' 80', '0x50']],
   ['ACCESS', ['default', 'user', 'admin'], ['none', 'User']],
   ['USER_MODEL', ['user', 'person_2'], ['User', '2nd', 'a-b']],
@@ -51,6 +57,8 @@ describe('settings from the environment', () => {
   test('an empty environment gives every setting its documented default', () => {
     assert.deepEqual(readSettings({}), {
       databaseUrl: undefined,
+      databaseReadUrl: [],
+      maxLag: 10,
       resources: undefined,
       host: '127.0.0.1',
       port: 8000,
@@ -92,6 +100,8 @@ describe('settings from the environment', () => {
         CORS_ORIGINS: 'https://a.example, http://b.example:81',
         BASE_PATH: '/books',
         TRUST_PROXY: '2',
+        DATABASE_READ_URL: `${databaseUrl}, ${databaseUrl}`,
+        MAX_LAG: '20',
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
         RATE_LIMIT: '50, 200',
@@ -99,6 +109,8 @@ describe('settings from the environment', () => {
       }),
       {
         databaseUrl,
+        databaseReadUrl: [databaseUrl, databaseUrl],
+        maxLag: 20,
         resources: 'books.ts',
         host: '::1',
         port: 0,

@@ -4,7 +4,7 @@ import { asProblem } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
-import { readCookie } from './web/cookies.ts';
+import { readCookie, setCookie } from './web/cookies.ts';
 import { addressOf, pathOf } from '../http/message/base-path.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
@@ -95,6 +95,9 @@ async function answerAnonymous(services: Services, request: ApiRequest, sent?: F
 }
 
 const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
+
+/** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
+const POSITION_MARGIN = 60;
 
 function wrongMethod(method: string, { page }: AdminRoute): Problem {
   const allowed = ADMIN_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
@@ -195,7 +198,7 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const services = servicesFor(request.requester);
+      const services = servicesFor(request);
       const context = await authenticate(services, request);
       if (addressOf(`${request.path.replace(/\/$/, '')}/`) === links.login) {
         if (method !== 'POST') return showLogin(request);
@@ -211,6 +214,12 @@ export function createAdmin(options: AdminOptions): Area {
         if (!(error instanceof Problem)) throw error;
         return problemPage(context, error, { path: request.path });
       }
+    },
+
+    keepPosition(request, reply, position) {
+      const cookie = setCookie(request, 'position', position, options.settings.maxLag + POSITION_MARGIN);
+      const others = [reply.headers['Set-Cookie'] ?? []].flat();
+      return { ...reply, headers: { ...reply.headers, 'Set-Cookie': [...others, cookie] } };
     },
 
     problem: (problem, requestId) => problemPage(undefined, problem, { requestId }),

@@ -12,14 +12,18 @@ import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Siblings } from '../http/message/siblings.ts';
 import type { Requester } from '../db/scheduling/requester.ts';
+import type { Replicas } from '../db/replicas/replicas.ts';
+import type { ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
+import { readCookie } from './web/cookies.ts';
 import { createParking } from './web/parked-forms.ts';
 
 /** What the composition root hands to the admin area. */
 export interface AdminOptions extends Pick<
   Services,
-  'settings' | 'database' | 'authentication' | 'passwords' | 'sessions' | 'logger'
+  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger'
 > {
+  readonly replicas: Replicas;
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
   /** See `ServedResource`. */
@@ -29,12 +33,24 @@ export interface AdminOptions extends Pick<
   readonly siblings: Siblings | undefined;
 }
 
+/** Methods of requests that change nothing. */
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
 /**
  * Builds the services that all requests share.
  * @returns the resources, and a function that returns the services for one request
  */
-export function createServices({ definitions, schema, seal, panels, siblings, ...parts }: AdminOptions) {
-  const { settings, database, passwords } = parts;
+export function createServices({
+  definitions,
+  schema,
+  seal,
+  panels,
+  siblings,
+  replicas,
+  ...parts
+}: AdminOptions) {
+  const { settings, passwords } = parts;
+  const database = replicas.primary;
   const { models } = schema;
   const resources = serveForAdmin(definitions, models, settings, schema.catalog, seal);
   const history = resources.get(HISTORY.model);
@@ -53,8 +69,12 @@ export function createServices({ definitions, schema, seal, panels, siblings, ..
     panels: createPanels(database, panels),
   };
   const tables = [...models.values()];
-  const servicesFor = (requester: Requester): Services => {
-    const requesterDatabase = database.for(requester);
+  const servicesFor = (request: ApiRequest): Services => {
+    const { requester } = request;
+    // A change reads what it needs where it writes.
+    const requesterDatabase = READS.has(request.method)
+      ? replicas.reading(requester, readCookie(request, 'position'))
+      : database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, resources, passwords, requester, requesterDatabase);
     const browsing = createBrowsing(requesterDatabase, resources, statements, settings);

@@ -3,9 +3,12 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { addressOf } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 
-/** The session, the token that binds the login form to a browser, and the flash message for the next page. */
+/**
+ * The session, the token that binds the login form to a browser, the flash message for the next page, and the position of the last
+ * write.
+ */
 export type CookieName = (typeof NAMES)[number];
-const NAMES = ['session', 'login', 'flash'] as const;
+const NAMES = ['session', 'login', 'flash', 'position'] as const;
 
 /** Browsers accept a cookie with this prefix only over TLS, so a network attacker cannot plant one. */
 const SECURE_PREFIX = '__Secure-';

@@ -2,7 +2,6 @@
 import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/connection/runner.ts';
-import type { Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
 import { COUNTINGS, type Counting, type Listing, type RecordPage } from '../../resources/records/listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
@@ -25,8 +24,9 @@ import { pageLinks } from './page-links.ts';
 
 export interface ApiReadOptions {
   readonly resources: ServedResources;
-  readonly database: Pick<Database, 'for'>;
-  readonly listing: (requester: Requester) => Listing;
+  /** The database for the reads of a request: a replica, if there is one that has what the client has written. */
+  readonly reading: (request: ApiRequest) => Pick<Database, 'run' | 'cursor'>;
+  readonly listing: (database: Pick<Database, 'run' | 'cursor'>) => Listing;
   readonly pages: ApiPages;
   readonly hasAdmin: boolean;
 }
@@ -68,7 +68,9 @@ const indexBody = (resources: ServedResources): string =>
     })),
   });
 
-export function createApiReads({ resources, database, listing, pages, hasAdmin }: ApiReadOptions) {
+export function createApiReads({ resources, reading, listing, pages, hasAdmin }: ApiReadOptions) {
+  const listingFor = (request: ApiRequest): Listing => listing(reading(request));
+
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
@@ -88,7 +90,7 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
     if (resource.read !== 'default') return requireLevel(request, resource.read);
     if (request.headers.authorization === undefined) return undefined;
     if (counting === 'exact' && resource.maxCount !== undefined) return request.authenticate();
-    if (listing(request.requester).needsCaller(resource, query)) return request.authenticate();
+    if (listingFor(request).needsCaller(resource, query)) return request.authenticate();
     request.queueAsUser();
     return undefined;
   }
@@ -111,7 +113,7 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
         : await requireLevel(request, resource.read);
     return pages.collection(request, resource, caller, async (query, counting) => {
       const reader = caller ?? (await collectionCaller(request, resource, query, counting));
-      const page = await listing(request.requester).list(resource, query, reader, {
+      const page = await listingFor(request).list(resource, query, reader, {
         counting,
         format: 'html',
       });
@@ -129,12 +131,12 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
     const { query } = request;
     if (format === 'ndjson' || (format === 'csv' && preference(request.headers, 'paging') === 'none')) {
       if (request.method !== 'HEAD')
-        return streamReply(format, await listing(request.requester).stream(resource, query, caller, format));
+        return streamReply(format, await listingFor(request).stream(resource, query, caller, format));
       // HEAD has no body, so it needs no cursor.
-      listing(request.requester).checkStream(resource, query, caller);
+      listingFor(request).checkStream(resource, query, caller);
       return streamReply(format, NO_CHUNKS);
     }
-    const page = await listing(request.requester).list(resource, query, caller, {
+    const page = await listingFor(request).list(resource, query, caller, {
       counting: countingOf(request),
       format,
       wantsCursors: preference(request.headers, 'paging') === 'cursor',
@@ -199,13 +201,13 @@ export function createApiReads({ resources, database, listing, pages, hasAdmin }
       const isJsonLink = format === 'html' && request.query === pages.jsonQuery;
       if (!isJsonLink) assertNoParameters(request.query);
       if (format === 'html' && !isJsonLink) {
-        const record = await listing(request.requester).preview(resource, id);
+        const record = await listingFor(request).preview(resource, id);
         caller ??= await optionalCaller(request);
         await request.requester.slotForPage(record.length);
         return pages.record(request, resource, caller, record);
       }
       if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
-      const record = await readRecord(database.for(request.requester), resource, id);
+      const record = await readRecord(reading(request), resource, id);
       const headers = { ETag: entityTag(record.version) };
       if (isNotModified(request.headers['if-none-match'], record.version))
         return { status: 304, headers, body: '' };

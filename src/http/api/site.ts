@@ -1,4 +1,5 @@
 // The type of the service after the database has been read.
+import type { Replicas } from '../../db/replicas/replicas.ts';
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from '../auth/authentication.ts';
@@ -15,6 +16,8 @@ export interface Site {
   readonly authentication: Authentication | undefined;
   /** The admin area, under `/admin/`; undefined if the registry has no user model. */
   readonly admin: Area | undefined;
+  /** See `Replicas`. */
+  readonly positionAfter: Replicas['positionAfter'];
   /** Whether the database answers. */
   readonly isReady: () => Promise<boolean>;
 }

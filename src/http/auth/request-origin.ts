@@ -80,13 +80,15 @@ export function corsHeaders(
   if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) {
     return {
       ...allowed,
-      'Access-Control-Expose-Headers': 'ETag, Link, Location, Preference-Applied, Retry-After, X-Total-Count',
+      'Access-Control-Expose-Headers':
+        'ETag, Link, Location, Preference-Applied, Retry-After, Vitrine-Position, X-Total-Count',
     };
   }
   return {
     ...allowed,
     'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
-    'Access-Control-Allow-Headers': 'Authorization, Content-Type, If-Match, If-None-Match, Prefer',
+    'Access-Control-Allow-Headers':
+      'Authorization, Content-Type, If-Match, If-None-Match, Prefer, Vitrine-Position',
     'Access-Control-Max-Age': '600',
   };
 }

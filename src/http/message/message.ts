@@ -64,6 +64,8 @@ export interface Area {
   readonly answer: (request: ApiRequest) => Promise<Reply>;
   /** The route pattern of a path, for metrics: one of a bounded number; undefined for an unknown path. */
   readonly patternOf: (path: string) => string | undefined;
+  /** Lets the browser keep the position of a write, and send it with later requests. */
+  readonly keepPosition: (request: ApiRequest, reply: Reply, position: string) => Reply;
   /** Renders an error. `requestId` identifies the log line with the cause of a 500. */
   readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }

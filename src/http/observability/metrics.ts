@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
+import type { ReplicaState } from '../../db/replicas/replica.ts';
 import { watchEventLoop } from '../load/event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
@@ -18,6 +19,7 @@ import type { Throttle } from '../auth/login-throttle.ts';
 /** Values that other parts measure. They are read on each request for the metrics. */
 interface MetricSources {
   readonly database: Pick<Database, 'pools' | 'classes'>;
+  readonly replicas: () => readonly ReplicaState[];
   readonly logins: Throttle['counts'];
   readonly pressure: Pressure;
   /** The other processes of the service, if there are any: then the metrics are those of all processes. */
@@ -138,13 +140,34 @@ function writeDatabase(output: MetricsText, database: MetricSources['database'])
     output.add([type, prefix + name, help, classes.map(([name, state]) => [{ class: name }, state[key]])]);
 }
 
+function replicaMetrics(states: readonly ReplicaState[]): Metric[] {
+  if (states.length === 0) return [];
+  const samples = (read: (state: ReplicaState) => number | undefined): Sample[] =>
+    states.flatMap((state): Sample[] => {
+      const value = read(state);
+      return value === undefined ? [] : [[{ replica: state.name }, value]];
+    });
+  const [inRotation, bytes] = [
+    '1 while the replica answers reads.',
+    'Log that the replica has not replayed.',
+  ];
+  const [seconds, failed] = ["Age of the replica's state.", 'Reads that the primary took over.'];
+  return [
+    ['gauge', 'vitrine_replica_in_rotation', inRotation, samples((state) => Number(state.isInRotation))],
+    ['gauge', 'vitrine_replica_lag_bytes', bytes, samples(({ lagBytes }) => lagBytes)],
+    ['gauge', 'vitrine_replica_lag_seconds', seconds, samples(({ lag }) => lag && lag / 1000)],
+    ['counter', 'vitrine_replica_reads_total', 'Reads on the replica.', samples(({ reads }) => reads)],
+    ['counter', 'vitrine_replica_failed_reads_total', failed, samples(({ failures }) => failures)],
+  ];
+}
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /**
  * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
  * request for the metrics.
  */
-export function createMetrics({ database, logins, pressure, siblings }: MetricSources) {
+export function createMetrics({ database, replicas, logins, pressure, siblings }: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -202,6 +225,7 @@ export function createMetrics({ database, logins, pressure, siblings }: MetricSo
       ['counter', 'vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled],
     );
     writeDatabase(output, database);
+    output.add(...replicaMetrics(replicas()));
     const { quantiles, sum, count } = eventLoop.read();
     output.summary('vitrine_event_loop_delay_seconds', 'Delay of the event loop.', {
       quantiles: quantiles.map(([quantile, value]) => [{ quantile: String(quantile) }, value]),

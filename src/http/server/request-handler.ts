@@ -13,6 +13,7 @@ import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
+import { withPosition } from '../message/write-position.ts';
 import {
   ADMIN_ASSET,
   mayReadMetrics,
@@ -250,12 +251,20 @@ export function createHandler(options: HandlerOptions): Handler {
     }
   }
 
+  /** Adds what the request has written, if it has. */
+  function positioned(exchange: Exchange, made: Reply): Reply | Promise<Reply> {
+    const current = site();
+    const position = current?.positionAfter(exchange, made.status);
+    if (!position) return made;
+    return withPosition(exchange, made, position, exchange.isInAdminArea ? current?.admin : undefined);
+  }
+
   async function respond(exchange: Exchange): Promise<void> {
     const { response } = exchange;
     try {
       const waiting = exchange.peer.waitForPrevious(response);
       if (waiting && !(await waiting)) throw new ClientGone();
-      const made = await reply(exchange);
+      const made = await positioned(exchange, await reply(exchange));
       if (response.closed) throw new ClientGone();
       const streaming = finish(exchange, made);
       if (streaming) await streaming;

@@ -1,0 +1,65 @@
+// Turns the position of a write into the text that its client sends with later reads, and back.
+import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from 'node:crypto';
+import type { Reached } from '../connection/server-guard.ts';
+
+/** What a client has written, as it says. */
+export interface WrittenPosition {
+  /** Undefined if it is not known, so that only the primary has it for certain. */
+  readonly reached: Reached | undefined;
+  /** When it was issued (milliseconds since 1970). */
+  readonly issued: number;
+}
+
+export interface PositionTokens {
+  readonly seal: (position: WrittenPosition) => string;
+  /**
+   * The positions of writes that ran at the same time, separated by commas.
+   * @returns undefined in the place of a text that this service did not issue
+   */
+  readonly openAll: (tokens: string) => readonly (WrittenPosition | undefined)[];
+}
+
+/** The timeline (4 bytes), the position (8) and the second of issue (4), then the MAC. */
+const CONTENT_BYTES = 16;
+const MAC_BYTES = 16;
+const TOKEN = /^[\w-]{43}$/;
+/** Maximum characters of several tokens. */
+const MAX_LENGTH = 1_000;
+/** PostgreSQL has no timeline 0. */
+const NO_TIMELINE = 0;
+
+/**
+ * @param secret that all processes on the database share
+ * @param identity of the database, so that a copy of it with the same secret does not take its positions
+ */
+export function createPositionTokens(secret: Buffer, identity: string): PositionTokens {
+  const key = createSecretKey(
+    Buffer.from(hkdfSync('sha256', secret, '', `vitrine position ${identity}`, 32)),
+  );
+  const macOf = (content: Buffer): Buffer =>
+    createHmac('sha256', key).update(content).digest().subarray(0, MAC_BYTES);
+  function open(token: string): WrittenPosition | undefined {
+    if (!TOKEN.test(token)) return undefined;
+    const bytes = Buffer.from(token, 'base64url');
+    const content = bytes.subarray(0, CONTENT_BYTES);
+    if (!timingSafeEqual(bytes.subarray(CONTENT_BYTES), macOf(content))) return undefined;
+    const timeline = content.readUInt32BE(0);
+    const position = content.readBigUInt64BE(4);
+    return {
+      reached: timeline === NO_TIMELINE ? undefined : { timeline, position },
+      issued: content.readUInt32BE(12) * 1000,
+    };
+  }
+
+  return {
+    seal: ({ reached, issued }) => {
+      const content = Buffer.alloc(CONTENT_BYTES);
+      content.writeUInt32BE(reached?.timeline ?? NO_TIMELINE, 0);
+      content.writeBigUInt64BE(reached?.position ?? 0n, 4);
+      content.writeUInt32BE(Math.floor(issued / 1000), 12);
+      return Buffer.concat([content, macOf(content)]).toString('base64url');
+    },
+    openAll: (tokens) =>
+      tokens.length > MAX_LENGTH ? [undefined] : tokens.split(',').map((token) => open(token.trim())),
+  };
+}

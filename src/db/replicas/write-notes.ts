@@ -1,0 +1,32 @@
+// Notes which requests have run statements that may write.
+import type { Database } from '../connection/database.ts';
+import { SERVICE, type Requester } from '../scheduling/requester.ts';
+
+export class WriteNotes {
+  readonly #writers = new WeakSet<Requester>();
+
+  /** Whether a request may have written something. */
+  has(requester: Requester): boolean {
+    return this.#writers.has(requester);
+  }
+
+  /** A database that notes the requesters of writes. */
+  noting(database: Database, requester: Requester = SERVICE): Database {
+    const note = (): void => void this.#writers.add(requester);
+    return {
+      for: (other) => this.noting(database.for(other), other),
+      run: (statement, kind, options) => {
+        if (kind === 'write') note();
+        return database.run(statement, kind, options);
+      },
+      transaction: (work, limits) => {
+        if (limits !== 'panel') note();
+        return database.transaction(work, limits);
+      },
+      cursor: (statement, maxRows) => database.cursor(statement, maxRows),
+      pools: () => database.pools(),
+      classes: () => database.classes(),
+      close: () => database.close(),
+    };
+  }
+}

@@ -1,0 +1,26 @@
+// The position that a write has reached: the client gets it, and sends it with later reads.
+import type { ApiRequest, Area, Reply } from './message.ts';
+
+/** The header of both. */
+export const POSITION_HEADER = 'Vitrine-Position';
+
+/** The position that a request of the API carries. A repeated header is no position. */
+export function sentPosition({ headers }: ApiRequest): string | undefined {
+  const sent = headers['vitrine-position'];
+  return sent === undefined ? undefined : String(sent);
+}
+
+/**
+ * Adds the position to the response of a request that has written.
+ * @param area the area that keeps it in another way than as a header
+ */
+export async function withPosition(
+  request: ApiRequest,
+  reply: Reply,
+  reading: Promise<string>,
+  area: Pick<Area, 'keepPosition'> | undefined,
+): Promise<Reply> {
+  const position = await reading;
+  if (area) return area.keepPosition(request, reply, position);
+  return { ...reply, headers: { ...reply.headers, [POSITION_HEADER]: position } };
+}

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { createPositionTokens } from '../../src/db/replicas/position-token.ts';
+
+const secret = randomBytes(32);
+const tokens = createPositionTokens(secret, '1 5');
+const MAX_POSITION = 2n ** 64n - 1n;
+
+describe('the token of a position', () => {
+  test('is 43 characters that give the position back', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+        fc.bigInt({ min: 0n, max: MAX_POSITION }),
+        fc.nat(),
+        (timeline, position, seconds) => {
+          const written = { reached: { timeline, position }, issued: seconds * 1000 };
+          const token = tokens.seal(written);
+          assert.match(token, /^[\w-]{43}$/);
+          assert.deepEqual(tokens.openAll(token), [written]);
+        },
+      ),
+    );
+  });
+
+  test('can say that the position is unknown', () => {
+    const token = tokens.seal({ reached: undefined, issued: 5_000 });
+    assert.deepEqual(tokens.openAll(token), [{ reached: undefined, issued: 5_000 }]);
+  });
+
+  test('is not accepted with another secret, or for another database', () => {
+    const token = tokens.seal({ reached: { timeline: 1, position: 1n }, issued: 0 });
+    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').openAll(token), [undefined]);
+    assert.deepEqual(createPositionTokens(secret, '2 5').openAll(token), [undefined]);
+  });
+
+  test('is refused after any change of a byte', () => {
+    const bytes = Buffer.from(
+      tokens.seal({ reached: { timeline: 1, position: 77n }, issued: 0 }),
+      'base64url',
+    );
+    for (let at = 0; at < bytes.length; at += 1) {
+      const changed = Buffer.from(bytes);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      assert.deepEqual(tokens.openAll(changed.toString('base64url')), [undefined]);
+    }
+  });
+
+  test('is refused in texts of any other form', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        assert.ok(tokens.openAll(text).includes(undefined));
+      }),
+    );
+    const token = tokens.seal({ reached: undefined, issued: 0 });
+    assert.deepEqual(tokens.openAll(`${token},${token}`).length, 2);
+    assert.deepEqual(tokens.openAll(Array.from({ length: 23 }, () => token).join()), [undefined]);
+    assert.deepEqual(tokens.openAll('a'.repeat(1_000_000)), [undefined]);
+  });
+});

@@ -1,0 +1,361 @@
+// Reads on standbys of real streaming replication: what a client has written is never missing.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { runPairs } from '../../bench/replicas/pairs.ts';
+import { StartError } from '../../src/index.ts';
+import { createDatabase, type Answer } from '../support.ts';
+import {
+  configure,
+  createReplicatedDatabase,
+  pauseReplay,
+  resumeReplay,
+  until,
+  type ReplicatedDatabase,
+  type ReplicatedService,
+} from './support.ts';
+
+const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
+
+const post = (service: ReplicatedService, text: string): Promise<Answer> =>
+  service.request('/api/note/', { method: 'POST', user: 'ada', body: { text } });
+
+const positionOf = ({ headers }: Answer): string => headers.get('vitrine-position') ?? '';
+
+describe('with a standby', { timeout: 300_000 }, () => {
+  let database: ReplicatedDatabase;
+  let service: ReplicatedService;
+  before(async () => {
+    database = await createReplicatedDatabase(1);
+    service = await database.serve();
+  });
+  afterEach(async () => {
+    const [standby] = database.standbys;
+    if (standby) await resumeReplay(standby);
+    await until(
+      'the standby to be in the rotation',
+      async () => sum(await service.metric('in_rotation')) === 1,
+    );
+  });
+  after(async () => {
+    await service.close();
+    await database.drop();
+  });
+
+  const standby = () => database.standbys[0]!;
+  const reads = async (): Promise<number> => sum(await service.metric('reads_total'));
+  /** Whether a request was answered by the standby. */
+  const isOnStandby = async (path: string, headers: Record<string, string> = {}): Promise<boolean> => {
+    const first = await reads();
+    const { status, text } = await service.request(path, { headers });
+    assert.equal(status, 200, text);
+    return (await reads()) > first;
+  };
+
+  test('reads without a position run there: by key, filtered, as CSV, as a page and as a stream', async () => {
+    const { json } = await post(service, 'one');
+    await until('the replay', async () => (await service.request(`/api/note/${json.id}/`)).status === 200);
+    assert.ok(await isOnStandby(`/api/note/${json.id}/`));
+    assert.ok(await isOnStandby('/api/note/'));
+    assert.ok(await isOnStandby('/api/note/?text__like=o%25&ordering=-text'));
+    assert.ok(await isOnStandby('/api/note/', { Accept: 'text/csv' }));
+    assert.ok(await isOnStandby('/api/note/', { Accept: 'text/html' }));
+    assert.ok(await isOnStandby(`/api/note/${json.id}/`, { Accept: 'text/html' }));
+    assert.ok(await isOnStandby('/api/note/', { Accept: 'application/x-ndjson' }));
+    assert.ok(await isOnStandby('/api/note/', { Prefer: 'count=exact' }));
+    assert.ok(await isOnStandby('/api/note/', { Prefer: 'count=estimated' }));
+    assert.ok(await isOnStandby('/api/note/', { Prefer: 'paging=cursor' }));
+  });
+
+  test('a write answers with a position, and a read, a refused write and a login do not', async () => {
+    const written = await post(service, 'x');
+    assert.match(positionOf(written), /^[\w-]{43}$/);
+    const key = `/api/note/${written.json.id}/`;
+    const changed = await service.request(key, { method: 'PUT', user: 'ada', body: { text: 'y' } });
+    const deleted = await service.request(key, { method: 'DELETE', user: 'ada' });
+    assert.notEqual(positionOf(changed), positionOf(written));
+    assert.match(positionOf(deleted), /^[\w-]{43}$/);
+    const refused = await service.request('/api/note/', { method: 'POST', user: 'ada', body: { no: 1 } });
+    assert.equal(refused.status, 400);
+    const read = await service.request('/api/user/', { user: 'ada' });
+    assert.deepEqual([positionOf(refused), positionOf(read)], ['', '']);
+  });
+
+  test('a read with the position of a write shows it while the replay is paused, and others run on the standby', async () => {
+    await pauseReplay(standby());
+    const written = await post(service, 'paused');
+    const path = `/api/note/${written.json.id}/`;
+    const headers = { 'Vitrine-Position': positionOf(written) };
+    assert.equal((await service.request(path, { headers })).status, 200);
+    assert.equal((await service.request(path)).status, 404);
+    await resumeReplay(standby());
+    await until('the standby to have it', () => isOnStandby(path, headers));
+  });
+
+  test('positions of writes at the same time count together, whichever came last', async () => {
+    const first = positionOf(await post(service, 'first'));
+    await until('the replay', async () => isOnStandby('/api/note/', { 'Vitrine-Position': first }));
+    await pauseReplay(standby());
+    const last = await post(service, 'last');
+    for (const both of [`${first},${positionOf(last)}`, `${positionOf(last)}, ${first}`]) {
+      const headers = { 'Vitrine-Position': both };
+      assert.equal((await service.request(`/api/note/${last.json.id}/`, { headers })).status, 200);
+    }
+    assert.ok(await isOnStandby('/api/note/', { 'Vitrine-Position': first }));
+  });
+
+  test('a forged, malformed or foreign position leads to the primary', async () => {
+    const position = positionOf(await post(service, 'x'));
+    await until('the replay', () => isOnStandby('/api/note/', { 'Vitrine-Position': position }));
+    const other = await createReplicatedDatabase(0);
+    const foreign = await other.serve({ databaseReadUrl: [other.primary.url] });
+    const fromOther = positionOf(await post(foreign, 'x'));
+    await foreign.close();
+    await other.drop();
+    assert.match(fromOther, /^[\w-]{43}$/);
+    const zero = Buffer.alloc(32).toString('base64url');
+    const texts = ['x', zero, fromOther, `${position}x`, `${position},`, `,${position}`, 'é', '0/0'];
+    const many = Array.from({ length: 100 }, () => position).join();
+    for (const text of [...texts, many, 'a'.repeat(8_000)])
+      assert.ok(
+        !(await isOnStandby('/api/note/', { 'Vitrine-Position': encodeURI(text) })),
+        text.slice(0, 50),
+      );
+    await fc.assert(
+      fc.asyncProperty(fc.nat(42), fc.constantFrom(...'AZaz09_-'), async (at, letter) => {
+        const forged = position.slice(0, at) + letter + position.slice(at + 1);
+        // The last two bits of the text are unused.
+        fc.pre(!Buffer.from(forged, 'base64url').equals(Buffer.from(position, 'base64url')));
+        assert.ok(!(await isOnStandby('/api/note/', { 'Vitrine-Position': forged })));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('a standby that lags more than MAX_LAG leaves the rotation and comes back, with one log line each', async () => {
+    const strict = await database.serve({ maxLag: 1 });
+    const logged = (text: string): number =>
+      strict.lines.filter(({ message }) => String(message).includes(text)).length;
+    await pauseReplay(standby());
+    await post(strict, 'late');
+    await until('it to leave', () => logged('does not answer reads: it lags more than 1 s behind') === 1);
+    assert.deepEqual(await strict.metric('in_rotation'), [0]);
+    assert.ok(sum(await strict.metric('lag_bytes')) > 0);
+    const { json } = await post(strict, 'later');
+    assert.equal((await strict.request(`/api/note/${json.id}/`)).status, 200);
+    await resumeReplay(standby());
+    await until('it to come back', async () => sum(await strict.metric('in_rotation')) === 1);
+    await until('the line', () => logged('answers reads') === 2); // the first one at the start
+    assert.equal(logged('does not answer'), 1);
+    await strict.close();
+  });
+
+  test('a session is read on the primary: a deactivated admin loses access although the replay is paused', async () => {
+    const cookies = await logIn(service);
+    assert.equal((await service.request('/admin/', { headers: { Cookie: cookies } })).status, 200);
+    const sql = database.primary.open();
+    await pauseReplay(standby());
+    await sql`update "user" set active = false where username = 'ada'`;
+    assert.equal((await service.request('/admin/', { headers: { Cookie: cookies } })).status, 303);
+    assert.equal((await service.request('/api/user/', { user: 'ada' })).status, 401);
+    await sql`update "user" set active = true where username = 'ada'`;
+    await sql.end();
+  });
+
+  test('the admin area keeps the position in a cookie, and shows what its admin has saved', async () => {
+    const cookies = await logIn(service);
+    const form = await service.request('/admin/note/-/add/', { headers: { Cookie: cookies } });
+    const csrf = /name="_csrf" value="([^"]+)"/.exec(form.text)?.[1] ?? '';
+    const once = /name="_once" value="([^"]+)"/.exec(form.text)?.[1];
+    await pauseReplay(standby());
+    const saved = await service.request('/admin/note/-/add/', {
+      method: 'POST',
+      headers: { Cookie: cookies, 'Content-Type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({
+        _csrf: csrf,
+        text: 'from a form',
+        ...(once && { _once: once }),
+      }).toString(),
+    });
+    assert.equal(saved.status, 303, saved.text);
+    assert.equal(positionOf(saved), '');
+    const cookie = saved.headers.getSetCookie().find((one) => one.startsWith('admin-position=')) ?? '';
+    assert.match(cookie, /^admin-position=[\w-]{43}; Path=\/admin\/; HttpOnly; SameSite=Lax; Max-Age=70$/);
+    const [position = ''] = cookie.split(';');
+    const list = (Cookie: string): Promise<Answer> =>
+      service.request('/admin/note/', { headers: { Cookie } });
+    assert.match((await list(`${cookies}; ${position}`)).text, /from a form/);
+    assert.doesNotMatch((await list(cookies)).text, /from a form/);
+  });
+
+  test('every page of the admin area is served while the standby answers reads', async () => {
+    const cookies = await logIn(service);
+    const { json } = await post(service, 'page');
+    const key = `/admin/note/${json.id}/`;
+    await until('the replay', () => isOnStandby(key, { Cookie: cookies }).catch(() => false));
+    const pages = ['/admin/', '/admin/note/', '/admin/note/?text__ilike=p%25', '/admin/user/', key];
+    const more = [`${key}delete/`, `${key}history/`, '/admin/note/-/export.csv', '/admin/-/account/'];
+    for (const path of [...pages, ...more, '/admin/vitrine_history/']) {
+      const { status, text } = await service.request(path, { headers: { Cookie: cookies } });
+      assert.equal(status, 200, `${path}: ${text.slice(0, 300)}`);
+    }
+    assert.deepEqual(await service.metric('failed_reads_total'), [0]);
+  });
+
+  test('a read on a canceled statement of the standby runs on the primary', async () => {
+    // A conflict with the replay ends a statement like this: FATAL and 57P01, or 40001.
+    let isOver = false;
+    const ending = (async () => {
+      while (!isOver)
+        await standby().sql.unsafe(
+          "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'vitrine'",
+        );
+    })();
+    for (let turn = 0; turn < 200; turn += 1) {
+      const { status } = await service.request(`/api/note/?ordering=-text&limit=${1 + (turn % 9)}`);
+      assert.equal(status, 200);
+    }
+    isOver = true;
+    await ending;
+  });
+});
+
+/** Logs ada in. @returns the cookie of the session */
+async function logIn(service: ReplicatedService): Promise<string> {
+  const page = await service.request('/admin/-/login/');
+  const [, csrf = ''] = /name="_csrf" value="([^"]+)"/.exec(page.text) ?? [];
+  const [login = ''] = (page.headers.getSetCookie()[0] ?? '').split(';');
+  const { headers, status } = await service.request('/admin/-/login/', {
+    method: 'POST',
+    headers: { Cookie: login, 'Content-Type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ _csrf: csrf, username: 'ada', password: 'pw-ada', next: '' }).toString(),
+  });
+  assert.equal(status, 303);
+  return headers
+    .getSetCookie()
+    .map((one) => one.split(';')[0])
+    .join('; ');
+}
+
+describe('with two standbys', { timeout: 600_000 }, () => {
+  let database: ReplicatedDatabase;
+  before(async () => (database = await createReplicatedDatabase(2)));
+  after(() => database.drop());
+
+  test('thousands of reads after writes show the write, while one is delayed and the other pauses and restarts', async () => {
+    const [delayed] = database.standbys;
+    await configure(delayed!, 'recovery_min_apply_delay', '300ms');
+    const counts = await runPairs(database, { pairs: 3_000, clients: 16, hasFaults: true });
+    assert.deepEqual([counts.stale, counts.failures], [0, {}]);
+    assert.ok(counts.pairs >= 3_000);
+    assert.ok(counts.onStandby > 0 && counts.controlStale > 0);
+    assert.ok(counts.othersOnStandby > counts.others / 2);
+    await configure(delayed!, 'recovery_min_apply_delay', '0');
+  });
+
+  test('no read fails while standbys freeze, die and are promoted, nor without any', async () => {
+    const again = await createReplicatedDatabase(2);
+    const service = await again.serve();
+    const statuses = new Map<number, number>();
+    let isOver = false;
+    const client = async (): Promise<void> => {
+      while (!isOver) {
+        const { status } = await service.request('/api/note/?ordering=text');
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+    };
+    const clients = Promise.all([client(), client(), client()]);
+    const inRotation = async (count: number): Promise<void> =>
+      until(`${count} in the rotation`, async () => sum(await service.metric('in_rotation')) === count);
+    const [first, second] = [again.standbys[0]!, again.standbys[1]!];
+    await inRotation(2);
+    await first.freeze(true);
+    await inRotation(1);
+    await first.freeze(false);
+    await inRotation(2);
+    await first.stop();
+    await inRotation(1);
+    await second.sql.unsafe('select pg_promote()');
+    await inRotation(0);
+    await first.start();
+    await inRotation(1);
+    isOver = true;
+    await clients;
+    assert.deepEqual([...statuses.keys()], [200]);
+    const messages = service.lines.map(({ message }) => String(message));
+    assert.ok(messages.some((message) => message.endsWith('it is not a standby')));
+    await service.close();
+    await again.drop();
+  });
+
+  test('anonymous reads go on without the primary until MAX_LAG has passed', async () => {
+    const again = await createReplicatedDatabase(1);
+    const service = await again.serve({ maxLag: 5 });
+    await until('the standby', async () => sum(await service.metric('in_rotation')) === 1);
+    assert.equal((await service.request('/api/note/')).status, 200);
+    await again.primary.stop();
+    assert.equal((await service.request('/api/note/')).status, 200);
+    assert.equal((await service.request('/api/user/', { user: 'ada' })).status, 503);
+    assert.equal((await service.request('/readyz')).status, 503);
+    const lost = await post(service, 'lost');
+    assert.equal(lost.status, 503);
+    await until('MAX_LAG', async () => (await service.request('/api/note/')).status === 503);
+    await service.close();
+    await again.drop();
+  });
+});
+
+describe('DATABASE_READ_URL', { timeout: 300_000 }, () => {
+  let database: ReplicatedDatabase;
+  before(async () => (database = await createReplicatedDatabase(1)));
+  after(() => database.drop());
+
+  const refusal = async (url: string): Promise<string> => {
+    const error: unknown = await database.serve({ databaseReadUrl: [url] }).then(
+      async (service) => service.close(),
+      (reason: unknown) => reason,
+    );
+    assert.ok(error instanceof StartError);
+    return error.message;
+  };
+
+  test('with a server of another system stops the start with that reason', async () => {
+    const other = await createDatabase();
+    const message = await refusal(other.url);
+    await other.drop();
+    assert.match(
+      message,
+      /^DATABASE_READ_URL cannot be used:\n {2}- [\d.:]+: it belongs to another system \(system identifier \d+, not \d+\)$/,
+    );
+  });
+
+  test('with a server that refuses the service stops the start', async () => {
+    const [standby] = database.standbys;
+    const url = new URL(standby!.url);
+    url.username = 'nobody';
+    assert.match(await refusal(url.href), /password authentication failed/);
+  });
+
+  test('with an unreachable server, or with the primary itself, is a warning', async () => {
+    const urls = ['postgres://a:b@127.0.0.1:1/vitrine', database.primary.url];
+    const service = await database.serve({ databaseReadUrl: urls });
+    assert.deepEqual(await service.metric('in_rotation'), [0, 0]);
+    const warnings = service.lines
+      .filter(({ level }) => level === 'warn')
+      .map(({ message }) => String(message));
+    assert.match(warnings.join('\n'), /127\.0\.0\.1:1 does not answer reads: connect ECONNREFUSED/);
+    assert.match(warnings.join('\n'), /does not answer reads: it is not a standby/);
+    assert.equal((await service.request('/api/note/')).status, 200);
+    await service.close();
+  });
+
+  test('with a replica that comes later uses it then', async () => {
+    const [standby] = database.standbys;
+    await standby!.stop('fast');
+    const service = await database.serve();
+    assert.deepEqual(await service.metric('in_rotation'), [0]);
+    await standby!.start();
+    await until('the standby', async () => sum(await service.metric('in_rotation')) === 1);
+    await service.close();
+  });
+});

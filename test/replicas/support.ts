@@ -1,0 +1,114 @@
+// A primary with standbys for one test file, and services on them.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createReplication, type Replication, type Server } from '../../bench/replicas/replication.ts';
+import { createVitrine, type Resource, type VitrineOptions } from '../../src/index.ts';
+import { cheapHash, request, type Answer, type RequestOptions } from '../support.ts';
+
+export const RESOURCES = [
+  {
+    model: 'user',
+    columns: {
+      username: { type: 'string', unique: true },
+      password: { type: 'password' },
+      active: { type: 'boolean', default: true },
+      admin: { type: 'boolean', default: false },
+    },
+    exclude: ['password'],
+    read: 'user',
+  },
+  { model: 'note', columns: { text: { type: 'text' } }, access: 'user' },
+] satisfies Resource[];
+
+export interface ReplicatedService {
+  readonly base: string;
+  readonly lines: Record<string, unknown>[];
+  readonly request: (path: string, options?: RequestOptions) => Promise<Answer>;
+  /** The samples of a metric, by replica. */
+  readonly metric: (name: string) => Promise<number[]>;
+  readonly close: () => Promise<void>;
+}
+
+export interface ReplicatedDatabase extends Replication {
+  readonly serve: (options?: Partial<VitrineOptions>) => Promise<ReplicatedService>;
+  readonly drop: () => Promise<void>;
+}
+
+/** Waits until the attempt gives true. */
+export async function until(what: string, attempt: () => Promise<boolean> | boolean): Promise<void> {
+  for (let tries = 0; tries < 1_500; tries += 1) {
+    if (await attempt()) return;
+    await sleep(20);
+  }
+  throw new Error(`waited in vain for ${what}`);
+}
+
+/** Changes a setting of a running server. */
+export async function configure({ sql }: Server, name: string, value: string): Promise<void> {
+  await sql.unsafe(`alter system set ${name} = '${value}'`);
+  await sql.unsafe('select pg_reload_conf()');
+}
+
+export const pauseReplay = (server: Server): Promise<unknown> =>
+  server.sql.unsafe('select pg_wal_replay_pause()');
+export const resumeReplay = (server: Server): Promise<unknown> =>
+  server.sql.unsafe('select pg_wal_replay_resume()');
+
+/** @param count of standbys */
+export async function createReplicatedDatabase(count: number): Promise<ReplicatedDatabase> {
+  const directory = await mkdtemp(join(tmpdir(), 'vitrine-replicas-'));
+  const replication = await createReplication(directory, count);
+  const { primary, standbys } = replication;
+  let hasUsers = false;
+
+  async function serve(options: Partial<VitrineOptions> = {}): Promise<ReplicatedService> {
+    const lines: Record<string, unknown>[] = [];
+    const vitrine = await createVitrine({
+      databaseUrl: primary.url,
+      databaseReadUrl: standbys.map(({ url }) => url),
+      resources: RESOURCES,
+      port: 0,
+      slowTimeout: 10, // a busy machine may be slow
+      log: (text) =>
+        text
+          .trimEnd()
+          .split('\n')
+          .forEach((line) => lines.push(JSON.parse(line) as Record<string, unknown>)),
+      ...options,
+    });
+    const { url: base } = await vitrine.start();
+    if (!hasUsers) {
+      const sql = primary.open();
+      for (const [name, isAdmin] of [
+        ['ada', true],
+        ['bob', false],
+      ] as const)
+        await sql`insert into "user" (username, password, admin)
+          values (${name}, ${await cheapHash(`pw-${name}`)}, ${isAdmin})`;
+      await sql.end();
+      hasUsers = true;
+    }
+    return {
+      base,
+      lines,
+      request: (path, given) => request(base, path, given),
+      metric: async (name) => {
+        const { text } = await request(base, '/metrics');
+        const samples = text.matchAll(new RegExp(`^vitrine_replica_${name}\\{.*\\} (\\S+)$`, 'gm'));
+        return [...samples].map(([, value]) => Number(value));
+      },
+      close: () => vitrine.close(),
+    };
+  }
+
+  return {
+    ...replication,
+    serve,
+    drop: async () => {
+      await replication.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
