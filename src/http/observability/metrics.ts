@@ -141,12 +141,8 @@ function writeDatabase(output: MetricsText, database: MetricSources['database'])
 }
 
 function replicaMetrics(states: readonly ReplicaState[]): Metric[] {
-  if (states.length === 0) return [];
   const samples = (read: (state: ReplicaState) => number | undefined): Sample[] =>
-    states.flatMap((state): Sample[] => {
-      const value = read(state);
-      return value === undefined ? [] : [[{ replica: state.name }, value]];
-    });
+    states.map((state) => [{ replica: state.name }, read(state) ?? NaN]);
   const [inRotation, bytes] = [
     '1 while the replica answers reads.',
     'Log that the replica has not replayed.',
