@@ -11,7 +11,6 @@ import type { VersionSeal } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Siblings } from '../http/message/siblings.ts';
-import type { Requester } from '../db/scheduling/requester.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import type { ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
