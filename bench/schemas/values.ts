@@ -104,6 +104,14 @@ export function valueOf(column: ColumnDefinition, stored: StoredColumn | undefin
       return `10:${String(number % 60).padStart(2, '0')}:00`;
     case 'uuid':
       return `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+    case 'inet':
+      return `10.0.${Math.floor(number / 256) % 256}.${number % 256}`;
+    case 'cidr':
+      return `10.${Math.floor(number / 256) % 256}.${number % 256}.0/24`;
+    case 'macaddr': {
+      const digits = number.toString(16).padStart(stored?.type === 'macaddr8' ? 16 : 12, '0');
+      return digits.replace(/..(?!$)/g, '$&:');
+    }
     case 'json':
       return { number };
     case 'string':

@@ -128,6 +128,11 @@ const SPECIMENS: Record<string, Specimen> = {
     'uuid',
     shownAs('00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'),
   ],
+  na: ['inet', 'inet', shownAs('192.0.2.7', '192.0.2.7/24', '0.0.0.0/0', '2001:db8::7', '2001:db8::7/64', '::ffff:1.2.3.4')], // prettier-ignore
+  nc: ['cidr', 'cidr', shownAs('192.0.2.0/24', '192.0.2.7/32', '0.0.0.0/0', '2001:db8::/32', '::/0', '::1/128')], // prettier-ignore
+  mc: ['macaddr', 'macaddr', shownAs('08:00:2b:01:02:03', 'ff:ff:ff:ff:ff:ff')],
+  mx: ['macaddr8', 'macaddr', shownAs('08:00:2b:01:02:03:04:05')],
+  nx: ['home', 'inet', shownAs('192.0.2.7', '2001:db8::7/64')],
   bo: ['boolean', 'boolean', [['true', 'true'], ['false', 'false']]], // prettier-ignore
   jb: [
     'jsonb',
@@ -169,6 +174,7 @@ const PREFERENCES = ["datestyle = 'German, DMY'", "timezone = 'Asia/Tokyo'"];
 const DDL = `
   ${PREFERENCES.map((each) => `do $$ begin execute format($f$alter database %I set ${each}$f$, current_database()); end $$;`).join('\n')}
   create domain "Short ""Text""" as varchar(10);
+  create domain home as inet;
   create domain amount as numeric(4,1) check (value > -1);
   create type "Mood" as enum ('so, so', 'it''s "ok"', 'déçu');
   create domain "Inner Mood" as "Mood" check (value <> 'it''s "ok"');

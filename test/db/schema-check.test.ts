@@ -117,8 +117,8 @@ const REFUSED: Record<string, [ddl: string, message: RegExp, more?: Partial<Reso
 };
 
 /** PostgreSQL types that no column type of the registry fits. */
-const STRANGE = ['interval', 'bytea', 'integer[]', 'point', 'money', 'timetz', 'bit(3)', 'inet', 'xml', '"char"', 'int4range', 'target']; // prettier-ignore
-const TYPES = ['string', 'text', 'integer', 'bigint', 'float', 'decimal', 'boolean', 'datetime', 'date', 'time', 'uuid', 'json'] as const; // prettier-ignore
+const STRANGE = ['interval', 'bytea', 'integer[]', 'point', 'money', 'timetz', 'bit(3)', 'inet[]', 'xml', '"char"', 'int4range', 'target']; // prettier-ignore
+const TYPES = ['string', 'text', 'integer', 'bigint', 'float', 'decimal', 'boolean', 'datetime', 'date', 'time', 'uuid', 'inet', 'cidr', 'macaddr', 'json'] as const; // prettier-ignore
 
 /** The objects of a database that a start could change. */
 const inventory = async (sql: Sql): Promise<string> => {

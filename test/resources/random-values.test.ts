@@ -42,6 +42,8 @@ const SAMPLE: Record<string, [stored: string, type: ColumnDefinition['type'], va
   da: ['date', 'date', moment],
   ti: ['time', 'time', moment],
   uu: ['uuid', 'uuid', fc.uuid()],
+  ia: ['inet', 'inet', fc.oneof(fc.ipV4(), fc.ipV6(), fc.tuple(fc.ipV6(), fc.nat(128)).map((parts) => parts.join('/')), fc.tuple(fc.ipV4(), fc.nat(32)).map((parts) => parts.join('/')))],
+  ma: ['macaddr', 'macaddr', fc.uint8Array({ minLength: 6, maxLength: 6 }).map((bytes) => Buffer.from(bytes).toString('hex').replace(/..(?!$)/g, '$&:'))],
   jb: ['jsonb', 'json', json],
   jt: ['json', 'json', fc.tuple(json, fc.nat(2)).map(([text, indent]) => JSON.stringify(JSON.parse(text), null, indent))],
 }; // prettier-ignore

@@ -65,7 +65,7 @@ export type ColumnDefinition =
       Bounds & { readonly precision?: number; readonly scale?: number })
   | ScalarColumn<'boolean', boolean>
   | ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})>
-  | ScalarColumn<'uuid', string>
+  | ScalarColumn<'uuid' | 'inet' | 'cidr' | 'macaddr', string>
   | (CommonColumn & {
       readonly type: 'password';
       /** Minimum length of the plain password (characters). */

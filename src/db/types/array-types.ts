@@ -138,7 +138,7 @@ function arrayOf(element: ColumnType): ColumnType {
   };
 }
 
-export type ElementTypeName = Exclude<TypeName, 'json' | 'password'>;
+export type ElementTypeName = Exclude<TypeName, 'json' | 'password' | 'inet' | 'cidr' | 'macaddr'>;
 
 /** The types that elements of an array can have, by name. */
 const elementTypes = Object.entries<ColumnType>(COLUMN_TYPES).filter(([, { array }]) => array);

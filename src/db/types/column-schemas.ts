@@ -92,6 +92,12 @@ export const dateSchema = formatted('2026-01-15', { format: 'date' });
 export const timeSchema = formatted('09:30:00', { description: 'HH:MM:SS.' });
 export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { format: 'uuid' });
 
+export const inetSchema = formatted('192.0.2.7', { description: 'An IP address, with or without a prefix.' });
+export const cidrSchema = formatted('192.0.2.0/24', { description: 'A network.' });
+/** A column of the type macaddr8 has eight bytes. */
+export const macaddrSchema = ({ castType }: Facts): ColumnSchema =>
+  same({ type: 'string' }, castType === 'macaddr8' ? '08:00:2b:01:02:03:04:05' : '08:00:2b:01:02:03');
+
 export const jsonSchema = (): ColumnSchema => same({ description: 'Any JSON value.' }, { any: 'value' });
 
 /** An array of values with this schema. */

@@ -36,6 +36,7 @@ import {
 } from './column-type-parts.ts';
 import { parseDate, parseDateTime, parseTime } from './dates.ts';
 import { join, raw, sql, type Fragment } from '../fragment.ts';
+import { cidr, inet, macaddr } from './network-types.ts';
 import { checkPassword } from './password-text.ts';
 import {
   checkJson,
@@ -226,6 +227,9 @@ export const COLUMN_TYPES = {
     input: { control: 'text', json: 'string' },
     schema: uuidSchema,
   },
+  inet,
+  cidr,
+  macaddr,
   json: {
     operators: operators(EQUALITY, ['contains']),
     castType: 'jsonb',

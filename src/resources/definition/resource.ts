@@ -210,6 +210,9 @@ export interface Values {
   date: string;
   time: string;
   uuid: string;
+  inet: string;
+  cidr: string;
+  macaddr: string;
   json: unknown;
   password: string;
 }
