@@ -33,19 +33,41 @@ function isDecodable(text: string): boolean {
 /** PostgreSQL's modes. The driver treats `verify-ca` and every unknown mode as `verify-full`. */
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
-export function parseDatabaseUrl(text: string): string {
-  // The value contains a password, so no message repeats any part of it.
+/** The address of each server that a database address names, as in `postgres://user@one:5432,two:5432/name`. */
+export function serverUrls(url: string): readonly [string, ...string[]] {
+  const [, start = '', hosts = '', rest = ''] = /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? [];
+  const [first = '', ...others] = hosts.split(',').map((host) => start + host + rest);
+  return others.length > 0 ? [first, ...others] : [url];
+}
+
+/** Where changes must be possible: `read-write` and `primary` mean the same to the service. */
+const WRITABLE = ['read-write', 'primary'];
+
+function parseUrl(text: string): URL | undefined {
   // An unencoded @ or / in the password moves the rest of it into the host or the path.
   const isWellFormed = (url: URL): boolean =>
     /^postgres(ql)?:$/.test(url.protocol) && /^\/?[^/@]*$/.test(url.pathname);
-  if (!URL.canParse(text) || !isWellFormed(new URL(text)) || !isDecodable(text)) {
+  if (!URL.canParse(text) || !isDecodable(text)) return undefined;
+  const url = new URL(text);
+  return isWellFormed(url) ? url : undefined;
+}
+
+export function parseDatabaseUrl(text: string): string {
+  // The value contains a password, so no message repeats any part of it.
+  const servers = serverUrls(text).map(parseUrl);
+  const [first] = servers;
+  if (!first || !servers.every((server) => server && (servers.length === 1 || server.hostname !== '')))
     throw new Error(
-      'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password)',
+      'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password); several servers are host1:5432,host2:5432',
     );
-  }
-  const modes = new URL(text).searchParams.getAll('sslmode');
+  const modes = first.searchParams.getAll('sslmode');
   if (!modes.every((mode) => SSL_MODES.includes(mode)))
     throw new Error(`has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`);
+  const targets = first.searchParams.getAll('target_session_attrs');
+  if (!targets.every((target) => WRITABLE.includes(target)))
+    throw new Error('has a target_session_attrs other than read-write and primary');
+  if (servers.length > 1 && targets.length === 0)
+    throw new Error('names several servers, and so needs ?target_session_attrs=read-write');
   // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
   return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }

@@ -10,7 +10,26 @@ import { REPOSITORY } from './paths.ts';
 
 /** Valid values of each setting, up to its bounds, and invalid values. */
 const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [
-  ['DATABASE_URL', ['postgres://h/d', 'postgresql://u:p@h:5432/d'], ['mysql://h/d', 'h/d', 'postgres']],
+  [
+    'DATABASE_URL',
+    [
+      'postgres://h/d',
+      'postgresql://u:p@h:5432/d',
+      'postgres://u:a,b@h/d?target_session_attrs=primary',
+      'postgres://u:p@h1:5432,[::1]:6432,h3/d?target_session_attrs=read-write',
+    ],
+    [
+      'mysql://h/d',
+      'h/d',
+      'postgres',
+      'postgres://h1,h2/d',
+      'postgres://h1:5432,h2:port/d?target_session_attrs=read-write',
+      'postgres://h1,/d?target_session_attrs=read-write',
+      'postgres://h1,h2/d?target_session_attrs=standby',
+      'postgres://h/d?target_session_attrs=any',
+      'postgres://h/d?target_session_attrs=',
+    ],
+  ],
   [
     'DATABASE_READ_URL',
     ['postgres://h/d', 'postgres://u:p,q@h/d, postgresql://i/d'],

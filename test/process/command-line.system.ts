@@ -115,6 +115,8 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 60_000 }, ()
     'postgres://ada:hunter2@localhost/db?sslmode=',
     'postgres://ada:abc@hunter2/x@localhost/db',
     'postgres://ada:a/hunter2@localhost/db',
+    'postgres://ada:hunter2@one,two/db',
+    'postgres://ada:hunter2@one:5432,two:port/db?target_session_attrs=read-write',
   ];
   for (const address of addresses) {
     test(`DATABASE_URL=${address} is named and not shown`, async () => {

@@ -38,12 +38,16 @@ export const sessionsTerminated: Fault = {
   ],
 };
 
-/** Statements of the service are canceled. What is committed stays, and PostgreSQL says so. */
+/** Statements of the service are canceled. What is committed stays here, but a failover could undo it: its outcome is unknown. */
 export const statementsCanceled: Fault = {
   name: 'statements-canceled',
   isShort: true,
   variants: [
     { name: 'at work', allows: ['busy'], strike: strikeWith('pg_cancel_backend', 0.5) },
-    { name: 'between commit and answer', allows: ['busy'], strike: strikeCommitted('pg_cancel_backend') },
+    {
+      name: 'between commit and answer',
+      allows: ['busy', 'lost'],
+      strike: strikeCommitted('pg_cancel_backend'),
+    },
   ],
 };

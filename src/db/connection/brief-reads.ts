@@ -34,6 +34,7 @@ export interface BriefReadsOptions {
   /** Milliseconds after which a statement without an answer is abandoned. */
   readonly deadline: number;
   readonly guard?: ServerGuard | undefined;
+  readonly onReadOnly: () => void;
 }
 
 export class BriefReads {
@@ -47,7 +48,7 @@ export class BriefReads {
   #othersUntil = -Infinity;
   #unavailableUntil = -Infinity;
 
-  constructor({ open, deadline, guard }: BriefReadsOptions) {
+  constructor({ open, deadline, guard, onReadOnly }: BriefReadsOptions) {
     this.#pool = new Pool({
       open,
       connections: CONNECTIONS,
@@ -55,6 +56,7 @@ export class BriefReads {
       maxPending: 1_000, // `mayJoin` limits what is sent. Statements of lost connections count, too.
       deadline,
       guard,
+      onReadOnly,
       onAnswer: (statement, rows, milliseconds) => {
         const { shape } = statement;
         if (!shape) return;
@@ -112,6 +114,10 @@ export class BriefReads {
 
   sweep(now: number): void {
     this.#pool.sweep(now);
+  }
+
+  reconnect(): void {
+    this.#pool.reconnect();
   }
 
   close(): Promise<void> {

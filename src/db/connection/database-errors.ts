@@ -94,6 +94,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   CONNECTION_ENDED: [503, UNAVAILABLE],
   CONNECTION_DESTROYED: [503, UNAVAILABLE],
   CONNECT_TIMEOUT: [503, UNAVAILABLE],
+  NO_PRIMARY: [503, UNAVAILABLE],
   ECONNREFUSED: [503, UNAVAILABLE],
   ECONNRESET: [503, UNAVAILABLE],
   EPIPE: [503, UNAVAILABLE],
@@ -160,7 +161,8 @@ const REFUSALS = /^(28|3D|42|55000|57014)/;
 /** The same for PgBouncer, by message: all its errors have one SQLSTATE, temporary ones too. */
 const POOLER_REFUSALS = /^unsupported startup parameter|^no such (database|user)|auth\w* failed/i;
 
-const isRefusal = ({ code, message }: DatabaseError): boolean =>
+/** Whether a server refuses the service for good. */
+export const isRefusal = ({ code, message }: Pick<DatabaseError, 'code' | 'message'>): boolean =>
   code === '08P01' ? POOLER_REFUSALS.test(message) : REFUSALS.test(code);
 
 /** Node's message when the server closes the connection as TLS starts: PostgreSQL without TLS does so. */

@@ -57,7 +57,6 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   max_lifetime: null,
   // Reconnect quickly: by default, up to 20 s pass between two tries.
   backoff: () => 0.25,
-  onnotice: () => undefined,
   connection: {
     application_name: 'vitrine',
     // These two determine the text of dates and times.

@@ -1,12 +1,13 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
 // test/db/driver.test.ts must pass before its exact version in package.json changes.
-import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
+import { serverUrls } from '../../setting-values.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { UNAVAILABLE } from './database-errors.ts';
+import { createSockets, findWritable, serverOf, type Server, type Sockets } from './servers.ts';
 
 /** The rows of a statement, and its column names if it returns rows. */
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
@@ -17,34 +18,104 @@ export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: 
  */
 const AS_TEXT = { to: 25, from: [16, 17, 114, 1082, 1114, 1184, 3802], serialize: String, parse: String };
 
+/** Options of the driver that its type declarations lack. */
+type Options = postgres.Options<Record<string, postgres.PostgresType>> & {
+  readonly socket?: Sockets['open'];
+};
+
 /**
- * Checks the certificate of a server given by IP address, if `sslmode` asks for it. The driver would let Node compare the
- * certificate with `localhost`.
+ * Checks the certificate of the server that was chosen, if `sslmode` asks for it. For a server given by IP address, the driver
+ * would let Node compare the certificate with `localhost`.
  */
-function certificateCheck(url: string): Pick<postgres.Options<Record<string, never>>, 'ssl'> {
-  const { hostname, searchParams } = new URL(url);
-  const host = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) === 0 || !searchParams.get('sslmode')?.startsWith('verify-')) return {};
+function certificateCheck(address: string, server: () => Server | undefined): Pick<Options, 'ssl'> {
+  if (!new URL(address).searchParams.get('sslmode')?.startsWith('verify-')) return {};
   return {
     ssl: {
-      checkServerIdentity: (_: string, certificate: PeerCertificate) =>
-        checkServerIdentity(host, certificate),
+      checkServerIdentity: (name: string, certificate: PeerCertificate) =>
+        checkServerIdentity((server() ?? serverOf(address))?.host ?? name, certificate),
     },
   };
 }
 
-/** Opens connections to PostgreSQL. No other function does. */
-export const openPostgres = (
-  url: string,
-  options: postgres.Options<Record<string, postgres.PostgresType>>,
-): postgres.Sql => postgres(url, { ...options, ...certificateCheck(url), types: { text: AS_TEXT } });
+const TARGET = 'target_session_attrs';
+
+/** The address without `target_session_attrs`, of which the driver's `read-write` accepts standbys. */
+function withoutTarget(address: string): string {
+  const url = new URL(address);
+  if (!url.searchParams.has(TARGET)) return address;
+  url.searchParams.delete(TARGET);
+  return url.href;
+}
+
+/** Clients with a commit that did not wait for its standby. */
+const unreplicated = new WeakSet<postgres.Sql>();
+
+/**
+ * Whether the last statement of a client was committed, and a request to cancel ended its wait for a synchronous standby.
+ * PostgreSQL reports success, but a failover may undo the change.
+ */
+export const wasUnreplicated = (sql: postgres.Sql): boolean => unreplicated.delete(sql);
+
+/** Opens a client with one connection, to a server that is chosen when it connects. */
+function openOn(
+  address: string,
+  choose: () => Server | undefined | Promise<Server | undefined>,
+  options: Options,
+): postgres.Sql {
+  const sockets = createSockets(choose);
+  const sql: postgres.Sql = postgres(withoutTarget(address), {
+    ...options,
+    ...certificateCheck(address, sockets.server),
+    onnotice: ({ routine }) => {
+      if (routine === 'SyncRepWaitForLSN') unreplicated.add(sql);
+    },
+    socket: sockets.open,
+    types: { text: AS_TEXT },
+  } as Options);
+  const end = sql.end.bind(sql);
+  // The driver does not end a connection whose socket is still being opened.
+  sql.end = (how) => end(how).finally(sockets.close);
+  return sql;
+}
+
+/** Asks a server whether it accepts changes. */
+async function isWritable(address: string): Promise<boolean> {
+  const options = { max: 1, fetch_types: false, connect_timeout: 3 };
+  const connection = { application_name: 'vitrine' };
+  const sql = openOn(address, () => serverOf(address), { ...options, connection });
+  try {
+    const [row] = await sql.unsafe<{ transaction_read_only: string }[]>('show transaction_read_only');
+    return row?.transaction_read_only === 'off';
+  } finally {
+    void sql.end({ timeout: 0 });
+  }
+}
+
+/**
+ * Opens a connection to PostgreSQL. No other function does. The driver's own choice among several servers is not used:
+ *
+ * - Each client would begin with the first server, and fail for as long as that one does not answer or is starting.
+ * - It accepts a standby as `read-write`, and while no server is accepted it tries again without a pause.
+ * - A request to cancel goes to the first server, and each server without a port gets the port of the first one.
+ */
+export function openPostgres(url: string, options: Options): postgres.Sql {
+  const addresses = serverUrls(url);
+  const [first] = addresses;
+  const choose =
+    addresses.length === 1
+      ? () => serverOf(first)
+      : async () => serverOf(await findWritable(addresses, isWritable));
+  // On each new connection the driver then asks whether the server is a standby: it may have become one since the search.
+  const target = new URL(first).searchParams.has(TARGET) ? { target_session_attrs: 'primary' as const } : {};
+  return openOn(first, choose, { ...options, ...target });
+}
 
 /**
  * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
  * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
  */
 export const supportsPipelining = (url: string): boolean =>
-  !['false', 'disable'].includes(new URL(url).searchParams.get('prepare') ?? '');
+  !['false', 'disable'].includes(new URL(serverUrls(url)[0]).searchParams.get('prepare') ?? '');
 
 /** A statement that was passed to the driver. */
 export interface Query extends PromiseLike<RawRows> {
@@ -147,7 +218,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
         const query = start(sql);
         running = query as unknown as Query;
         void Promise.resolve(query)
-          .then(resolve, reject)
+          .then((rows) => (wasUnreplicated(sql) ? reject(connectionLost()) : resolve(rows)), reject)
           .finally(() => {
             // The next statement may have begun already.
             if (running === (query as unknown as Query)) running = undefined;

@@ -166,7 +166,6 @@ async function joinServer(
     max: 1,
     max_lifetime: null,
     fetch_types: false,
-    onnotice: () => undefined,
     connection: { application_name: PRESENCE },
   });
   try {

@@ -1,11 +1,11 @@
-// The statements of a pool and their counters, and whether one may have taken effect when its answer is lost.
+// The options of a pool, its statements and their counters, and whether one may have taken effect when its answer is lost.
 import type { BoundSql } from '../fragment.ts';
 import type { Histogram } from '../histogram.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
-import type { Query } from './driver.ts';
+import type { OpenClient, Query } from './driver.ts';
 import type { Connection } from './pool-connections.ts';
-import type { Reached } from './server-guard.ts';
+import type { Reached, ServerGuard } from './server-guard.ts';
 
 /** A statement that can be canceled. */
 export interface Execution {
@@ -36,6 +36,28 @@ export interface Job {
   query?: Query;
   /** Why it was canceled. */
   canceled?: Error;
+}
+
+export interface PoolOptions {
+  readonly open: OpenClient;
+  readonly connections: number;
+  /** Maximum statements on a connection at once: with more than one they are pipelined. */
+  readonly depth: number;
+  /** Maximum statements that wait or run at once. */
+  readonly maxPending: number;
+  /** Milliseconds after which a statement without an answer is abandoned, including its time in the queue. */
+  readonly deadline: number;
+  /** A statement that sets up each connection, after the first answer on it. */
+  readonly prelude?: string;
+  readonly guard?: ServerGuard | undefined;
+  /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
+  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
+  /** Runs after a statement that has delayed those behind it. */
+  readonly onSlow?: (statement: BoundSql) => void;
+  /** Runs after an answer that the connection is read-only. Without it, the pool connects again. */
+  readonly onReadOnly?: () => void;
+  /** Runs repeatedly while a statement delays those behind it. */
+  readonly onStalled?: (statement: BoundSql) => void;
 }
 
 /** The counters of a pool, for the metrics. */

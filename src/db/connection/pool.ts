@@ -9,36 +9,16 @@ import {
   connectionLost,
   processOf,
   sendStatement,
+  wasUnreplicated,
   withoutGaps,
-  type OpenClient,
   type Query,
 } from './driver.ts';
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
-import { unanswered, type Execution, type Job, type PoolState } from './pool-job.ts';
-import { beginGuarded, hasReached, WrongServer, type ServerGuard } from './server-guard.ts';
+import { unanswered, type Execution, type Job, type PoolOptions, type PoolState } from './pool-job.ts';
+import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
 import { StallTimer } from './stall-timer.ts';
-
-export interface PoolOptions {
-  readonly open: OpenClient;
-  readonly connections: number;
-  /** Maximum statements on a connection at once: with more than one they are pipelined. */
-  readonly depth: number;
-  /** Maximum statements that wait or run at once. */
-  readonly maxPending: number;
-  /** Milliseconds after which a statement without an answer is abandoned, including its time in the queue. */
-  readonly deadline: number;
-  /** A statement that sets up each connection, after the first answer on it. */
-  readonly prelude?: string;
-  readonly guard?: ServerGuard | undefined;
-  /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
-  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
-  /** Runs after a statement that has delayed those behind it. */
-  readonly onSlow?: (statement: BoundSql) => void;
-  /** Runs repeatedly while a statement delays those behind it. */
-  readonly onStalled?: (statement: BoundSql) => void;
-}
 
 /** Maximum retries after a deadlock or serialization failure. */
 const MAX_RETRIES = 3;
@@ -131,6 +111,11 @@ export class Pool {
     }
   }
 
+  /** Replaces all connections, each as soon as it has no statement. */
+  reconnect(): void {
+    this.#connections.replaceAll();
+  }
+
   async close(): Promise<void> {
     this.#stall.stop();
     await this.#connections.close();
@@ -193,7 +178,8 @@ export class Pool {
     query.then(
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);
-        if (isAnswer(rows) && isValid) this.#succeed(job, connection, rows);
+        if (isAnswer(rows) && isValid && !wasUnreplicated(connection.sql))
+          this.#succeed(job, connection, rows);
         else this.#fail(job, connection, query, isValid ? connectionLost() : new WrongServer());
       },
       (reason: unknown) =>
@@ -229,7 +215,7 @@ export class Pool {
     if (isConnectionError(error)) {
       if (query.state) unanswered.add(error);
       this.#connections.replace(connection, true);
-    } else if (isReadOnlyError(error)) this.#connections.replaceAll();
+    } else if (isReadOnlyError(error)) (this.#options.onReadOnly ?? (() => this.reconnect()))();
     this.#finish(job, connection);
     // If the connection was lost, it is unknown whether the statement took effect, even if it was canceled.
     job.reject(isConnectionError(error) ? error : (job.canceled ?? error));

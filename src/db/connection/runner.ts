@@ -91,7 +91,9 @@ export class Runner {
 
   constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
-    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE, guard });
+    // Reads of the other pools do not fail on a server that has become a standby: they would stay behind the writes.
+    const onReadOnly = (): void => [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
+    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE, guard, onReadOnly });
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     this.#quick = new Pool({
@@ -100,13 +102,15 @@ export class Runner {
       maxPending: 4000,
       deadline: DEADLINE,
       guard,
+      onReadOnly,
       onAnswer: (statement, rows) => statement.shape && noteAnswer(statement.shape, statement, rows),
       onSlow: ({ shape }) => {
         if (shape) shape.wasSlow = true;
       },
       onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
-    const work = { connections: CONNECTIONS, depth: 1, maxPending: 1000, deadline: DEADLINE, guard };
+    const common = { deadline: DEADLINE, guard, onReadOnly };
+    const work = { ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 };
     // Behind a transaction pooler, the setting would stay on a connection that other programs use.
     this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
     this.#sweep = setInterval(() => {

@@ -1,0 +1,157 @@
+// Finds the server that accepts changes, and opens the socket of each connection. See `openPostgres` for why the driver does not.
+import { once } from 'node:events';
+import { Socket } from 'node:net';
+import { isRefusal } from './database-errors.ts';
+
+/** Milliseconds until a connection must be made. */
+const CONNECT_TIMEOUT = 5_000;
+/** Milliseconds that each of several servers has to say whether it accepts changes. */
+const SEARCH_TIMEOUT = 3_000;
+/** Milliseconds for which connections that are opened in a row use the result of one search. */
+const KEPT = 250;
+
+/** An error in the form of the driver's own. */
+const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code });
+
+/** A server by its address. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The host and port of an address. Undefined if it names no host: then the driver takes that of `PGHOST`. */
+export function serverOf(address: string): Server | undefined {
+  const { hostname, port } = new URL(address);
+  if (hostname === '') return undefined;
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || process.env['PGPORT'] || 5432) };
+}
+
+/** Says after a while that a server does not answer. */
+function withTimeout<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(failure('CONNECT_TIMEOUT', 'no answer')), SEARCH_TIMEOUT);
+  });
+  return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
+}
+
+/** Asks all servers at once, because one that is frozen would delay the others. */
+async function search(
+  addresses: readonly string[],
+  isWritable: (address: string) => Promise<boolean>,
+): Promise<string> {
+  const ask = async (address: string): Promise<string> => {
+    if (await withTimeout(isWritable(address))) return address;
+    throw failure('25006', 'accepts no changes');
+  };
+  try {
+    return await Promise.any(addresses.map(ask));
+  } catch (error) {
+    const { errors } = error as { readonly errors: readonly (Error & { readonly code: string })[] };
+    const reasons = errors.map(({ message, code }, index) => {
+      const server = serverOf(addresses[index] ?? '');
+      return `${server?.host}:${server?.port}: ${message || code}`;
+    });
+    // A refused login ends the start, and a missing server does not.
+    const code = errors.find(isRefusal)?.code ?? 'NO_PRIMARY';
+    throw failure(code, `no server accepts changes (${reasons.join('; ')})`);
+  }
+}
+
+/** Searches that are running, and the results that are still used, by the addresses. */
+const searches = new Map<string, Promise<string>>();
+
+/**
+ * The first of several servers that reports that it accepts changes.
+ * @throws Error with the reason for each server
+ */
+export function findWritable(
+  addresses: readonly string[],
+  isWritable: (address: string) => Promise<boolean>,
+): Promise<string> {
+  const key = addresses.join(' ');
+  const known = searches.get(key);
+  if (known) return known;
+  const found = search(addresses, isWritable);
+  searches.set(key, found);
+  const forget = (): void => void setTimeout(() => searches.delete(key), KEPT).unref();
+  found.then(forget, forget);
+  return found;
+}
+
+/** The driver's options for the address, where it names no host. */
+interface DriverAddress {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  readonly path?: string | false;
+}
+
+/** The sockets of a client with one connection. */
+export interface Sockets {
+  /** Opens the socket of the connection, or of a request to cancel what it runs. Never rejects: the socket fails instead. */
+  readonly open: (options: DriverAddress) => Promise<Socket>;
+  /** The server of the connection, once it was chosen. */
+  readonly server: () => Server | undefined;
+  /** Opens no more sockets. */
+  readonly close: () => void;
+}
+
+/**
+ * @param choose finds the server when the connection is opened; requests to cancel go to the same one
+ */
+export function createSockets(choose: () => Server | undefined | Promise<Server | undefined>): Sockets {
+  let chosen: ReturnType<typeof choose>;
+  let server: Server | undefined;
+  let connection: Socket | undefined;
+  let isChosen = false;
+  let isClosed = false;
+
+  const assertOpen = (): void => {
+    // The driver connects again without a pause when a server closes the connection before it is ready.
+    if (isClosed || connection?.destroyed === true)
+      throw failure('CONNECTION_CLOSED', 'the server closed the connection');
+  };
+
+  async function connect({ host: [host = ''], port: [port = 0], path }: DriverAddress): Promise<Socket> {
+    assertOpen();
+    if (!isChosen) chosen = choose();
+    isChosen = true;
+    server = await chosen;
+    assertOpen();
+    const socket = new Socket().on('error', () => undefined);
+    const target = server ?? { host, port };
+    if (server === undefined && path) socket.connect(path);
+    else socket.connect(target.port, target.host);
+    const late = failure('CONNECT_TIMEOUT', `connect CONNECT_TIMEOUT ${target.host}:${target.port}`);
+    const timer = setTimeout(() => socket.destroy(late), CONNECT_TIMEOUT);
+    try {
+      await once(socket, 'connect');
+    } finally {
+      clearTimeout(timer);
+    }
+    if (isClosed) socket.destroy();
+    assertOpen();
+    connection ??= socket;
+    // The driver names the server in TLS, and in errors, by these.
+    return Object.assign(socket, target);
+  }
+
+  return {
+    open: async (options) => {
+      try {
+        return await connect(options);
+      } catch (error) {
+        const failed = new Socket();
+        // After the driver has attached its listeners; rejecting here would make it wait forever. A statement gets the error
+        // before its connection counts as lost.
+        setImmediate(() => {
+          failed.emit('error', error);
+          setImmediate(() => failed.destroy());
+        });
+        return failed;
+      }
+    },
+    server: () => server,
+    close: () => (isClosed = true),
+  };
+}
