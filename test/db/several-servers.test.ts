@@ -174,6 +174,19 @@ describe('several servers in DATABASE_URL', { concurrency: 4 }, () => {
       assert.equal(open.count, 0, `${second?.connections} connections`);
     }));
 
+  test('a client may be ended at any moment of a failed search', () =>
+    withServers(['close', 'close'], async (_, __, address) => {
+      for (let round = 0; round < 20; round += 1) {
+        const clients = Array.from({ length: 20 }, () => openPostgres(address, OPTIONS));
+        const lost = clients.map((one) => assert.rejects(async () => one.unsafe('select 1')));
+        const ended = clients.map(async (one, index) => {
+          await sleep(index);
+          await one.end({ timeout: 0 });
+        });
+        await Promise.all([...lost, ...ended]);
+      }
+    }));
+
   test('a service uses the server that took over, without a restart', async () => {
     await withServers(['forward', 'replica'], async ([first, second], _, databaseUrl) => {
       assert.ok(first && second);

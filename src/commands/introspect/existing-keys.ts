@@ -62,7 +62,9 @@ export function viewKeyOf(
     return { key: single ?? { fields, type: undefined }, isProven: false, proposedFrom: tables };
   }
   const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
-  return key ? { key, isProven: false } : `it is ${VIEW_KINDS[kind]}, and none of its columns can be its key`;
+  return key
+    ? { key, isProven: false }
+    : `it is ${VIEW_KINDS[found.kind]}, and none of its columns can be its key`;
 }
 
 /** Why a table has no key, and what would help. */

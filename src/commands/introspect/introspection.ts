@@ -232,7 +232,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
     readonly,
     isView: isView(found),
     isAddable: isAddable || isView(found),
-    unproven: isProven ? undefined : VIEW_KINDS[relation.kind],
+    unproven: isProven ? undefined : VIEW_KINDS[found.kind],
     proposedFrom,
     secrets,
     hasRequiredSecret,

@@ -143,9 +143,9 @@ export function createSockets(choose: () => Server | undefined | Promise<Server 
       } catch (error) {
         const failed = new Socket();
         // After the driver has attached its listeners; rejecting here would make it wait forever. A statement gets the error
-        // before its connection counts as lost.
+        // before its connection counts as lost. If the driver has ended the connection meanwhile, it listens no longer.
         setImmediate(() => {
-          failed.emit('error', error);
+          if (failed.listenerCount('error') > 0) failed.emit('error', error);
           setImmediate(() => failed.destroy());
         });
         return failed;

@@ -73,7 +73,7 @@ export interface CatalogTable {
   readonly schema: string;
   /** pg_class.oid, to detect two names for one table. */
   readonly oid: number;
-  /** pg_class.relkind. */
+  /** pg_class.relkind; `f` also for a partitioned table with a foreign partition. */
   readonly kind: string;
   /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition. */
   readonly hasXmin: boolean;
@@ -129,6 +129,10 @@ const ORIGINS = raw(`with recursive origins (relation) as (
         group by a.attnum having count(distinct m[1]) = 1) o
       where o.relation <> 0)`);
 
+/** Whether the table `c` has a foreign partition. Such a table can have no key and no foreign key, so it is a foreign table itself. */
+export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
+    select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'))`);
+
 /** Reads the catalog of the tables. */
 export function catalogStatement(tables: readonly string[]): Statement<Catalog> {
   const quoted = tables.map((name) => table(name).text.join(''));
@@ -141,9 +145,8 @@ select coalesce(json_agg(json_build_object(
   'name', w.name,
   'schema', n.nspname,
   'oid', c.oid::int8,
-  'kind', c.relkind,
-  'hasXmin', c.relkind in ('r', 'm') or c.relkind = 'p' and not exists (
-    select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'),
+  'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
+  'hasXmin', c.relkind in ('r', 'm', 'p') and not ${IS_SHARDED},
   'isLockable', c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, false) & 4 > 0,
   'writable', (
     select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)
