@@ -39,7 +39,7 @@ export interface Cluster {
 }
 
 /** The processes that a process has started. */
-async function childrenOf(pid: number): Promise<number[]> {
+export async function childrenOf(pid: number): Promise<number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
   const parents = await Promise.all(
     pids.map(async (one) => {

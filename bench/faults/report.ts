@@ -50,7 +50,8 @@ const longest = (times: readonly (number | undefined)[]): string =>
     ? 'never'
     : Math.max(...(times as number[])).toFixed(1);
 
-function markdown(head: readonly string[], body: readonly (readonly string[])[]): string {
+/** A table, its first column aligned to the left. */
+export function markdown(head: readonly string[], body: readonly (readonly string[])[]): string {
   const widths = head.map((_, column) =>
     Math.max(...[head, ...body].map((cells) => cells[column]?.length ?? 0)),
   );

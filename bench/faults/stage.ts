@@ -52,8 +52,11 @@ export const AUTHORIZATION = `Basic ${Buffer.from(`${USER}:${PASSWORD}`).toStrin
 /** The service's sessions, as a condition on `pg_stat_activity`. */
 const OF_SERVICE = "application_name = 'vitrine' and datname = current_database()";
 
+/** Where the harness reads and prepares the tables. */
+type Database = Pick<Cluster, 'sql'>;
+
 /** The process ids of the service's sessions that fulfill a condition. */
-export async function sessions({ sql }: Cluster, condition = 'true'): Promise<number[]> {
+export async function sessions({ sql }: Database, condition = 'true'): Promise<number[]> {
   const rows = await sql.unsafe<{ pid: number }[]>(
     `select pid from pg_stat_activity where ${OF_SERVICE} and (${condition})`,
   );
@@ -61,7 +64,7 @@ export async function sessions({ sql }: Cluster, condition = 'true'): Promise<nu
 }
 
 /** Makes the clients' user, the counters, and each write slow enough to be struck in the middle. */
-export async function populate({ sql }: Cluster): Promise<void> {
+export async function populate({ sql }: Database): Promise<void> {
   const password = await hash(PASSWORD, { memoryCost: 8, timeCost: 1, parallelism: 1 });
   await sql`insert into "user" (username, password) values (${USER}, ${password})`;
   for (const id of COUNTERS)
@@ -76,13 +79,13 @@ export async function populate({ sql }: Cluster): Promise<void> {
 }
 
 /** Empties the tables for the next round. */
-export async function clear({ sql }: Cluster): Promise<void> {
+export async function clear({ sql }: Database): Promise<void> {
   await sql`truncate entry, vitrine_history`;
   await sql`update counter set value = 0, token = 'start ' || id`;
 }
 
 /** Requests that the service works on, the one that asks included. */
-async function requestsInFlight({ service }: Stage): Promise<number> {
+async function requestsInFlight({ service }: Pick<Stage, 'service'>): Promise<number> {
   const text = await (await fetch(`${service.base}/metrics`)).text();
   return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]);
 }
@@ -91,7 +94,10 @@ async function requestsInFlight({ service }: Stage): Promise<number> {
 const QUIET = 8;
 
 /** Waits until the service has nothing to do, not even for clients that have left. */
-export async function settle(stage: Stage, { leavesStatements }: Variant): Promise<void> {
+export async function settle(
+  stage: Pick<Stage, 'service'> & { readonly cluster: Database },
+  { leavesStatements }: Pick<Variant, 'leavesStatements'>,
+): Promise<void> {
   const { cluster } = stage;
   const isQuiet = async (): Promise<boolean> =>
     (await sessions(cluster, "state <> 'idle'")).length === 0 && (await requestsInFlight(stage)) === 1;
@@ -107,7 +113,7 @@ export async function settle(stage: Stage, { leavesStatements }: Variant): Promi
 }
 
 /** Reads what the database has, past the service, in one snapshot. */
-export const read = ({ sql }: Cluster): Promise<Found> =>
+export const read = ({ sql }: Database): Promise<Found> =>
   sql.begin('isolation level repeatable read', async (snapshot) => {
     const rows = async (query: string): Promise<Row[]> =>
       (await snapshot.unsafe<Record<string, string | number>[]>(query)).map((values) => ({
