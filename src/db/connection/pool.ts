@@ -18,7 +18,7 @@ import { isRetryable, isConnectionError, isReadOnlyError } from './database-erro
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
 import { unanswered, type Execution, type Job, type PoolOptions, type PoolState } from './pool-job.ts';
 import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
-import { StallTimer } from './stall-timer.ts';
+import { StallTimer } from '../stall-timer.ts';
 
 /** Maximum retries after a deadlock or serialization failure. */
 const MAX_RETRIES = 3;
