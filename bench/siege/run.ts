@@ -17,6 +17,7 @@ import { fairness } from './scenarios/fairness.ts';
 import { guessing } from './scenarios/guessing.ts';
 import { logins } from './scenarios/logins.ts';
 import { neighbors } from './scenarios/neighbors.ts';
+import { pages } from './scenarios/pages.ts';
 import { parsing } from './scenarios/parsing.ts';
 import { connections } from './scenarios/connections.ts';
 import { transport } from './scenarios/transport.ts';
@@ -29,6 +30,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...logins,
   ...guessing,
   ...parsing,
+  ...pages,
   ...bodies,
   ...connections,
   ...transport,

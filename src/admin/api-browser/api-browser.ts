@@ -1,14 +1,14 @@
 // The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
 import { hasSeveral } from '../../db/schema/composite-key.ts';
-import { Problem } from '../../errors.ts';
+import { excerpt, type Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
 import type { ApiPages } from '../../http/api/api-pages.ts';
 import { addressOf, keyOfSegment } from '../../http/message/base-path.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
-import { parseParameters } from '../../query/parse/grammar.ts';
+import { firstParameters, parseParameters } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/listing.ts';
 import {
   meets,
@@ -17,7 +17,7 @@ import {
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
 import { columnTable, accessSummary } from './api-columns.ts';
-import { apiFilterPanel, filteredAddress, parameterChips } from './api-filter.ts';
+import { apiFilterPanel, filteredAddress, MAX_CHIPS, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJson } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset } from '../web/assets.ts';
@@ -74,8 +74,8 @@ function apiPageReply(
 const PAGE_PARAMETERS = ['_filter', '_count'];
 
 /** A query without them. The rest keeps its encoding: encoded again, it could become too long. */
-const withoutPageParameters = (query: string): string =>
-  parseParameters(query)
+const withoutPageParameters = (query: ReturnType<typeof parseParameters>): string =>
+  query
     .filter(({ name }) => !PAGE_PARAMETERS.includes(name))
     .map(({ part }) => part)
     .join('&');
@@ -132,24 +132,15 @@ function pager(page: RecordPage, { next, previous }: PageLinks, name: string, pa
   </nav>`;
 }
 
-/** The parameters of the URL; undefined if they are malformed. */
-function parametersOf({ query }: ApiRequest): Parameters | undefined {
-  try {
-    return Parameters.parse(query);
-  } catch (error) {
-    if (error instanceof Problem) return undefined;
-    throw error;
-  }
-}
-
 /** The errors of a query: each parameter with its error and a link that removes it. */
-function errorList({ errors = {} }: Problem, request: ApiRequest): Content {
+function errorList({ errors = {} }: Problem, { path, query }: ApiRequest): Content {
   const names = Object.keys(errors);
   if (names.length === 0) return null;
-  const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(request.path)?.[1];
-  const parameters = model === undefined ? undefined : parametersOf(request);
-  const shown = parameters?.query.without('page', 'cursor').list ?? [];
-  const others = names.filter((name) => !shown.some((parameter) => parameter.name === name));
+  const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(path)?.[1];
+  const given = model === undefined ? undefined : firstParameters(query, MAX_CHIPS);
+  const parameters = new Parameters(given?.first);
+  const shown = new Set(parameters.query.without('page', 'cursor').list.map(({ name }) => excerpt(name)));
+  const others = names.filter((name) => !shown.has(name));
   return html`${
     others.length > 0 &&
     html`<ul>
@@ -161,11 +152,24 @@ function errorList({ errors = {} }: Problem, request: ApiRequest): Content {
       )}
     </ul>`
   }
-  ${model !== undefined && parameters && html`<div class="filters">${parameterChips({ name: model, hasCursors: true }, parameters, errors)}</div>`}`;
+  ${model !== undefined && given && html`<div class="filters">${parameterChips({ name: model, hasCursors: true }, parameters, { errors, others: given.others })}</div>`}`;
 }
 
 /** The pages of the API. Callers check access and read the records; these functions only format them. */
 export function createApiPages(resources: ServedResources, hasAdmin: boolean): ApiPages {
+  /** The resources on the index, for each set of those that a caller sees: at most one per access level. */
+  const indexes = new Map<string, Html>();
+
+  /** Makes them once: for many resources they take milliseconds. */
+  function indexEntries(visible: ServedResources): Html {
+    const key = [...visible.keys()].join();
+    const known = indexes.get(key);
+    if (known) return known;
+    const made = html`${[...resources.values()].map((resource) => indexEntry(resource, visible))}`;
+    indexes.set(key, made);
+    return made;
+  }
+
   function indexEntry(resource: ServedResource, visible: ServedResources): Html {
     const { name, read, methods } = resource;
     return html`<section>
@@ -198,8 +202,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
           The resources that this service serves as JSON. There is also an
           <a href="${addressOf(OPENAPI_PATH)}">OpenAPI document</a>.
         </p>
-        ${[...resources.values()].map((resource) => indexEntry(resource, visible))}
-        ${commands('With curl', [curlCommand(request, apiLinks.index, undefined)])}`;
+        ${indexEntries(visible)} ${commands('With curl', [curlCommand(request, apiLinks.index, undefined)])}`;
       return apiPageReply({ title: 'API', caller, hasAdmin, body });
     },
 
@@ -207,14 +210,15 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
 
     async collection(request, resource, caller, load) {
       const { name } = resource;
-      const given = Parameters.parse(request.query);
+      const query = parseParameters(request.query);
+      const given = new Parameters(query);
       const visible = visibleTo(resources, caller);
       const filtered = filteredAddress(given, resource, visible);
       if (filtered !== undefined) return redirect(filtered);
       // Other parameters with an underscore stay, and are rejected as unknown.
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
-      const page = await load(withoutPageParameters(request.query), isCounted ? 'exact' : undefined);
+      const page = await load(withoutPageParameters(query), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.page, ...neighbors },

@@ -34,19 +34,23 @@ const pageParameters = (hasCursors: boolean): readonly string[] =>
   hasCursors ? ['page', 'cursor'] : ['page'];
 
 /** More than the parameters that a valid query can have. */
-const MAX_CHIPS = 60;
+export const MAX_CHIPS = 60;
 
-/** The parameters of the URL, each with its error, if any, and a link that removes it. */
+/**
+ * The parameters of the URL, each with its error, if any, and a link that removes it.
+ * @param options.others how many more parameters the URL has; then there are no links, because they would lose these
+ */
 export function parameterChips(
   { name, hasCursors }: Pick<ServedResource, 'name' | 'hasCursors'>,
   parameters: Parameters,
-  errors: FieldErrors = {},
+  { errors = {}, others = 0 }: { readonly errors?: FieldErrors; readonly others?: number } = {},
 ): Html {
   const withoutPage = (query: Parameters): Parameters => query.without(...pageParameters(hasCursors));
   const shown = withoutPage(parameters.query);
   const { list } = shown;
   // Each link repeats all other parameters, so the links grow quadratically.
-  const hasLinks = shown.mayRepeat(list.length);
+  const more = others + Math.max(0, list.length - MAX_CHIPS);
+  const hasLinks = others === 0 && shown.mayRepeat(list.length);
   const chips = list.slice(0, MAX_CHIPS).map((parameter) => {
     const { name: key, value } = parameter;
     const rest = (): string => apiLinks.collection(name, withoutPage(parameters.query.withoutOne(parameter)));
@@ -56,7 +60,7 @@ export function parameterChips(
   return html`${
     chips.length > 0 &&
     html`<ul class="chips" aria-label="Parameters">
-      ${chips} ${list.length > MAX_CHIPS && html`<li>and ${list.length - MAX_CHIPS} more</li>`}
+      ${chips} ${more > 0 && html`<li>and ${more} more</li>`}
     </ul>`
   }`;
 }

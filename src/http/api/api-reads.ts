@@ -31,6 +31,9 @@ export interface ApiReadOptions {
   readonly hasAdmin: boolean;
 }
 
+/** What a column of a resource adds to the work for a page for browsers, as bytes of records. */
+const COLUMN_WEIGHT = 64;
+
 /** A format that programs read. */
 type DataFormat = Exclude<Format, 'html'>;
 
@@ -117,7 +120,7 @@ export function createApiReads({ resources, reading, listing, pages, hasAdmin }:
         counting,
         format: 'html',
       });
-      await request.requester.slotForPage(page.objects.length);
+      await request.requester.slotForPage(page.objects.length + resource.output.length * COLUMN_WEIGHT);
       return page;
     });
   }

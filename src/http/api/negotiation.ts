@@ -1,5 +1,8 @@
 // Chooses the format of a response by the `Accept` header.
 import { Problem } from '../../errors.ts';
+import type { ApiRequest } from '../message/message.ts';
+import { isAdminPath } from '../message/request-target.ts';
+import { METRICS_PATH } from '../observability/metrics.ts';
 
 /** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';
@@ -80,6 +83,17 @@ export function negotiate(accept: string | undefined, offers: readonly Format[])
   }
   return best;
 }
+
+/** Paths for programs, which get problem documents in any case. */
+const OF_PROGRAMS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRICS_PATH]);
+
+/** Whether the response's format depends on the `Accept` header, also that to an unknown path. */
+export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path'>): boolean =>
+  (method === 'GET' || method === 'HEAD') && !OF_PROGRAMS.has(path) && !isAdminPath(path);
+
+/** Whether errors of the request are pages for browsers. */
+export const wantsPage = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
+  isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 
 export const notAcceptable = (offers: readonly Format[]): Problem =>
   new Problem(406, `Accept must allow one of ${offers.map((format) => MEDIA_TYPES[format]).join(', ')}.`);

@@ -7,7 +7,6 @@ import {
 } from '../../db/connection/database-errors.ts';
 import { notFound, unavailable, type Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
-import { METRICS_PATH } from '../observability/metrics.ts';
 import type { LogFields } from '../observability/log-text.ts';
 import {
   INTERNAL_ERROR,
@@ -18,23 +17,15 @@ import {
   type Area,
   type Reply,
 } from '../message/message.ts';
-import { COLLECTION_FORMATS, negotiate } from '../api/negotiation.ts';
+import { wantsPage } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 import { isAdminPath } from '../message/request-target.ts';
 
-/** Paths for programs, which get problem documents in any case. */
-const OF_PROGRAMS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRICS_PATH]);
-
-/** Whether the response's format depends on the `Accept` header, also that to an unknown path. */
-export const isNegotiated = ({ method, path }: ApiRequest): boolean =>
-  (method === 'GET' || method === 'HEAD') && !OF_PROGRAMS.has(path) && !isAdminPath(path);
-
 /** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
   if (isAdminPath(request.path)) return current?.admin;
-  const isPage = isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
-  return isPage ? current?.pages : undefined;
+  return wantsPage(request) ? current?.pages : undefined;
 }
 
 /** The log line for a write that a rule of the database refused. Clients do not see its text. */

@@ -1,11 +1,13 @@
 // One request in progress: provides what handlers use, waits for slots, and detects that its client disconnects.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
+import { wantsPage } from '../api/negotiation.ts';
 import { readBody } from '../api/request-body.ts';
 import { pathOf } from '../message/base-path.ts';
 import {
@@ -28,6 +30,13 @@ const LARGE_BODY = 16_384;
 const MAX_WORK = 4;
 /** The same limit for the records of an HTML page, which takes much longer to render for each byte. */
 const LARGE_PAGE = 2_048;
+
+/**
+ * Characters of a query from which its page waits for a slot, and parameters from which every response does. A valid query has
+ * fewer parameters.
+ */
+const LONG_QUERY = 1_024;
+const MANY_PARAMETERS = 100;
 
 /** The parts of the service that every request uses. */
 export interface ExchangeServices {
@@ -66,6 +75,10 @@ export class Exchange implements ApiRequest, WebRequester {
   #network: string | undefined;
   /** Whether it was admitted, so that work for it has started. */
   hasStarted = false;
+  /** Whether this turn of the event loop is a slot for heavy work of this request. The slot's time is charged by itself. */
+  isInSlot = false;
+  /** Whether work for it has held the event loop for long, or its query has waited for a slot. */
+  isCostly = false;
   #isActive = false;
   #isProbing = false;
   #callbacks: (() => void)[] | undefined;
@@ -209,6 +222,14 @@ export class Exchange implements ApiRequest, WebRequester {
     this.#isActive = false;
   }
 
+  /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */
+  slotForQuery(): Promise<void> | undefined {
+    const isCostly =
+      this.query.length > LONG_QUERY && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsPage(this));
+    this.isCostly ||= isCostly;
+    return isCostly && !this.isInSlot ? this.#heavySlot() : undefined;
+  }
+
   slotForPage(bytes: number): Promise<void> | undefined {
     return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
   }
@@ -232,6 +253,8 @@ export class Exchange implements ApiRequest, WebRequester {
       await admission.heavySlot(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
+    this.isInSlot = true;
+    setImmediate(() => (this.isInSlot = false));
   }
 
   /**

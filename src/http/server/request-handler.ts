@@ -4,10 +4,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { notFound, Problem, Refusal, unavailable } from '../../errors.ts';
+import { notFound, Refusal, unavailable } from '../../errors.ts';
 import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
-import { errorArea, errorReply, isNegotiated, unknownMethod } from './error-replies.ts';
+import { errorArea, errorReply, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -15,7 +15,6 @@ import { pathOf } from '../message/base-path.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
 import {
-  ADMIN_ASSET,
   mayReadMetrics,
   METRICS_PATH,
   OTHER_ROUTE,
@@ -23,15 +22,16 @@ import {
   type Metrics,
 } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
-import { ASSET, type Pressure } from '../load/pressure.ts';
+import type { Pressure } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
+import { isNegotiated } from '../api/negotiation.ts';
+import { assertRate, isProbe } from './rate-check.ts';
 import { send, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertReadable,
   hasTooManyHeaders,
-  isAdminPath,
   loggedPath,
   TOO_MANY_HEADERS,
   splitTarget,
@@ -63,9 +63,6 @@ const CLIENT_GONE = 499;
 const UNTRUSTED_PROXY =
   'X-Forwarded-For was received, but TRUST_PROXY is 0: all clients of a proxy share its address, and so their limits. ' +
   'Set TRUST_PROXY to the number of proxies if there are any.';
-
-/** Health checks, which skip admission. */
-const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
 function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
   const current = site();
@@ -103,17 +100,9 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-/** Whether the rate limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
-function isUncounted({ path, method, incoming }: Exchange, { settings, site }: HandlerOptions): boolean {
-  if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
-  if (!READS.has(method)) return false;
-  if (isProbe(path)) return true;
-  return ASSET.test(path) && (!isAdminPath(path) || site()?.admin?.patternOf(path) === ADMIN_ASSET);
-}
-
 /** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, inFlight, pressure, rateLimit, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
   const authentication = (): Site['authentication'] => site()?.authentication;
@@ -212,40 +201,38 @@ export function createHandler(options: HandlerOptions): Handler {
     return undefined;
   }
 
-  /** @throws Problem 429 for a client over RATE_LIMIT */
-  function assertRate(exchange: Exchange): void {
-    if (!rateLimit || isUncounted(exchange, options)) return;
-    const seconds = rateLimit.spend(exchange.countedClient);
-    if (seconds === 0) return;
-    metrics.limited();
-    throw new Problem(429, 'You are sending too many requests. Try again later.', {
-      headers: { 'Retry-After': String(Math.ceil(seconds)) },
-    });
+  /** Does work of a request, and charges the client for its synchronous part. */
+  function charged<T>(exchange: Exchange, work: () => T): T {
+    const startedAt = performance.now();
+    try {
+      return work();
+    } finally {
+      const took = performance.now() - startedAt;
+      if (took >= MIN_PACED) exchange.isCostly = true;
+      if (took >= MIN_CHARGED && !exchange.isInSlot) admission.charge(exchange.network, took);
+    }
   }
 
   async function reply(exchange: Exchange): Promise<Reply> {
-    let took = 0;
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
       const entering = isProbe(exchange.path) ? undefined : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
-      assertRate(exchange); // after the admission, where clients take turns
+      assertRate(exchange, options); // after the admission, where clients take turns
       const isRead = READS.has(exchange.method);
       if (!isRead) pressure.assertWritable(exchange);
-      const startedAt = performance.now();
-      const answering = answer(exchange); // Runs synchronously up to the first SQL statement.
-      took = performance.now() - startedAt;
-      if (took >= MIN_CHARGED) admission.charge(exchange.network, took);
-      const made = await answering;
+      const slot = exchange.slotForQuery();
+      if (slot) await slot;
+      const made = await charged(exchange, () => answer(exchange)); // Runs synchronously up to the first SQL statement.
       if (isRead) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const isCostly = took >= MIN_PACED && asProblem(error)?.status === 400;
+      const isCostly = exchange.isCostly && asProblem(error)?.status === 400;
       if (error instanceof Refusal || isCostly) await exchange.peer.pace();
-      return refuse(exchange, error);
+      return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.park();
     }
@@ -266,7 +253,7 @@ export function createHandler(options: HandlerOptions): Handler {
       if (waiting && !(await waiting)) throw new ClientGone();
       const made = await positioned(exchange, await reply(exchange));
       if (response.closed) throw new ClientGone();
-      const streaming = finish(exchange, made);
+      const streaming = charged(exchange, () => finish(exchange, made));
       if (streaming) await streaming;
     } catch (error) {
       if (isClientGone(error)) {

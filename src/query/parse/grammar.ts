@@ -122,6 +122,35 @@ function* partsOf(text: string): Generator<string> {
 /** The parameters of a query string. Its length is limited already, which also limits their number. */
 export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(query, Infinity) ?? [];
 
+/**
+ * Decodes the first parameters of a query string, and only counts the others.
+ * @returns undefined if one of the first is invalid, see `parseParameters`
+ */
+export function firstParameters(
+  query: string,
+  most: number,
+): { readonly first: readonly Parameter[]; readonly others: number } | undefined {
+  const first: Parameter[] = [];
+  let others = 0;
+  for (const part of partsOf(query)) {
+    if (first.length === most) {
+      others += 1;
+      continue;
+    }
+    const { name, value } = decodePart(part);
+    if (name === undefined || value === undefined || `${name}${value}`.includes('\0')) return undefined;
+    first.push({ name, value });
+  }
+  return { first, others };
+}
+
+/** Whether a query string has more than so many parameters. */
+export function hasMoreParameters(query: string, most: number): boolean {
+  let left = most;
+  for (let at = query.indexOf('&'); at >= 0 && left > 0; at = query.indexOf('&', at + 1)) left -= 1;
+  return left === 0;
+}
+
 /** The query string without paging. Paging does not count for the length limit, because links to other pages add it. */
 const withoutPaging = (query: string): string =>
   query
@@ -137,14 +166,14 @@ export function parseParameters(query: string): (Parameter & { readonly part: st
   if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
   const errors: FieldErrors = {};
-  const parameters = decodeQuery(query).flatMap(({ part, encodedName, name, value }) => {
+  const parameters: (Parameter & { readonly part: string })[] = [];
+  for (const { part, encodedName, name, value } of decodeQuery(query)) {
     if (name === undefined || value === undefined)
       addError(errors, name ?? encodedName, 'is not percent-encoded UTF-8');
     else if (name.includes('\0') || value.includes('\0'))
       addError(errors, name, 'must not contain a NUL character');
-    else return [{ name, value, part }];
-    return [];
-  });
+    else parameters.push({ name, value, part });
+  }
   if (Object.keys(errors).length > 0) throw badQuery(errors);
   return parameters;
 }
@@ -200,7 +229,9 @@ export function parseListQuery(
       if (values) values.push(value);
       else filters.set(name, [value]);
     }
-    if (!isReserved || name === 'ordering') {
+    // Other queries have an error, so they have no link.
+    const mayBeValid = encodedParts.length <= MAX_FILTERS;
+    if (mayBeValid && (!isReserved || name === 'ordering')) {
       encodedParts.push(`${encode(name)}=${encode(value)}&`);
       sentParts.push(`${part}&`);
     }

@@ -38,5 +38,5 @@ function decodeBytes(text: string): string | undefined {
  */
 export function percentDecode(text: string): string | undefined {
   if (text.length > MAX_REPLACE_LENGTH || text.includes('%')) return decodeBytes(text);
-  return text.replaceAll('+', ' ');
+  return text.includes('+') ? text.replaceAll('+', ' ') : text;
 }

@@ -1,0 +1,40 @@
+// Pages and documents that are the same for everyone, or that no record is needed for, asked for from many addresses.
+import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
+import type { RequestShape } from '../jobs.ts';
+import type { Scenario } from '../scenario.ts';
+
+const PAGE = { Accept: 'text/html' };
+const ADDRESSES = 64;
+
+function pageScenario(name: string, title: string, requests: readonly RequestShape[]): Scenario {
+  return {
+    name,
+    title: `${title}, from ${ADDRESSES} addresses`,
+    async run(stage) {
+      const siege = await besiege(stage, (port) => [
+        {
+          kind: 'flood',
+          port,
+          connections: ADDRESSES,
+          addresses: addresses(ADDRESSES),
+          keepsAddress: true,
+          requests,
+        },
+      ]);
+      return [readRow(siege, 20), ...writeRows(stage, siege, 500, 1), holdRow(stage, siege.watched)];
+    },
+  };
+}
+
+/** As many parameters as fit into a query: of one name, and of many. */
+const REPEATED = 'a&'.repeat(4_000);
+const DISTINCT = Array.from({ length: 1_800 }, (_, n) => n.toString(36)).join('&');
+
+export const pages: readonly Scenario[] = [
+  pageScenario(
+    'error-pages',
+    'error pages for thousands of parameters',
+    [REPEATED, DISTINCT].map((query) => ({ path: `/api/message/?${query}`, headers: PAGE })),
+  ),
+  pageScenario('index', 'the index as a page', [{ path: '/api/', headers: PAGE }]),
+];

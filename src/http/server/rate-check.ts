@@ -1,0 +1,39 @@
+// Refuses the requests of a client over RATE_LIMIT.
+import type { Settings } from '../../config.ts';
+import { Problem } from '../../errors.ts';
+import { ASSET } from '../load/pressure.ts';
+import type { RateLimit } from '../load/rate-limit.ts';
+import { isAdminPath } from '../message/request-target.ts';
+import { ADMIN_ASSET, mayReadMetrics, METRICS_PATH, type Metrics } from '../observability/metrics.ts';
+import type { Site } from '../api/site.ts';
+import type { Exchange } from './exchange.ts';
+
+interface RateOptions {
+  readonly settings: Settings;
+  readonly metrics: Metrics;
+  readonly rateLimit: RateLimit | undefined;
+  readonly site: () => Site | undefined;
+}
+
+/** Health checks, which skip admission. */
+export const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
+
+/** Whether the limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
+function isUncounted({ path, method, incoming }: Exchange, { settings, site }: RateOptions): boolean {
+  if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
+  if (method !== 'GET' && method !== 'HEAD') return false;
+  if (isProbe(path)) return true;
+  return ASSET.test(path) && (!isAdminPath(path) || site()?.admin?.patternOf(path) === ADMIN_ASSET);
+}
+
+/** @throws Problem 429 for a client over RATE_LIMIT */
+export function assertRate(exchange: Exchange, options: RateOptions): void {
+  const { rateLimit, metrics } = options;
+  if (!rateLimit || isUncounted(exchange, options)) return;
+  const seconds = rateLimit.spend(exchange.countedClient);
+  if (seconds === 0) return;
+  metrics.limited();
+  throw new Problem(429, 'You are sending too many requests. Try again later.', {
+    headers: { 'Retry-After': String(Math.ceil(seconds)) },
+  });
+}

@@ -1,0 +1,95 @@
+// Pages for browsers that take long to make: errors of long queries, and the index of many resources.
+import assert from 'node:assert/strict';
+import { ServerResponse } from 'node:http';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { note, user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { requestText, wire } from './wire.ts';
+
+/** As many parameters as fit into a query. */
+const LONG = `/api/note/?${'a&'.repeat(4_000)}`;
+const PAGE = { accept: 'text/html' };
+
+/** Counts the calls of a global function or a method. */
+function countCalls<T extends object>(context: TestContext, object: T, name: keyof T): () => number {
+  const { mock } = context.mock.method(object as Record<string, () => unknown>, name as string);
+  return () => mock.callCount();
+}
+
+describe('pages that are costly to make', () => {
+  let service: TestService;
+  before(async () => {
+    const many = Array.from({ length: 20 }, (_, index) => ({
+      model: `other${index}`,
+      columns: { text: { type: 'text' as const } },
+    }));
+    service = await startService([user, note, ...many], { trustProxy: 1 });
+  });
+  after(() => service.close());
+
+  const from = (index: number): Record<string, string> => ({ ...PAGE, 'x-forwarded-for': `10.0.${index}.1` });
+
+  test('the error page of thousands of parameters encodes only those that it shows', async (context) => {
+    const encoded = countCalls(context, globalThis, 'encodeURIComponent');
+    const { status, text } = await service.request(LONG, { headers: PAGE });
+    assert.equal(status, 400);
+    assert.match(text, /and 3940 more/);
+    assert.ok(encoded() < 500, `${encoded()} calls`);
+  });
+
+  for (const [format, accept] of [
+    ['pages', 'text/html'],
+    ['documents', 'application/json'],
+  ] as const)
+    test(`error ${format} of long queries are made one per turn of the event loop`, async (context) => {
+      let turns = 0;
+      let isOver = false;
+      const madeIn: number[] = [];
+      // eslint-disable-next-line @typescript-eslint/unbound-method
+      const writeHead = ServerResponse.prototype.writeHead as (this: unknown, ...all: unknown[]) => unknown;
+      context.mock.method(ServerResponse.prototype, 'writeHead', function (this: unknown, ...all: unknown[]) {
+        if (all[0] === 400) madeIn.push(turns);
+        return writeHead.apply(this, all);
+      });
+      const clients = Array.from({ length: 12 }, () => wire(service));
+      const answered = Promise.all(
+        clients.map(async (client, index) => {
+          client.send(requestText('GET', LONG, { ...from(index), accept }));
+          assert.equal((await client.next())?.status, 400);
+          client.destroy();
+        }),
+      ).finally(() => (isOver = true));
+      for (; !isOver; turns += 1) await turn();
+      await answered;
+      assert.equal(madeIn.length, 12);
+      for (const [index, made] of madeIn.slice(1).entries())
+        assert.ok(made - Number(madeIn[index]) > 1, `made in turns ${madeIn.join(', ')}`);
+    });
+
+  test('the error page of a long query that is repeated on a connection waits', async () => {
+    const connection = wire(service);
+    connection.send(requestText('GET', LONG, PAGE));
+    assert.equal((await connection.next())?.status, 400);
+    let isAnswered = false;
+    connection.send(requestText('GET', LONG, PAGE));
+    const second = connection.next().then((answer) => {
+      isAnswered = true;
+      return answer;
+    });
+    for (let times = 0; times < 20; times += 1)
+      assert.equal((await service.request('/healthz', { headers: from(times) })).status, 200);
+    assert.equal(isAnswered, false);
+    assert.equal((await second)?.status, 400);
+    connection.destroy();
+  });
+
+  test('the index describes its resources once, not for each request', async (context) => {
+    const first = await service.request('/api/', { headers: PAGE });
+    const replaced = countCalls(context, String.prototype, 'replace');
+    const second = await service.request('/api/', { headers: PAGE });
+    assert.equal(second.text, first.text);
+    assert.match(second.text, /other19/);
+    assert.ok(replaced() < 200, `${replaced()} replacements`);
+  });
+});
