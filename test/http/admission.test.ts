@@ -178,6 +178,36 @@ describe('admission', () => {
     assert.deepEqual(order, ['bob', 'bob', 'bob', 'ada', 'ada', 'ada']);
   });
 
+  test('lets a client with short requests wait for few costly ones, however many addresses send these', async () => {
+    const admission = new Admission();
+    let isOver = false;
+    let started = 0;
+    const flood = async (network: string): Promise<void> => {
+      while (!isOver) {
+        const request = requestOf(network);
+        await admission.enter(request, performance.now());
+        started += 1;
+        admission.charge(network, 2);
+        admission.leave(request);
+      }
+    };
+    const floods = Array.from({ length: 40 }, (_, index) => flood(`10.0.${index}.1`));
+    for (let turns = 0; turns < 10; turns += 1) await turn();
+    const before: number[] = [];
+    for (let visit = 0; visit < 20; visit += 1) {
+      const request = requestOf('visitor');
+      const startedBefore = started;
+      await admission.enter(request, performance.now());
+      before.push(started - startedBefore);
+      admission.leave(request);
+      await turn();
+    }
+    isOver = true;
+    await Promise.all(floods);
+    const mean = before.reduce((sum, one) => sum + one, 0) / before.length;
+    assert.ok(mean <= 10, `after ${before.join(', ')} costly requests`);
+  });
+
   test('gives clients equal time for heavy work, with turns of the event loop in between', async () => {
     const admission = new Admission();
     const order: string[] = [];

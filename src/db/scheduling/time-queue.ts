@@ -28,6 +28,10 @@ const MIN_COST = 0.01;
  */
 export class TimeQueue<T> extends ClientQueue<T> {
   readonly #known = new Map<string, KnownClient>();
+  /** The waiting clients that are known, and the others in order of arrival: finding the next one skips the others. */
+  readonly #waitingKnown = new Set<string>();
+  readonly #waitingNew = new Set<string>();
+  readonly #credit: number;
   /** How many entries have begun. */
   #served = 0;
   /** The used time of the known client that was served last. */
@@ -36,6 +40,12 @@ export class TimeQueue<T> extends ClientQueue<T> {
   #taken: string | undefined;
   /** The time that known clients have had beyond that of new ones; negative if they had less (milliseconds). */
   #lead = 0;
+
+  /** @param credit milliseconds that a known client may save up, so that brief work comes before that of clients with equal time */
+  constructor(credit = 0) {
+    super();
+    this.#credit = credit;
+  }
 
   /**
    * Estimates how many entries are served before a new one of this client.
@@ -61,8 +71,18 @@ export class TimeQueue<T> extends ClientQueue<T> {
 
   override push(key: string, entry: T): void {
     const client = this.waiting.has(key) ? undefined : this.#known.get(key);
-    if (client) client.used = Math.max(this.#virtualTime, client.used);
+    if (client) client.used = Math.max(this.#virtualTime - this.#credit, client.used);
+    if (!this.waiting.has(key)) (client ? this.#waitingKnown : this.#waitingNew).add(key);
     super.push(key, entry);
+  }
+
+  override remove(key: string, entry: T): boolean {
+    const isRemoved = super.remove(key, entry);
+    if (isRemoved && !this.waiting.has(key)) {
+      this.#waitingKnown.delete(key);
+      this.#waitingNew.delete(key);
+    }
+    return isRemoved;
   }
 
   /**
@@ -70,16 +90,21 @@ export class TimeQueue<T> extends ClientQueue<T> {
    * @param mayRun skips clients for whose oldest entry it is false
    */
   shift(mayRun: (entry: T) => boolean): T | undefined {
+    const isReady = (key: string): boolean => {
+      const oldest = this.first(key);
+      return oldest !== undefined && mayRun(oldest);
+    };
     let least = Infinity;
     let known: string | undefined;
+    for (const key of this.#waitingKnown) {
+      const used = this.#known.get(key)?.used ?? Infinity;
+      if (used < least && isReady(key)) [known, least] = [key, used];
+    }
     let newClient: string | undefined;
-    for (const key of this.waiting.keys()) {
-      const used = this.#known.get(key)?.used;
-      if (used === undefined ? newClient !== undefined : used >= least) continue;
-      const oldest = this.first(key);
-      if (oldest === undefined || !mayRun(oldest)) continue;
-      if (used === undefined) newClient = key;
-      else [known, least] = [key, used];
+    for (const key of this.#waitingNew) {
+      if (!isReady(key)) continue;
+      newClient = key;
+      break;
     }
     const next = this.#lead >= 0 ? (newClient ?? known) : (known ?? newClient);
     if (next === undefined) return undefined;
@@ -107,6 +132,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
     }
     if (this.#known.size >= MAX_KNOWN) this.#forgetOne();
     this.#known.set(key, { used: used + expected, lastServed: this.#served, isRepeated: false });
+    if (this.#waitingNew.delete(key)) this.#waitingKnown.add(key);
   }
 
   /** @param milliseconds that the work took beyond the expected time; negative if it took less */
@@ -118,7 +144,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /** A client that waits keeps the value from when it began to wait. */
   #usedBy(key: string): number {
     const used = this.#known.get(key)?.used ?? this.#virtualTime;
-    return this.waiting.has(key) ? used : Math.max(this.#virtualTime, used);
+    return this.waiting.has(key) ? used : Math.max(this.#virtualTime - this.#credit, used);
   }
 
   /**

@@ -1,5 +1,5 @@
 // Decides when a request may start, so that clients share a busy process fairly.
-import { FairQueue } from '../../db/scheduling/fair-queue.ts';
+import { TimeQueue } from '../../db/scheduling/time-queue.ts';
 import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
@@ -26,7 +26,16 @@ const ABANDONED_CHARGE = 5;
 /** Milliseconds of uninterrupted work from which an error response is delayed, see `Peer.pace`. */
 export const MIN_PACED = 1;
 
+/**
+ * Milliseconds that a queued request counts for at least. Only longer work is measured, and a client with many short requests
+ * must not wait behind each costly one of others.
+ */
+const MIN_QUEUED = 0.05;
+/** Milliseconds that a client with short requests may save up, see `TimeQueue`. */
+const CREDIT = 1;
+
 interface QueuedRequest {
+  readonly key: string;
   readonly start: () => void;
   readonly refuse: (reason: Error) => void;
 }
@@ -38,14 +47,14 @@ export interface AdmissionRequest extends HasNetwork {
 }
 
 /**
- * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. So
- * one client with thousands of connections cannot use the whole processor. A client whose requests took much processor time
- * waits in the queue of heavy work.
+ * Admission control: decides when a request may start. When the process is busy, requests queue, and the client that has had
+ * the least processor time is next. So neither one client with thousands of connections nor many clients with costly requests
+ * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of heavy work.
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  readonly #waiting = new FairQueue<QueuedRequest>();
+  readonly #waiting = new TimeQueue<QueuedRequest>(CREDIT);
   /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();
   #active = 0;
@@ -116,7 +125,9 @@ export class Admission {
 
   /** Reports how long a client's request blocked the event loop. */
   charge(key: string, milliseconds: number): void {
-    if (milliseconds >= MIN_CHARGED) this.#usage.charge(key, milliseconds, performance.now());
+    if (milliseconds < MIN_CHARGED) return;
+    this.#usage.charge(key, milliseconds, performance.now());
+    this.#waiting.correct(key, milliseconds);
   }
 
   /** Reports that a client disconnected after its request had started. */
@@ -126,6 +137,7 @@ export class Admission {
 
   #enterAs(key: string, now: number): Promise<void> | undefined {
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
+      this.#waiting.begin(key, MIN_QUEUED);
       this.#start(now, key);
       return undefined;
     }
@@ -133,10 +145,11 @@ export class Admission {
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
+        this.#waiting.begin(key, MIN_QUEUED);
         this.#start(performance.now(), key);
         resolve();
       };
-      this.#waiting.push(key, { start, refuse });
+      this.#waiting.push(key, { key, start, refuse });
     });
   }
 
@@ -189,7 +202,7 @@ export class Admission {
       if (this.#active < MAX_ACTIVE && !this.#isScheduled) this.#schedule();
       return;
     }
-    const next = this.#waiting.shift((key) => this.#mayStart(key, now));
+    const next = this.#waiting.shift(({ key }) => this.#mayStart(key, now));
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
     next.start();
     queueMicrotask(this.#admit); // After the synchronous part of the request, which counts towards the start time.
