@@ -63,6 +63,8 @@ export interface SlowReaders {
   readonly request: RequestShape;
   /** Bytes per second; 0 reads nothing. */
   readonly rate: number;
+  /** How often each connection sends the request at once; else once. */
+  readonly times?: number;
 }
 
 export type Job = Flood | Pipeline | SlowReaders;

@@ -92,4 +92,21 @@ describe('pages that are costly to make', () => {
     assert.match(second.text, /other19/);
     assert.ok(replaced() < 200, `${replaced()} replacements`);
   });
+
+  test('the OpenAPI document is sent from the same bytes each time, and compressed once', async (context) => {
+    const sent = new Set<unknown>();
+    // eslint-disable-next-line @typescript-eslint/unbound-method
+    const end = ServerResponse.prototype.end as (this: unknown, ...all: unknown[]) => unknown;
+    context.mock.method(ServerResponse.prototype, 'end', function (this: unknown, ...all: unknown[]) {
+      sent.add(all[0]);
+      return end.apply(this, all);
+    });
+    for (const coding of ['identity', 'gzip', 'gzip', 'identity']) {
+      const response = await service.request('/api/openapi.json', { headers: { 'accept-encoding': coding } });
+      assert.equal(response.status, 200);
+    }
+    const sizes = [...sent].map((body) => (Buffer.isBuffer(body) ? body.length : NaN));
+    const [whole = 0, compressed = 0] = sizes;
+    assert.ok(sizes.length === 2 && compressed < whole / 2, `sent ${sizes.join(', ')}`);
+  });
 });

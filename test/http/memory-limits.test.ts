@@ -113,3 +113,29 @@ test('a client that reads nothing is disconnected, and a client that reads enoug
     await server.close();
   }
 });
+
+test('a full budget for unread answers refuses all but small ones, and ends connections that have stalled', async () => {
+  const unsent = createUnsent(1);
+  const size = 64 * 1024 * 1024;
+  const lenient = { bytesPerSecond: 1, seconds: 3_600, maxCreditSeconds: 3_600 };
+  const http = createServer((_, response) => {
+    response.end(Buffer.alloc(size, 'x'));
+    unsent.watch(response, lenient, { network: 'one' }, size);
+  });
+  const server = await listen(http, '127.0.0.1', 0);
+  try {
+    const stalled = wire({ base: server.url });
+    stalled.socket.pause();
+    stalled.send(requestText('GET', '/'));
+    await eventually(() => unsent.bytes() === size, 'the answer');
+    const other = { network: 'two' };
+    assert.equal(unsent.fits(other, 200_000), false);
+    assert.equal(unsent.fits(other, 10_000), true);
+    await eventually(() => unsent.bytes() === 0, 'the end of the connection');
+    assert.equal(unsent.fits(other, 200_000), true);
+    stalled.destroy();
+  } finally {
+    unsent.close();
+    await server.close();
+  }
+});

@@ -11,7 +11,8 @@ const STEP = 250;
 async function read(job: SlowReaders, index: number, tally: Tally, stopped: AbortSignal): Promise<void> {
   const address = job.addresses[index % job.addresses.length] ?? '';
   const socket = connect({ host: '127.0.0.1', port: job.port });
-  const request = prepare(job.request)(address, index);
+  const one = prepare(job.request)(address, index);
+  const request = Buffer.alloc(one.length * (job.times ?? 1), one);
   const started = performance.now();
   let isClosed = false;
   let isAnswered = false;

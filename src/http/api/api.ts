@@ -31,7 +31,7 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
     // The document differs by caller, so caches must revalidate it by its ETag.
     const caching = { ETag: entityTag(version), ...(isAnonymous ? { 'Cache-Control': 'no-cache' } : {}) };
     if (isNotModified(headers['if-none-match'], version)) return { status: 304, headers: caching, body: '' };
-    return json(200, body, caching);
+    return { ...json(200, body, caching), isKept: true };
   };
 }
 

@@ -50,7 +50,8 @@ export function createPressure(
     },
 
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
-    assertSendable({ body }: Reply, client: HasNetwork): void {
+    assertSendable({ body, isKept }: Reply, client: HasNetwork): void {
+      if (isKept) return;
       if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
       if (!unsent.fits(client, body.length)) throw unavailable(UNREAD, 2);
     },

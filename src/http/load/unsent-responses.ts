@@ -18,17 +18,24 @@ export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, 
 /** Milliseconds between checks of all slow responses. */
 const INTERVAL = 1_000;
 
-/** Responses above this size (bytes) must fit the budget. Smaller ones are always sent. */
-const LARGE = 256 * 1024;
+/** Responses above this size (bytes) must fit the budget. Smaller ones are sent until they exceed it by `SMALL_TOTAL`. */
+const LARGE = 16 * 1024;
 const MIN_TOTAL = 64 * 1024 * 1024;
+const SMALL_TOTAL = 16 * 1024 * 1024;
+/** Seconds without any progress from which a connection is ended while more than half of the budget is used. */
+const MAX_STALL = 5;
 
 interface SlowResponse {
   readonly socket: Socket;
   readonly rate: DrainRate;
+  /** Bytes that it takes of the budget. */
+  readonly bytes: number;
   /** Bytes sent at the last check. */
   sent: number;
   /** Seconds for which the client may still be slow. */
   credit: number;
+  /** Seconds in which the kernel has accepted nothing. */
+  stalled: number;
 }
 
 /** The bytes that the kernel has accepted. The public counters change only when a whole write is complete. */
@@ -64,11 +71,23 @@ export function createUnsent(maxPage: number, processes = 1) {
       const { socket, rate } = slow;
       const sent = bytesSentBy(socket);
       const credit = slow.credit + (sent - slow.sent) / rate.bytesPerSecond;
+      slow.stalled = sent > slow.sent ? 0 : slow.stalled + seconds;
       slow.sent = sent;
       slow.credit = Math.min(credit, rate.maxCreditSeconds);
       // Without unsent bytes, it is the client that waits.
       if (socket.writableLength > 0) slow.credit -= seconds;
       if (slow.credit < 0) socket.destroy();
+    }
+    makeRoom();
+  }
+  /** Ends connections that have stalled, the oldest first, so that other clients do not find the budget full. */
+  function makeRoom(): void {
+    let excess = budget.used - total / 2;
+    for (const { socket, stalled, bytes } of slowResponses) {
+      if (excess <= 0) return;
+      if (stalled < MAX_STALL || bytes === 0) continue;
+      socket.destroy();
+      excess -= bytes;
     }
   }
   const timer = setInterval(check, INTERVAL).unref();
@@ -85,7 +104,8 @@ export function createUnsent(maxPage: number, processes = 1) {
     watch(response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number): void {
       const { socket } = response;
       if (!socket || response.closed) return;
-      const slow = { socket, rate, sent: bytesSentBy(socket), credit: rate.seconds };
+      if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
+      const slow = { socket, rate, bytes, sent: bytesSentBy(socket), credit: rate.seconds, stalled: 0 };
       slowResponses.add(slow);
       const { network } = client;
       budget.take(network, bytes);

@@ -57,6 +57,8 @@ export interface Reply {
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** Chunks are streamed to the client as they arrive. */
   readonly body: Buffer | string | AsyncIterable<Buffer | string>;
+  /** Whether the service keeps the body and sends the same bytes again: a response that waits takes no further memory. */
+  readonly isKept?: boolean;
 }
 
 /** A part of the site beside the API, with its own path prefix. */

@@ -101,14 +101,14 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
 
 /** Builds the documents of a service, one per access level, on demand, and caches them. */
 export function createOpenApi(resources: ServedResources) {
-  const cache = new Map<AccessLevel, { readonly body: string; readonly version: string }>();
+  const cache = new Map<AccessLevel, { readonly body: Buffer; readonly version: string }>();
   return {
     /** The encoded document and its version, which is a hash of the text. */
     of(caller: Caller | undefined) {
       const level = caller === undefined ? 'default' : caller.admin ? 'admin' : 'user';
       const cached = cache.get(level);
       if (cached) return cached;
-      const body = JSON.stringify(openApiDocument(resources, level));
+      const body = Buffer.from(JSON.stringify(openApiDocument(resources, level)));
       const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
       const text = { body, version };
       cache.set(level, text);

@@ -61,6 +61,19 @@ export function isCompressible(
 
 let running = 0;
 
+/** The compressed forms of bodies that the service keeps, see `Reply.isKept`. */
+const kept = new WeakMap<Buffer, Map<Coding, Promise<Buffer>>>();
+
+/** Compresses a body that the service keeps once for each coding. */
+function keptForm(body: Buffer, coding: Coding): Promise<Buffer> {
+  const forms = kept.get(body) ?? new Map<Coding, Promise<Buffer>>();
+  kept.set(body, forms);
+  const { whole, options } = CODERS[coding];
+  const made = forms.get(coding) ?? (whole as (bytes: Buffer, how: object) => Promise<Buffer>)(body, options);
+  forms.set(coding, made);
+  return made;
+}
+
 /** The weak form of a tag. */
 const weakly = (tag: string): string => (tag.startsWith('W/') ? tag : `W/${tag}`);
 
@@ -96,6 +109,8 @@ export function compress({ headers }: ApiRequest, reply: Reply): Promise<Reply> 
   // The number of streams is limited elsewhere.
   if (typeof body !== 'string' && !Buffer.isBuffer(body))
     return { ...reply, headers: coded, body: compressed(body, stream()) };
+  if (reply.isKept && Buffer.isBuffer(body))
+    return keptForm(body, coding).then((bytes) => ({ ...reply, headers: coded, body: bytes }));
   if (running >= MAX_RUNNING) return undefined;
   running += 1;
   return (whole as (text: Buffer | string, how: object) => Promise<Buffer>)(body, options)

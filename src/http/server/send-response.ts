@@ -71,7 +71,7 @@ function flatten(headers: Reply['headers'], extra: Headers): string[] {
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, headers, body }: Reply & { readonly body: Buffer | string },
+  { status, headers, body, isKept = false }: Reply & { readonly body: Buffer | string },
   extra: Headers,
   tracking?: UnsentTracking,
 ): number {
@@ -86,11 +86,11 @@ export function send(
     if (!hasNoBody) response.write(body);
     linger(request, response);
   } else if (hasNoBody) response.end();
-  else if (typeof body === 'string' || length > MAX_SINGLE_WRITE) response.end(body);
+  else if (typeof body === 'string' || isKept || length > MAX_SINGLE_WRITE) response.end(body);
   else response.end(body.toString('latin1'), 'latin1');
   // Usually the kernel has accepted the whole response by now.
   if (tracking && response.socket && response.socket.writableLength > 0)
-    tracking.unsent.watch(response, PAGE_RATE, tracking.client, length);
+    tracking.unsent.watch(response, PAGE_RATE, tracking.client, isKept ? 0 : length);
   return hasNoBody ? 0 : length;
 }
 
