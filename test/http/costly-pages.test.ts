@@ -38,25 +38,26 @@ describe('pages that are costly to make', () => {
     assert.ok(encoded() < 500, `${encoded()} calls`);
   });
 
-  for (const [format, accept] of [
-    ['pages', 'text/html'],
-    ['documents', 'application/json'],
+  for (const [what, path, accept, expected] of [
+    ['error pages of long queries', LONG, 'text/html', 400],
+    ['error documents of long queries', LONG, 'application/json', 400],
+    ['indexes of many resources', '/api/', 'text/html', 200],
   ] as const)
-    test(`error ${format} of long queries are made one per turn of the event loop`, async (context) => {
+    test(`${what} are made one per turn of the event loop`, async (context) => {
       let turns = 0;
       let isOver = false;
       const madeIn: number[] = [];
       // eslint-disable-next-line @typescript-eslint/unbound-method
       const writeHead = ServerResponse.prototype.writeHead as (this: unknown, ...all: unknown[]) => unknown;
       context.mock.method(ServerResponse.prototype, 'writeHead', function (this: unknown, ...all: unknown[]) {
-        if (all[0] === 400) madeIn.push(turns);
+        if (all[0] === expected) madeIn.push(turns);
         return writeHead.apply(this, all);
       });
       const clients = Array.from({ length: 12 }, () => wire(service));
       const answered = Promise.all(
         clients.map(async (client, index) => {
-          client.send(requestText('GET', LONG, { ...from(index), accept }));
-          assert.equal((await client.next())?.status, 400);
+          client.send(requestText('GET', path, { ...from(index), accept }));
+          assert.equal((await client.next())?.status, expected);
           client.destroy();
         }),
       ).finally(() => (isOver = true));

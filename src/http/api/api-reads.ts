@@ -74,6 +74,10 @@ const indexBody = (resources: ServedResources): string =>
 export function createApiReads({ resources, reading, listing, pages, hasAdmin }: ApiReadOptions) {
   const listingFor = (request: ApiRequest): Listing => listing(reading(request));
 
+  const indexWeight = [...resources.values()].reduce(
+    (sum, { output }) => sum + output.length * COLUMN_WEIGHT,
+    0,
+  );
   const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
 
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
@@ -107,6 +111,12 @@ export function createApiReads({ resources, reading, listing, pages, hasAdmin }:
       if (error instanceof Unauthorized || error instanceof Problem) return undefined;
       throw error;
     }
+  }
+
+  async function indexAsHtml(request: ApiRequest): Promise<Reply> {
+    const caller = await optionalCaller(request);
+    await request.requester.slotForPage(indexWeight);
+    return pages.index(request, caller);
   }
 
   async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
@@ -183,7 +193,7 @@ export function createApiReads({ resources, reading, listing, pages, hasAdmin }:
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
-      if (format === 'html') return optionalCaller(request).then((caller) => pages.index(request, caller));
+      if (format === 'html') return indexAsHtml(request);
       return json(200, indexBody(resources));
     },
 

@@ -2,6 +2,9 @@
 import type { IncomingMessage } from 'node:http';
 import { Problem, Refusal } from '../../errors.ts';
 
+/** The path of the metrics, on the service's port and on the separate metrics port. */
+export const METRICS_PATH = '/metrics';
+
 /** Maximum number of headers of a request. Node must keep at least one more, so that a request with more is noticed. */
 export const MAX_HEADERS = 199;
 

@@ -26,8 +26,6 @@ interface MetricSources {
   readonly siblings?: Siblings | undefined;
 }
 
-/** The path of the metrics, on the service's port and on the separate metrics port. */
-export const METRICS_PATH = '/metrics';
 export const METRICS_METHODS = 'GET, HEAD, OPTIONS';
 
 /** The label `route` of each kind of route. */

@@ -3,8 +3,8 @@ import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { ASSET } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { isAdminPath } from '../message/request-target.ts';
-import { ADMIN_ASSET, mayReadMetrics, METRICS_PATH, type Metrics } from '../observability/metrics.ts';
+import { isAdminPath, METRICS_PATH } from '../message/request-target.ts';
+import { ADMIN_ASSET, mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import type { Site } from '../api/site.ts';
 import type { Exchange } from './exchange.ts';
 

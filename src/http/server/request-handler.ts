@@ -14,13 +14,7 @@ import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
 import { json, problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
-import {
-  mayReadMetrics,
-  METRICS_PATH,
-  OTHER_ROUTE,
-  ROUTE_PATTERNS,
-  type Metrics,
-} from '../observability/metrics.ts';
+import { mayReadMetrics, OTHER_ROUTE, ROUTE_PATTERNS, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
@@ -33,6 +27,7 @@ import {
   assertReadable,
   hasTooManyHeaders,
   loggedPath,
+  METRICS_PATH,
   TOO_MANY_HEADERS,
   splitTarget,
 } from '../message/request-target.ts';
