@@ -36,6 +36,7 @@ export class EndlessStatements {
       if (isComputing === false) return;
       failures = isComputing ? 0 : failures + 1;
       if (failures === MAX_FAILURES) return;
+      if (failures > 0) wait = MAX_WAIT; // A connection that was lost, too, needs a while to be replaced.
     }
   }
 

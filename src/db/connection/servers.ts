@@ -114,10 +114,12 @@ export function createSockets(choose: () => Server | undefined | Promise<Server 
 
   async function connect({ host: [host = ''], port: [port = 0], path }: DriverAddress): Promise<Socket> {
     assertOpen();
+    // The connection is open, so this is a request to cancel. It is sent also if the client ends meanwhile.
+    const isCancel = connection !== undefined;
     if (!isChosen) chosen = choose();
     isChosen = true;
     server = await chosen;
-    assertOpen();
+    if (!isCancel) assertOpen();
     const socket = new Socket().on('error', () => undefined);
     const target = server ?? { host, port };
     if (server === undefined && path) socket.connect(path);
@@ -129,8 +131,8 @@ export function createSockets(choose: () => Server | undefined | Promise<Server 
     } finally {
       clearTimeout(timer);
     }
-    if (isClosed) socket.destroy();
-    assertOpen();
+    if (isClosed && !isCancel) socket.destroy();
+    if (!isCancel) assertOpen();
     connection ??= socket;
     // The driver names the server in TLS, and in errors, by these.
     return Object.assign(socket, target);
