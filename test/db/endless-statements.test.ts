@@ -31,41 +31,38 @@ describe('a statement that PostgreSQL still runs after it was given up', () => {
   afterEach(() => eventually(async () => (await running()) === 0, 'all statements to end'));
 
   const mallory: Requester = { ...SERVICE, key: 'mallory', origin: 'user' };
-  const LONG = 'select 1 from (select pg_sleep(3)) endless';
+  const LONG = 'select 1 from (select pg_sleep(4)) endless';
 
   /** How many of the statements PostgreSQL is running. */
   async function running(): Promise<number> {
     const sql = postgres(here.url, { max: 1 });
     const [row] = await sql<{ count: number }[]>`select count(*)::int from pg_stat_activity
-      where datname = current_database() and state = 'active' and query similar to ${`(%pg_sleep\\(3\\)%|fetch %)`} and pid <> pg_backend_pid()`;
+      where datname = current_database() and state = 'active' and query similar to ${`(%pg_sleep\\(4\\)%|fetch %)`} and pid <> pg_backend_pid()`;
     await sql.end();
     return row?.count ?? -1;
   }
 
-  /** Starts as many as mallory may run, loses their connections, and starts as many again. @returns the most that ran at once */
+  /** Starts as many as mallory may run, and loses their connections, again and again. @returns the most that ran at once */
   async function mostAtOnce(start: () => Promise<unknown>): Promise<number> {
     const startAll = (): void => {
       for (let times = 0; times < 6; times += 1) start().catch(() => undefined);
     };
+    let most = 0;
     startAll();
     await eventually(async () => (await running()) > 0, 'a statement to run');
-    await sleep(100);
-    const share = await running();
-    proxy.cut();
-    startAll();
-    let most = 0;
-    for (let times = 0; times < 10; times += 1) {
-      await sleep(100);
+    for (let times = 0; times < 4; times += 1) {
+      await sleep(200);
       most = Math.max(most, await running());
+      proxy.cut();
+      startAll();
     }
-    assert.equal(most, share);
-    return most;
+    return Math.max(most, await running());
   }
 
   test('keeps its place as a read', async () => {
     const read = (): Promise<unknown> =>
       database.for(mallory).run({ text: LONG, values: [], decode: () => true }, 'read');
-    assert.ok((await mostAtOnce(read)) <= 3);
+    assert.ok((await mostAtOnce(read)) <= 5); // 3 at first, and 2 once reads of this kind count as slow
     await eventually(async () => (await running()) === 0, 'the statements to end');
     await read();
   });
