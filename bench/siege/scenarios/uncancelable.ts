@@ -14,18 +14,9 @@ interface Comparison {
   readonly filters: readonly string[];
   /** The costliest condition that PostgreSQL cannot cancel, or one that costs as much. */
   readonly condition: string;
-  readonly isCancelable?: boolean;
 }
 
-const uncancelableScenario = ({
-  name,
-  title,
-  insert,
-  table,
-  filters,
-  condition,
-  isCancelable = false,
-}: Comparison): Scenario => ({
+const uncancelableScenario = ({ name, title, insert, table, filters, condition }: Comparison): Scenario => ({
   name,
   title: `${title}, from 20 addresses`,
   async run(stage) {
@@ -66,8 +57,7 @@ const uncancelableScenario = ({
           '×',
           `${Math.round(longest)} ms, alone ${Math.round(alone)} ms`,
         ),
-        // What can be canceled may take the shares of all classes of reads.
-        atMost('count', 'such statements at once', isCancelable ? 12 : 8, most),
+        atMost('count', 'such statements at once', 8, most),
       ];
     } finally {
       isOver = true;
@@ -113,7 +103,6 @@ export const uncancelable: readonly Scenario[] = [
     insert: "insert into value (json) values (('[' || repeat('0,', 349524) || '0]')::jsonb) returning id",
     filters: [`json__in=${list(1000)}`, `-json__in=${list(1000)}`],
     condition: '(select count(*) from generate_series(1, 200) n where json <> n::text::jsonb) = 200',
-    isCancelable: true,
   }),
   uncancelableScenario({
     name: 'citext-lists',
@@ -122,7 +111,6 @@ export const uncancelable: readonly Scenario[] = [
     insert: "insert into folded (body) values (repeat('aB', 524288)) returning id",
     filters: [`body__in=${list(1000)}`, `body__ne=1&${'body__ne=22&'.repeat(500)}body__ne=3`],
     condition: '(select count(*) from generate_series(1, 50) n where body <> n::text::citext) = 50',
-    isCancelable: true,
   }),
   uncancelableScenario({
     name: 'citext-arrays',
