@@ -3,33 +3,10 @@ import type { BenchDatabase } from '../../database.ts';
 import { addFirstUser } from '../../servers.ts';
 import { PASSWORD } from '../../rows.ts';
 
+export { message as MESSAGE, user as USER } from '../../../src/resources/registry.ts';
+
 /** Every connection of a load writes as one of these users. */
 export const WRITERS = 16;
-
-export const USER = {
-  model: 'user',
-  columns: {
-    username: { type: 'string', unique: true },
-    password: { type: 'password' },
-    email: { type: 'string' },
-    join_date: { type: 'datetime', default: 'now' },
-    active: { type: 'boolean', default: true },
-    admin: { type: 'boolean', default: false },
-  },
-  access: 'admin',
-  exclude: ['password', 'email'],
-};
-
-export const MESSAGE = {
-  model: 'message',
-  columns: {
-    user: { type: 'foreignKey', references: 'user' },
-    content: { type: 'text' },
-    pub_date: { type: 'datetime', default: 'now' },
-  },
-  access: 'user',
-  owner: 'user',
-};
 
 /** Creates the tables of a registry, and users up to a number. */
 export async function createUsers(
