@@ -26,7 +26,7 @@ const HEAD = [
   ],
   ...['history', 'wrong 503', '503', '429', 'other errors', 'first success s: median', 'longest'],
 ];
-/** Answers that are no errors: a 412 or 404 tells a client that repeats a write that it was made. */
+/** Statuses that are no errors: after a repeated write, 412 or 404 means that the first one was made. */
 export const EXPECTED = /^(200|201|404|412|429|503)$/;
 
 const median = (times: readonly number[]): number =>

@@ -64,7 +64,7 @@ async function firstSuccess({ operations }: Ledger, started: number): Promise<nu
   return (performance.now() - started) / 1000;
 }
 
-/** Kills the primary under load, and compares what clients were told with what the next primary has. */
+/** Kills the primary under load, and compares the answers that clients got with the records of the next primary. */
 export async function runRound(
   ensemble: Ensemble,
   service: Service,

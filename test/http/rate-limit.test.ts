@@ -97,7 +97,7 @@ describe('a client over RATE_LIMIT', { timeout: 60_000 }, () => {
     for (let count = 0; count < 2 * BURST; count += 1) assert.equal(await scrape(), first + 1);
   });
 
-  test('is the user if the credentials were verified before, whatever others at the address send', async () => {
+  test('is the user if the credentials were verified before, also if others at the address send requests', async () => {
     const address = newAddress();
     const authorization = basic('ada');
     const body = { message: 'x' };

@@ -36,7 +36,7 @@ const FILLING = { full: 40, short: 8 };
 
 const unreadDocuments: Scenario = {
   name: 'unread-documents',
-  title: '1,500 connections from 500 addresses with 16 OpenAPI documents each that nobody reads',
+  title: '1,500 connections from 500 addresses with 16 unread OpenAPI documents each',
   async run(stage) {
     const siege = await besiege(
       stage,
