@@ -45,7 +45,7 @@ import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { createVersionSeal } from './resources/serve/version-seal.ts';
-import { constraintWarnings, startWarnings } from './resources/serve/start-warnings.ts';
+import { databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
 import { alone, type Sharing } from './workers/worker-link.ts';
@@ -198,7 +198,7 @@ export function createService(
       const routing = replicas;
       const served = serveResources(resources, models, settings, seal);
       const warnings = warns ? startWarnings(resources, served, schema) : [];
-      if (warns) warnings.push(...(await constraintWarnings(database, resources)));
+      if (warns) warnings.push(...(await databaseWarnings(database, resources)));
       for (const message of warnings) logger.warn({ message });
       const passwords = createPasswords(hashGate, sharedSecret);
       const history = models.get(HISTORY.model);

@@ -8,7 +8,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
-import { constraintWarnings } from '../resources/serve/start-warnings.ts';
+import { constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
@@ -85,6 +85,8 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
+  const engine = await warningsOfEngine(database);
+  warnings.push(...engine.map((text): Warning => ({ kind: 'engine', text })));
   const unknown = await constraintWarnings(database, resources);
   warnings.push(...unknown.map((text): Warning => ({ kind: 'unknown-constraint', text })));
   const keys = await checkViewKeys(database, served, faults);

@@ -5,7 +5,7 @@ import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
-import { requireLosslessSettings, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import {
   refuseArguments,
@@ -75,7 +75,7 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
   const schemas = [...new Set(schema)];
   const url = requireDatabaseUrl('introspect', io);
   const { resources, notes, remarks } = await withDatabase(url, async (database) => {
-    await requireLosslessSettings(database);
+    await requireUsableDatabase(database);
     const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
     const catalog = await runOnCatalog(database, catalogStatement(names));

@@ -33,7 +33,8 @@ export interface Warning {
     | 'foreign-key-index'
     | 'slow-filter'
     | 'view-key'
-    | 'unknown-constraint';
+    | 'unknown-constraint'
+    | 'engine';
   readonly text: string;
 }
 

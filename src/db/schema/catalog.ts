@@ -1,5 +1,6 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import type { OnDelete } from './model.ts';
+import { HAS_XMIN } from './engine.ts';
 import { raw, sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
@@ -75,7 +76,7 @@ export interface CatalogTable {
   readonly oid: number;
   /** pg_class.relkind; `f` also for a partitioned table with a foreign partition. */
   readonly kind: string;
-  /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition. */
+  /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition, or of another storage. */
   readonly hasXmin: boolean;
   /** The methods that PostgreSQL can run on it, apart from GET. */
   readonly writable: readonly string[];
@@ -146,7 +147,7 @@ select coalesce(json_agg(json_build_object(
   'schema', n.nspname,
   'oid', c.oid::int8,
   'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
-  'hasXmin', c.relkind in ('r', 'm', 'p') and not ${IS_SHARDED},
+  'hasXmin', ${HAS_XMIN},
   'isLockable', c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, false) & 4 > 0,
   'writable', (
     select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)

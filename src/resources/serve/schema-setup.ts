@@ -7,6 +7,7 @@ import { raw } from '../../db/fragment.ts';
 import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
+import { ENGINE, requirePostgres } from '../../db/schema/engine.ts';
 import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
 import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
@@ -37,8 +38,9 @@ const SETTINGS = createStatement(
   ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]) }),
 );
 
-/** @throws StartError when the database's encoding or settings would change values on output */
-export async function requireLosslessSettings(database: Database): Promise<void> {
+/** @throws StartError for an engine that cannot be used, and when the database's encoding or settings would change values on output */
+export async function requireUsableDatabase(database: Database): Promise<void> {
+  requirePostgres(await database.run(ENGINE, 'read'));
   const { encoding, isRounded } = await database.run(SETTINGS, 'read');
   if (encoding === 'SQL_ASCII')
     throw new StartError(
@@ -54,9 +56,9 @@ export async function requireLosslessSettings(database: Database): Promise<void>
 export const runOnCatalog = <T>(database: Database, statement: Statement<T>): Promise<T> =>
   database.transaction(({ run }) => run(statement), 'catalog');
 
-/** @throws StartError as `requireLosslessSettings` does */
+/** @throws StartError as `requireUsableDatabase` does */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
-  await requireLosslessSettings(database);
+  await requireUsableDatabase(database);
   return runOnCatalog(database, catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])));
 }
 

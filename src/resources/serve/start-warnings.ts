@@ -1,5 +1,6 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
 import type { Database } from '../../db/connection/database.ts';
+import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
 import { unknownConstraintsStatement } from '../../db/schema/constraint-names.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
@@ -37,6 +38,10 @@ export function writeShowsWarning({ name, access, read, methods }: ServedResourc
     : undefined;
 }
 
+/** Warns of an engine on which the service was not tested. */
+export const warningsOfEngine = async (database: Pick<Database, 'run'>): Promise<string[]> =>
+  engineWarnings(await database.run(ENGINE, 'read'));
+
 /** Warns of each text in `constraints` that no rule of the database can show. */
 export async function constraintWarnings(
   database: Pick<Database, 'run'>,
@@ -58,6 +63,15 @@ export async function constraintWarnings(
       : [];
   });
 }
+
+/** The warnings for which the database is read once more. */
+export const databaseWarnings = async (
+  database: Pick<Database, 'run'>,
+  resources: readonly Resource[],
+): Promise<string[]> => [
+  ...(await warningsOfEngine(database)),
+  ...(await constraintWarnings(database, resources)),
+];
 
 export function startWarnings(
   resources: readonly Resource[],
