@@ -35,7 +35,12 @@ async function runRoute(
   kills: number,
 ): Promise<readonly Round[]> {
   const log = join(directory, 'service.log');
-  const service = createService({ port: await freePort(), databaseUrl: ensemble.url(route), log });
+  const service = createService({
+    port: await freePort(),
+    databaseUrl: ensemble.url(route),
+    log,
+    settings: {},
+  });
   const rounds: Round[] = [];
   try {
     await service.start();

@@ -109,6 +109,8 @@ export function createWriter(connection: Connection, ledger: Ledger): Client {
 
   async function readBack(id: string, expected: Values): Promise<void> {
     const answer = await connection.send({ method: 'GET', path: `/api/entry/${id}/` });
+    // A replica that is behind would not have it.
+    if (answer.status === 404) ledger.mixups.push(`GET of entry ${id} gave 404`);
     if (answer.status !== 200) return;
     const record = JSON.parse(answer.text) as Values;
     const isSame =

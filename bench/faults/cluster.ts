@@ -1,6 +1,6 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, chown, mkdir, open, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
@@ -23,6 +23,8 @@ export interface Cluster {
   readonly directory: string;
   /** The address that the service gets. */
   readonly url: string;
+  /** The address of the standby for the service, if there is one. It is always reachable. */
+  readonly replicaUrl: string | undefined;
   /** A superuser's connections to the service's database; they reconnect after a restart. */
   readonly sql: postgres.Sql;
   /** Opens further connections, as the service's role. */
@@ -55,8 +57,8 @@ async function findPrograms(): Promise<Pick<Binaries, 'initdb' | 'postgres'>> {
   return given ? { initdb: join(given, 'initdb'), postgres: join(given, 'postgres') } : findBinaries();
 }
 
-/** Makes a cluster with PostgreSQL's own settings, `fsync` included, and starts it. */
-export async function createCluster(directory: string): Promise<Cluster> {
+/** Makes a cluster with PostgreSQL's own settings, `fsync` included, and starts it. @param hasStandby whether it has a standby */
+export async function createCluster(directory: string, hasStandby = false): Promise<Cluster> {
   const programs = await findPrograms();
   const owner = await serverOwner();
   const data = join(directory, 'data');
@@ -80,6 +82,7 @@ export async function createCluster(directory: string): Promise<Cluster> {
     unix_socket_directories: '',
     max_connections: MAX_CONNECTIONS,
     deadlock_timeout: '100ms',
+    wal_keep_size: '256MB', // for a standby
     max_wal_size: '64MB',
     min_wal_size: '32MB',
   };
@@ -98,6 +101,7 @@ export async function createCluster(directory: string): Promise<Cluster> {
       connection: { synchronous_commit: 'local' },
     });
   let postmaster: ChildProcess | undefined;
+  let standby: ChildProcess | undefined;
   const isRunning = (): boolean => postmaster !== undefined && !hasEnded(postmaster);
 
   async function start(): Promise<void> {
@@ -140,18 +144,51 @@ export async function createCluster(directory: string): Promise<Cluster> {
     await ended(postmaster);
   }
 
+  /** Copies the stopped server, and starts the copy as its standby. Gives its port. */
+  async function startStandby(): Promise<number> {
+    const folder = join(directory, 'standby');
+    const standbyPort = await freePort();
+    await run('cp', ['-a', data, folder]);
+    const source = `host=${OURS} port=${port} user=postgres password=${password}`;
+    await appendFile(join(folder, 'postgresql.auto.conf'), `primary_conninfo = '${source}'\n`);
+    await writeFile(join(folder, 'standby.signal'), '');
+    await give(join(folder, 'standby.signal'));
+    const own = [
+      '-c',
+      `port=${standbyPort}`,
+      '-c',
+      `listen_addresses=${OURS}`,
+      '-c',
+      'wal_retrieve_retry_interval=100ms',
+    ];
+    standby = spawn(programs.postgres, ['-D', folder, ...words, ...own], {
+      ...owner,
+      cwd: '/',
+      stdio: ['ignore', log.fd, log.fd],
+    });
+    return standbyPort;
+  }
+
   await start();
   const first = connect(address('postgres', OURS, 'postgres'), 1);
   await first.unsafe(`create role ${ROLE} login password '${password}'`);
   await first.unsafe(`create database ${DATABASE} owner ${ROLE}`);
   const [row] = await first<{ version: string }[]>`select current_setting('server_version') as version`;
   await first.end();
+  let replicaUrl: string | undefined;
+  if (hasStandby) {
+    await stop('fast');
+    const standbyPort = await startStandby();
+    await start();
+    replicaUrl = `postgres://${ROLE}:${password}@${OURS}:${standbyPort}/${DATABASE}`;
+  }
   const sql = connect(address('postgres', OURS, DATABASE), 4);
   return {
     port,
     version: row?.version ?? '',
     directory,
     url: address(ROLE, SERVICE_SIDE, DATABASE),
+    replicaUrl,
     sql,
     openClient: (connections) => connect(address(ROLE, OURS, DATABASE), connections),
     give,
@@ -163,6 +200,8 @@ export async function createCluster(directory: string): Promise<Cluster> {
       await sql.end({ timeout: 1 });
       await signal('SIGCONT', true);
       await stop('immediate');
+      standby?.kill('SIGQUIT');
+      if (standby) await ended(standby);
       await log.close();
     },
   };

@@ -25,7 +25,7 @@ export interface Sending {
   readonly leaveAfter?: number | undefined;
 }
 
-/** One connection to the service, kept alive between requests. */
+/** One connection to the service, kept alive between requests. It sends the position of its last write, as the typed client does. */
 export interface Connection {
   readonly send: (sending: Sending) => Promise<Answer | NoAnswer>;
   readonly close: () => void;
@@ -40,6 +40,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
 /** @param base of the service, `http://host:port` */
 export function openConnection(base: string, authorization: string): Connection {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  let position: string | undefined;
   return {
     send: ({ method, path, headers = {}, body, leaveAfter }) =>
       new Promise((resolve) => {
@@ -50,6 +51,7 @@ export function openConnection(base: string, authorization: string): Connection 
           headers: {
             authorization,
             ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+            ...(position === undefined ? {} : { 'vitrine-position': position }),
             ...headers,
           },
         });
@@ -68,6 +70,7 @@ export function openConnection(base: string, authorization: string): Connection 
         outgoing.on('error', failed);
         outgoing.on('response', (response) => {
           hasAnswer = true;
+          position = response.headers['vitrine-position']?.toString() ?? position;
           textOf(response).then(
             (text) => resolve({ status: response.statusCode ?? 0, etag: response.headers.etag ?? '', text }),
             failed,

@@ -43,11 +43,15 @@ interrupted.catch(() => undefined);
 
 /** Makes the cluster and the service, and runs the rounds. */
 async function run(options: Options, directory: string): Promise<Results> {
-  const cluster = await createCluster(join(directory, 'postgres'));
+  const cluster = await createCluster(join(directory, 'postgres'), options.hasReplica);
   try {
     const network = await createNetwork(cluster);
     const log = join(directory, 'service.log');
-    const serviceOptions = { port: await freePort(), databaseUrl: network.url, log };
+    const settings = {
+      WORKERS: String(options.workers),
+      ...(cluster.replicaUrl === undefined ? {} : { DATABASE_READ_URL: cluster.replicaUrl }),
+    };
+    const serviceOptions = { port: await freePort(), databaseUrl: network.url, log, settings };
     const service = createService(serviceOptions);
     try {
       await service.start();

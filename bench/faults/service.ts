@@ -24,15 +24,17 @@ export interface ServiceOptions {
   readonly databaseUrl: string;
   /** Takes the output of all processes. */
   readonly log: string;
+  readonly settings: Readonly<Record<string, string>>;
 }
 
-const environment = ({ port, databaseUrl }: ServiceOptions): Record<string, string> => ({
+const environment = ({ port, databaseUrl, settings }: ServiceOptions): Record<string, string> => ({
   PATH: process.env['PATH'] ?? '',
   NODE_ENV: 'production',
   LOG_LEVEL: 'warn',
   RESOURCES: resolve('bench/faults/registry.mjs'),
   DATABASE_URL: databaseUrl,
   PORT: String(port),
+  ...settings,
 });
 
 /** How often a process has said that it listens. */

@@ -19,6 +19,8 @@ const DEBIAN = '/usr/lib/postgresql/15/bin';
 export interface Server {
   /** For the service, whose role owns the database and nothing else. */
   readonly url: string;
+  /** For a superuser. */
+  readonly superuserUrl: string;
   /** The superuser's connections. They reconnect after a restart. */
   readonly sql: postgres.Sql;
   /** Opens a connection to the service's database, as its role. */
@@ -81,6 +83,7 @@ export async function createReplication(directory: string, count: number): Promi
 
     return {
       url: address(NAME, NAME),
+      superuserUrl: address('postgres', 'postgres'),
       sql,
       open: () => postgres(address(NAME, NAME), { max: 1, onnotice: () => undefined }),
       start: async () => {

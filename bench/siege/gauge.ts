@@ -1,10 +1,10 @@
-// Runs inside the service (--import): writes a line to descriptor 3 each time the event loop was held.
-import { readFileSync, writeSync } from 'node:fs';
+// Runs inside each process of the service (--import): appends a line to the file SIEGE_HOLDS each time the event loop was held.
+import { openSync, readFileSync, writeSync } from 'node:fs';
 
 /** Milliseconds between two looks, and how late a look must be to count. */
 const TICK = 5;
 const LATE = 10;
-const DESCRIPTOR = 3;
+const file = openSync(process.env['SIEGE_HOLDS'] ?? '/dev/null', 'a');
 
 /**
  * Processor time of the main thread, milliseconds; undefined where the system has no /proc. It tells work that holds the
@@ -26,7 +26,7 @@ setInterval(() => {
   const used = processorTime();
   if (late > LATE) {
     const busy = used === undefined || usedBefore === undefined ? late : Math.min(late, used - usedBefore);
-    writeSync(DESCRIPTOR, `${Math.round(performance.timeOrigin + now)} ${busy.toFixed(1)}\n`);
+    writeSync(file, `${Math.round(performance.timeOrigin + now)} ${busy.toFixed(1)}\n`);
   }
   before = now;
   usedBefore = used;

@@ -1,4 +1,4 @@
-// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [name of an attack ...].
+// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--workers N] [--replica] [name of an attack ...].
 // BENCH_DATABASE_URL names a server; else an embedded one is started.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,9 @@ import { pages } from './scenarios/pages.ts';
 import { parsing } from './scenarios/parsing.ts';
 import { connections } from './scenarios/connections.ts';
 import { transport } from './scenarios/transport.ts';
-import { createStage, type Stage } from './stage.ts';
+import { createStage, type Stage, type StageOptions } from './stage.ts';
+import { createReplication, type Replication } from '../replicas/replication.ts';
+import { until } from '../faults/processes.ts';
 import { createWorld, type World } from './world.ts';
 
 const SCENARIOS: readonly Scenario[] = [
@@ -45,7 +47,12 @@ const LIMIT = 120;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { short: { type: 'boolean', default: false }, json: { type: 'boolean', default: false } },
+  options: {
+    short: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    workers: { type: 'string', default: '1' },
+    replica: { type: 'boolean', default: false },
+  },
 });
 const unknown = positionals.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
 if (unknown.length > 0) {
@@ -80,7 +87,7 @@ async function perform(scenario: Scenario, stage: Stage, tries: number): Promise
   }
 }
 
-async function siege(world: World, registry: string, gauge: string): Promise<readonly Result[]> {
+async function siege(options: Omit<StageOptions, 'isShort'>): Promise<readonly Result[]> {
   const results: Result[] = [];
   for (const line of HEAD) print(line);
   for (const scenario of chosen) {
@@ -88,7 +95,7 @@ async function siege(world: World, registry: string, gauge: string): Promise<rea
     let result: Result;
     for (let tries = 1; ; tries += 1) {
       const started = performance.now();
-      result = await perform(scenario, createStage({ world, registry, gauge, isShort }), tries);
+      result = await perform(scenario, createStage({ ...options, isShort }), tries);
       const share = (100 * result.stolen).toFixed(0);
       const seconds = ((performance.now() - started) / 1000).toFixed(1);
       say(`${scenario.name}: ${seconds} s, ${share} % of the processor time taken by the host`);
@@ -102,24 +109,48 @@ async function siege(world: World, registry: string, gauge: string): Promise<rea
   return results;
 }
 
+/** The address of the siege's database on the standby, once it is there. */
+async function replicaOf(world: World, { primary, standbys: [standby] }: Replication): Promise<string> {
+  await until('the standby', async () => {
+    const [row] = await primary.sql`
+      select bool_and(replay_lsn >= pg_current_wal_lsn()) as done from pg_stat_replication`;
+    return row?.['done'] === true;
+  });
+  const url = new URL(standby?.superuserUrl ?? '');
+  url.pathname = new URL(world.url).pathname;
+  return url.href;
+}
+
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-siege-'));
+let replication: Replication | undefined;
 await chmod(directory, 0o755); // the embedded server runs as another user when this is root
 try {
   await mkdir(join(directory, 'siege'));
   const registry = (await compile('registry', 'siege/registry.ts', directory)).parameters[0] ?? '';
   const gauge = (await compile('gauge', 'siege/gauge.ts', directory)).parameters[0] ?? '';
+  if (values.replica) {
+    await mkdir(join(directory, 'servers'));
+    replication = await createReplication(join(directory, 'servers'), 1);
+    process.env['BENCH_DATABASE_URL'] = replication.primary.superuserUrl;
+  }
   say('filling the database ...');
   const world = await createWorld(directory, registry);
   try {
-    const results = await siege(world, registry, gauge);
+    const settings = {
+      WORKERS: values.workers,
+      ...(replication ? { DATABASE_READ_URL: await replicaOf(world, replication) } : {}),
+    };
+    const results = await siege({ world, registry, gauge, settings });
     if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
-    const isWhole = positionals.length === 0 && !isShort && !interruption.signal.aborted;
+    const isPlain = values.workers === '1' && !values.replica;
+    const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;
     if (isWhole) await writeFile(new URL('../siege.md', import.meta.url), report(results, world.version));
     if (!results.every((result) => isHeld(result, isShort))) process.exitCode = 1;
   } finally {
     await world.drop();
   }
 } finally {
+  await replication?.close();
   await rm(directory, { recursive: true, force: true });
 }
 // A scenario that did not end may still wait for something.

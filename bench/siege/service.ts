@@ -1,12 +1,12 @@
 // The compiled service in a process of its own, watched from outside.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
+import { join, dirname, resolve } from 'node:path';
+import { readFile, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../../src/db/connection/embedded.ts';
-import { residentMemory } from '../processes.ts';
+import { residentMemory, sumOf } from '../processes.ts';
+import { childrenOf } from '../faults/cluster.ts';
 import { askOnce } from './connection.ts';
 
 export interface ServiceOptions {
@@ -22,7 +22,7 @@ export interface ServiceOptions {
 export interface Watched {
   /** The longest that the event loop was held, milliseconds of processor time. */
   readonly hold: number;
-  /** The most resident memory, megabytes. */
+  /** The most resident memory of a process, megabytes. */
   readonly memory: number;
   readonly seconds: number;
 }
@@ -46,8 +46,10 @@ const MOST_LOG = 4000;
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { databaseUrl, registry, gauge, flags = [], settings = {} } = options;
   const port = await freePort();
+  const hasWorkers = (settings['WORKERS'] ?? '1') !== '1';
+  const holdsFile = join(dirname(gauge), `holds-${port}`);
   const child = spawn(process.execPath, ['--import', gauge, ...flags, resolve('dist/main.js'), 'serve'], {
-    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'ignore', 'pipe'],
     env: {
       PATH: process.env['PATH'],
       NODE_ENV: 'production',
@@ -57,6 +59,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       RESOURCES: registry,
       TRUST_PROXY: '1',
       PORT: String(port),
+      SIEGE_HOLDS: holdsFile,
       ...settings,
     },
   });
@@ -64,16 +67,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const ended = once(child, 'exit').then(() => (isAlive = false));
   let log = '';
   child.stderr?.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-MOST_LOG)));
-  const holds: { readonly at: number; readonly busy: number }[] = [];
-  createInterface(child.stdio[3] as Readable).on('line', (line) => {
-    const [at = 0, busy = 0] = line.split(' ').map(Number);
-    holds.push({ at, busy });
-  });
+  const readHolds = async (): Promise<{ readonly at: number; readonly busy: number }[]> =>
+    (await readFile(holdsFile, 'utf8')).split('\n').map((line) => {
+      const [at = 0, busy = 0] = line.split(' ').map(Number);
+      return { at, busy };
+    });
 
   const stop = async (): Promise<void> => {
     // An attacked service may be in no state to end well.
+    const workers = hasWorkers ? await childrenOf(child.pid ?? 0) : [];
     child.kill('SIGKILL');
+    for (const pid of workers) process.kill(pid, 'SIGKILL');
     await ended;
+    await rm(holdsFile, { force: true });
   };
   const started = Date.now();
   for (;;) {
@@ -95,8 +101,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       const from = Date.now();
       let memory = 0;
       const sample = async (): Promise<void> => {
-        const now = await residentMemory(child.pid ?? 0);
-        if (now > memory) memory = now;
+        const note = async (pid: number): Promise<number> => {
+          const now = await residentMemory(pid);
+          if (now > memory) memory = now;
+          return now;
+        };
+        await (hasWorkers ? sumOf : (pid: number) => note(pid))(child.pid ?? 0, note);
       };
       void sample();
       const timer = setInterval(() => void sample(), SAMPLE).unref();
@@ -109,7 +119,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
         );
         await sleep(SAMPLE);
         clearInterval(timer);
-        const seen = holds.filter(({ at }) => at >= from).map(({ busy }) => busy);
+        const seen = (await readHolds()).filter(({ at }) => at >= from).map(({ busy }) => busy);
         if (!isFree && isAlive) seen.push(Date.now() - asked);
         return { hold: Math.max(0, ...seen), memory, seconds: (asked - from) / 1000 };
       };

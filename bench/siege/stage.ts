@@ -35,6 +35,8 @@ export interface StageOptions {
   readonly world: World;
   readonly registry: string;
   readonly gauge: string;
+  /** Of every service that is started. */
+  readonly settings: Readonly<Record<string, string>>;
   readonly isShort: boolean;
 }
 
@@ -52,7 +54,7 @@ const start = async (file: string): Promise<ChildProcess> => {
 };
 
 /** Prepares the stage for one scenario. */
-export function createStage({ world, registry, gauge, isShort }: StageOptions): Stage {
+export function createStage({ world, registry, gauge, settings, isShort }: StageOptions): Stage {
   const children = new Set<ChildProcess>();
   let running: Service | undefined;
   let isOver = false;
@@ -70,7 +72,13 @@ export function createStage({ world, registry, gauge, isShort }: StageOptions): 
     async service(options = {}) {
       assertOpen();
       await running?.stop();
-      const started = await startService({ databaseUrl: world.url, registry, gauge, ...options });
+      const started = await startService({
+        databaseUrl: world.url,
+        registry,
+        gauge,
+        ...options,
+        settings: { ...settings, ...options.settings },
+      });
       if (isOver) await started.stop();
       assertOpen();
       running = started;
