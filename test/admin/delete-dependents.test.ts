@@ -30,6 +30,49 @@ test('a record that one foreign key deletes is not also counted as kept because 
   }
 });
 
+test('a trigger may free a record of those that depend on it, and if it does not, the page says so', async () => {
+  const parent: Resource = { model: 'parent', columns: { name: { type: 'text' } }, access: 'user' };
+  const kid: Resource = {
+    model: 'kid',
+    columns: { p: { type: 'foreignKey', references: 'parent', onDelete: 'restrict' } },
+    access: 'user',
+  };
+  const service = await startService([user, parent, kid], {
+    prepare: (sql) =>
+      sql.unsafe(`
+        create table parent (id integer primary key, name text not null);
+        create function free() returns trigger language plpgsql as
+          $$ begin if old.name = 'free' then delete from kid where p_id = old.id; end if; return old; end $$;
+        create trigger free before delete on parent for each row execute function free();`),
+  });
+  try {
+    await service.addUser('ada', { admin: true });
+    const ada = await logIn(service, 'ada');
+    await service.sql`insert into parent (id, name) values (1, 'free'), (2, 'bound')`;
+    await service.sql`insert into kid (p_id) values (1), (2)`;
+    for (const [id, status] of [
+      [1, 303],
+      [2, 409],
+    ] as const) {
+      const page = await ada.get(`/admin/parent/${id}/delete/`);
+      assert.match(
+        readable(page),
+        /Must first be changed or deleted by a trigger of the database, or it cannot be deleted 1 record of Kid, by “P” It will be/,
+      );
+      const answer = await ada.post(`/admin/parent/${id}/delete/`, hiddenFields(page, 'confirm'));
+      assert.equal(answer.status, status);
+      if (status === 409)
+        assert.match(
+          readable(answer),
+          /Records of Kid depend on what would be deleted. Nothing was deleted./,
+        );
+    }
+    assert.deepEqual([...(await service.sql`select p_id from kid`)], [{ p_id: 2 }]);
+  } finally {
+    await service.close();
+  }
+});
+
 describe('deleting a record with a chain of dependent records', () => {
   const toUser = (onDelete: 'cascade' | 'setNull' | 'restrict') =>
     ({ type: 'foreignKey', references: 'user', null: true, onDelete }) as const;

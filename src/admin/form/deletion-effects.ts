@@ -75,6 +75,12 @@ function item(context: AdminContext, dependents: Dependents, selection: Selectio
   return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${titles}”</li>`;
 }
 
+/** Whether a trigger runs before the deletion that these dependents would prevent, and may delete or change them first. */
+const mayBeFreed = ({ resource }: ResourceContext, { path }: Dependents): boolean =>
+  [resource.model, ...path.flatMap(({ references }) => references ?? [])].some(
+    (model) => model.hasDeleteTriggers,
+  );
+
 function group(title: string, items: readonly Html[], className?: string): Html | false {
   if (items.length === 0) return false;
   const list = html`<h2>${title}</h2>
@@ -113,13 +119,16 @@ export async function effectsOf(
     const warning = `${they} will be permanently deleted, and so will all records that are deleted with ${it}.`;
     return { view, isForbidden: isRefused, warning, digest: 'uncounted' };
   }
-  const itemsOf = (effect: Dependents['effect']): Html[] =>
-    all.filter((one) => one.effect === effect).map((one) => item(context, one, selection));
-  const found = itemsOf('restrict');
+  const items = (some: readonly Dependents[]): Html[] => some.map((one) => item(context, one, selection));
+  const itemsOf = (effect: Dependents['effect']): Html[] => items(all.filter((one) => one.effect === effect));
+  const dependents = all.filter(({ effect }) => effect === 'restrict');
+  const freed = isRefused ? [] : dependents.filter((one) => mayBeFreed(context, one));
+  const found = items(dependents.filter((one) => !freed.includes(one)));
   const restricting = isRefused && found.length === 0 ? [unknown] : found;
   const cascading = itemsOf('cascade');
   const isAlone = all.length === 0 && restricting.length === 0;
   const view = html`${group(cannotDelete, restricting, 'forbidding')}
+  ${group(`Must first be changed or deleted by a trigger of the database, or ${it} cannot be deleted`, items(freed))}
   ${group(`Deleted with ${it}`, cascading)}
   ${group(`Kept, but no longer linked to ${it}`, itemsOf('setNull'))}
   ${isAlone && html`<p class="effects">No known records refer to ${records}.</p>`}`;

@@ -212,13 +212,14 @@ function rowFacts(
   definition: ModelDefinition,
   found: CatalogTable | undefined,
   columns: readonly Column[],
-): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'isReread' | 'version'> {
+): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'> {
   const isStored = !found || isTable(found);
   return {
     isTable: isStored,
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     isLockable: found?.isLockable ?? true,
     isReread: found !== undefined && (found.hasInsteadTriggers || !found.isLockable),
+    hasDeleteTriggers: found?.hasDeleteTriggers ?? false,
     version:
       columns.find(({ name }) => name === definition.version) ??
       ((found?.hasXmin ?? true) ? 'xmin' : 'digest'),

@@ -82,6 +82,8 @@ export interface CatalogTable {
   readonly writable: readonly string[];
   /** Whether SELECT ... FOR UPDATE can lock its rows. It cannot in views that are only writable by triggers. */
   readonly isLockable: boolean;
+  /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
+  readonly hasDeleteTriggers: boolean;
   /** Whether triggers INSTEAD OF make the writes to this view, or to a view below it. */
   readonly hasInsteadTriggers: boolean;
   /** pg_class.oid of the tables and views that a write to this view changes; empty for other relations. */
@@ -154,6 +156,9 @@ select coalesce(json_agg(json_build_object(
     where c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & bit > 0),
   'written', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) > 0 then (
     ${ORIGINS} select coalesce(json_agg(relation::int8), '[]') from origins where relation <> c.oid) else '[]' end,
+  'hasDeleteTriggers', exists (
+    select from pg_trigger t
+    where t.tgrelid = c.oid and t.tgtype & 10 = 10 and not t.tgisinternal and t.tgenabled not in ('D', 'R')),
   'hasInsteadTriggers', c.relkind = 'v' and exists (
     ${ORIGINS} select from origins join pg_trigger t on t.tgrelid = relation and t.tgtype & 64 > 0),
   'childTables', (

@@ -54,6 +54,8 @@ export interface Model {
   readonly isLockable: boolean;
   /** Whether a write returns what triggers of a view say, and not the row, which must then be read again. */
   readonly isReread: boolean;
+  /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
+  readonly hasDeleteTriggers: boolean;
   /** What changes with each change of a row: its `xmin`, a digest of the row, or a column. */
   readonly version: 'xmin' | 'digest' | Column;
   /** The schema where the table was found; undefined without a catalog entry. */
