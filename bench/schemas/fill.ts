@@ -119,14 +119,18 @@ function bodyOf(
   return body;
 }
 
-/** A change of one column that is neither a part of a key nor a foreign key; empty if there is none. */
+/** A change of one column that is no part of a key or a foreign key, and that none refers to; empty if there is none. */
 function changeOf({ stored, byHand }: Filling, resource: Resource): Values {
   const table = tableOf(resource);
   const isFixed = (name: string, field: string): boolean =>
     [...(resource.readonly ?? []), ...(resource.exclude ?? [])].includes(name) ||
     keyFieldsOf(resource).includes(field) ||
     byHand[table]?.[field] !== undefined ||
-    stored.foreignKeys.some((link) => link.table === table && link.fields.includes(field));
+    stored.foreignKeys.some(
+      (link) =>
+        (link.table === table && link.fields.includes(field)) ||
+        (link.target === table && link.targetFields.includes(field)),
+    );
   const found = Object.entries(resource.columns).find(
     ([name, column]) =>
       !isFixed(name, fieldOf(name, column)) && column.type !== 'array' && !(column.unique && column.choices),
